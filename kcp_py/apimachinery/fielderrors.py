@@ -1,0 +1,119 @@
+"""Validation errors that name a field, with upstream's texts (k8s.io/apimachinery `util/validation/field`).
+
+The whole message of an error is `<field>: <text>`; its cause in a Status carries the text alone. Values are printed as Go prints them with `%q` for
+strings, plainly for numbers and booleans, and as compact JSON for anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+
+class FieldError(NamedTuple):
+    """One problem with one field."""
+
+    reason: str
+    """The reason of the cause, such as `FieldValueRequired`."""
+    field: str
+    """The path, such as `spec.containers[0].name`."""
+    text: str
+    """The message without the field."""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.text}"
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    return FieldError("FieldValueRequired", field, _with_detail("Required value", detail))
+
+
+def invalid(field: str, value: Any, detail: str) -> FieldError:
+    return FieldError("FieldValueInvalid", field, _with_detail(f"Invalid value: {go_value(value)}", detail))
+
+
+def type_invalid(field: str, value: Any, detail: str) -> FieldError:
+    return FieldError("FieldValueTypeInvalid", field, _with_detail(f"Invalid value: {go_value(value)}", detail))
+
+
+def not_supported(field: str, value: Any, supported: Sequence[Any]) -> FieldError:
+    text = f"Unsupported value: {go_value(value)}"
+    if supported:
+        text += ": supported values: " + ", ".join(go_value(item) for item in supported)
+    return FieldError("FieldValueNotSupported", field, text)
+
+
+def forbidden(field: str, detail: str) -> FieldError:
+    return FieldError("FieldValueForbidden", field, _with_detail("Forbidden", detail))
+
+
+def duplicate(field: str, value: Any) -> FieldError:
+    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {go_value(value)}")
+
+
+def not_found(field: str, value: Any) -> FieldError:
+    return FieldError("FieldValueNotFound", field, f"Not found: {go_value(value)}")
+
+
+def too_long(field: str, maximum: int) -> FieldError:
+    return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {maximum} bytes")
+
+
+def too_many(field: str, actual: int, maximum: int) -> FieldError:
+    items = "item" if maximum == 1 else "items"
+    return FieldError("FieldValueTooMany", field, f"Too many: {actual}: must have at most {maximum} {items}")
+
+
+def go_value(value: Any) -> str:
+    """A value as upstream's messages print it."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return go_quote(value)
+        case int() | float():
+            return orjson.dumps(value).decode() if abs(value) < 2**63 else str(value)
+        case _:
+            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str).decode()
+
+
+_GO_ESCAPES = {
+    '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
+}  # fmt: skip
+
+
+def go_quote(text: str) -> str:
+    """Go's `strconv.Quote`."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join(map(_go_escape, text)) + '"'
+
+
+def _go_escape(character: str) -> str:
+    if (escape := _GO_ESCAPES.get(character)) is not None:
+        return escape
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def join_path(parent: str, child: str) -> str:
+    """`spec` and `replicas` give `spec.replicas`; an empty parent gives the child."""
+    return f"{parent}.{child}" if parent else child
+
+
+def aggregate(errors: Iterable[FieldError]) -> str:
+    """The message of several errors: one alone, or `[a, b]` without repetitions, as upstream's `ErrorList.ToAggregate`."""
+    messages = list(dict.fromkeys(map(str, errors)))
+    return messages[0] if len(messages) == 1 else "[" + ", ".join(messages) + "]"
+
+
+def _with_detail(text: str, detail: str) -> str:
+    return f"{text}: {detail}" if detail else text

@@ -1,0 +1,65 @@
+"""`Strategy`: the special rules of a kind, as a handful of small methods around the generic store (k8s.io/apiserver `rest.RESTCreateStrategy` and kin).
+
+The generic store does what is the same for every kind: metadata, names, generation, optimistic lock, finalizers. A strategy adds what is not. The base
+class is the ordinary kind with a spec: override what differs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kcp_py.apimachinery import names
+from kcp_py.apimachinery.fielderrors import FieldError
+
+
+class Strategy:
+    """The rules of an ordinary kind. Methods get whole objects in the storage version and may change `obj` in place, never `old`."""
+
+    allow_create_on_update = False
+    """Whether PUT to a missing name creates."""
+    allow_unconditional_update = True
+    """Whether PUT may leave resourceVersion out."""
+    return_deleted_object = False
+    """Whether DELETE answers with the object instead of a Status."""
+    has_generation = True
+    """Whether metadata.generation is kept."""
+    validate_name = staticmethod(names.dns_subdomain_problems)
+    """Name rule: the problems of a name as upstream words them; empty when it is valid."""
+
+    def prepare_for_create(self, obj: dict[str, Any]) -> None:
+        """Reset what clients cannot set, fill what the kind fills."""
+
+    def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
+        """The same for an update of the main resource; the generic store has taken care of metadata and, with `/status`, of status."""
+
+    def prepare_for_status_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
+        """The same for an update through `/status`; everything but status was already taken from `old`."""
+
+    def validate(self, obj: dict[str, Any]) -> list[FieldError]:
+        """Problems that the schema cannot express, on create."""
+        del obj
+        return []
+
+    def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+        """The same on update, with what must not change."""
+        del old
+        return self.validate(obj)
+
+    def warnings(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
+        """Texts for `Warning` headers after a successful validation."""
+        del obj, old
+        return []
+
+    def check_delete(self, obj: dict[str, Any]) -> str:
+        """Why the object may not be deleted (the detail of a 403), or the empty text."""
+        del obj
+        return ""
+
+    def prepare_for_delete(self, obj: dict[str, Any]) -> bool:
+        """Called once when an object is first deleted; may add finalizers or change status. Returns whether `obj` was changed."""
+        del obj
+        return False
+
+    def has_pending_finalizers(self, obj: dict[str, Any]) -> bool:
+        """Whether deletion has to wait. Namespaces also look at spec.finalizers."""
+        return bool(obj["metadata"].get("finalizers"))

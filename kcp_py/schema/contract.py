@@ -1,0 +1,27 @@
+"""What the rest of the project asks of a compiled schema."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from kcp_py.apimachinery.fielderrors import FieldError
+
+
+class CompiledSchema(Protocol):
+    """One version's structural schema, ready to run on whole objects (dicts with apiVersion, kind and metadata). Immutable, shared."""
+
+    def prune(self, obj: dict[str, Any]) -> list[str]:
+        """Drop, in place, every field that the schema does not know.
+
+        Returns:
+            The dropped fields as upstream names them in `unknown field "spec.a[0].b"`, in document order, 100 at most.
+        """
+        ...
+
+    def default(self, obj: dict[str, Any]) -> None:
+        """Drop nulls where null is not allowed, then fill defaults, in place."""
+        ...
+
+    def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
+        """Every violation, in upstream's order and wording. `old` is the stored object on update."""
+        ...

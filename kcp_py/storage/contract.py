@@ -1,0 +1,230 @@
+"""What every storage driver does. Read this before any driver.
+
+The store is a sorted map from text keys to bytes with one revision counter, as in etcd (the rules and words are those of etcd's `mvcc`):
+
+* Every successful `transact` that changes anything raises the revision by one; all its operations share the new revision.
+  A transaction whose operations change nothing (no operation, or deletes of absent keys only) leaves the revision alone.
+* A key's `mod_revision` is the revision of its last put, its `create_revision` the revision of the put that made it exist.
+* Writes are durable before `transact` returns, and become visible to `get`, `range` and `watch` in revision order.
+* Reads without a revision are never stale: they see every write that was acknowledged, by any server, before the read began.
+* The past is readable and watchable back to the last compacted revision.
+
+Keys are `str` in code-point order (which is the byte order of their UTF-8 form), and never hold NUL. Values are `bytes`, never empty.
+
+Example, on an empty store::
+
+    r1 = await storage.transact([Compare("/a", mod_revision=0)], [Put("/a", b"1")])   # create: 1
+    r2 = await storage.transact([Compare("/a", mod_revision=r1)], [Put("/a", b"2")])  # update: 2
+    await storage.transact([Compare("/a", mod_revision=r1)], [Put("/a", b"3")])       # raises ConflictError
+    await storage.get("/a")                  # KeyValue("/a", b"2", mod_revision=2, create_revision=1)
+    await storage.range("/", revision=r1)    # items: [KeyValue("/a", b"1", 1, 1)], revision: 1
+    async for batch in storage.watch("/", start_revision=r1 + 1): ...   # first batch: one event, value b"2", previous b"1"
+
+Errors are the classes below and nothing else; drivers translate what their library raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import NamedTuple, Protocol, Self
+
+
+class KeyValue(NamedTuple):
+    """One key as it stood at some revision."""
+
+    key: str
+    value: bytes
+    mod_revision: int
+    create_revision: int
+
+
+class RangeResult(NamedTuple):
+    """The answer of `Storage.range`."""
+
+    items: list[KeyValue]
+    """In key order; at most `limit`."""
+    revision: int
+    """The revision that was read: the one asked for, or the store's at the time of the read."""
+    more: bool
+    """Whether keys remain behind the last item."""
+    total: int
+    """How many keys stood in the whole range asked for (from `start` on, without regard to `limit`); -1 where it was not asked for."""
+
+
+class Event(NamedTuple):
+    """One change of one key."""
+
+    key: str
+    value: bytes | None
+    """The new value; None where the key was deleted."""
+    mod_revision: int
+    create_revision: int
+    """Of the key's present life; of the life that just ended, for a delete."""
+    previous: KeyValue | None
+    """The key before the change; None where it did not exist."""
+
+
+class WatchBatch(NamedTuple):
+    """Events in revision order, never splitting a revision, and how far the watch has come with them."""
+
+    events: Sequence[Event]
+    revision: int
+    """Every change of the watched prefix up to and including this revision has been delivered. A batch without events is progress alone."""
+
+
+class Compare(NamedTuple):
+    """A condition of a transaction on one key. Every field given must hold."""
+
+    key: str
+    mod_revision: int | None = None
+    """0: the key must not exist."""
+    create_revision: int | None = None
+    """0: the key must not exist. Holds through updates, fails after delete and re-creation."""
+
+
+class Put(NamedTuple):
+    """Write a value."""
+
+    key: str
+    value: bytes
+
+
+class Delete(NamedTuple):
+    """Remove a key; removing an absent key changes nothing."""
+
+    key: str
+
+
+Operation = Put | Delete
+
+
+class StorageError(Exception):
+    """The root of what storage raises."""
+
+
+class ConflictError(StorageError):
+    """A compare of a transaction failed; nothing was written."""
+
+    def __init__(self, key: str, current: KeyValue | None) -> None:
+        super().__init__(f"compare failed on {key}")
+        self.key = key
+        """The first key, in the order of the compares given, whose compare failed."""
+        self.current = current
+        """The key as it stands (None: it does not exist)."""
+
+
+class CompactedError(StorageError):
+    """The revision asked for is older than what is kept."""
+
+    def __init__(self, revision: int, compact_revision: int) -> None:
+        super().__init__(f"revision {revision} has been compacted; the oldest that is kept is {compact_revision}")
+        self.revision = revision
+        self.compact_revision = compact_revision
+        """Reads at this revision still work, watches from the next one on do."""
+
+
+class FutureRevisionError(StorageError):
+    """The revision asked for has not happened yet."""
+
+    def __init__(self, revision: int, current: int) -> None:
+        super().__init__(f"revision {revision} is in the future; the store is at {current}")
+        self.revision = revision
+        self.current = current
+
+
+class UnavailableError(StorageError):
+    """The store cannot be reached or is closing. Whether a write in flight took effect is unknown."""
+
+
+class NoSpaceError(StorageError):
+    """The store is full; reads go on."""
+
+
+class Storage(Protocol):
+    """A revisioned key/value store. All methods may be called concurrently from one event loop; none blocks it for more than a few milliseconds."""
+
+    async def get(self, key: str) -> KeyValue | None:
+        """The key as it stands now, or None."""
+        ...
+
+    async def range(
+        self,
+        prefix: str,
+        *,
+        start: str = "",
+        limit: int = 0,
+        revision: int = 0,
+        count: bool = False,
+        keys_only: bool = False,
+    ) -> RangeResult:
+        """The keys that begin with `prefix`, in order.
+
+        Args:
+            prefix: what the keys begin with; an empty prefix is every key.
+            start: skip keys smaller than this one; empty for the first.
+            limit: return at most so many items; 0 for all.
+            revision: read the store as it stood then; 0 for now.
+            count: also count the range.
+            keys_only: items come with the value `b""`, which is cheaper.
+
+        Raises:
+            CompactedError: `revision` is no longer kept.
+            FutureRevisionError: `revision` has not happened yet.
+        """
+        ...
+
+    async def transact(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
+        """Carry out all operations if all compares hold, else none. No key may occur in two operations; at most 500 operations.
+
+        Returns:
+            The revision after the transaction.
+
+        Raises:
+            ConflictError: a compare failed.
+            NoSpaceError: the store is full; nothing was written.
+            UnavailableError: the store went away; the outcome is unknown, and the driver does not retry.
+        """
+        ...
+
+    def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
+        """Every change of keys under `prefix` from `start_revision` on (inclusive), without gap or repetition, for ever.
+
+        A batch without events comes whenever the store has come further without a change under the prefix, at least once at the beginning when the
+        watch has caught up, so that a reader knows that nothing is missing. A `start_revision` in the future is legal: earlier events are skipped.
+        Close the generator (`aclose`) to end the watch.
+
+        Raises:
+            CompactedError: events from `start_revision` on are no longer all kept; raised at the first iteration or, for a reader who falls behind, later.
+            UnavailableError: the store is closing.
+        """
+        ...
+
+    async def revision(self) -> int:
+        """The store's current revision; 0 for an empty one."""
+        ...
+
+    async def compact(self, revision: int) -> None:
+        """Forget what was overwritten or deleted at or before `revision`. Current keys stay. Returns at once; the work is sliced.
+
+        Raises:
+            CompactedError: that or a later revision was compacted before.
+            FutureRevisionError: `revision` has not happened yet.
+        """
+        ...
+
+    async def check(self) -> None:
+        """Whether the store answers; used by readiness.
+
+        Raises:
+            UnavailableError: it does not.
+        """
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *exc_info: object) -> None: ...
+
+
+def prefix_end(prefix: str) -> str:
+    """The smallest text greater than every text that begins with `prefix` (which must not be empty and ends below U+10FFFF)."""
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1)
