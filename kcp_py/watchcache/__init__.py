@@ -1,0 +1,13 @@
+"""Recent history and fan-out: one watch on the store becomes as many watches as clients ask for.
+
+Belongs here: what every watch of the API has in common - the recent events, who is interested in which, bounded buffers.
+Events are still bytes under keys. Does not belong here: objects, selectors, encodings, HTTP.
+
+`Feed` reads the store's changes once, keeps the latest in a ring and hands each to the `Watcher`s of its resource.
+"""
+
+from kcp_py.watchcache.event import ObjectEvent, Route
+from kcp_py.watchcache.feed import Feed
+from kcp_py.watchcache.watcher import WatchEndedError, Watcher, WatchOverflowError
+
+__all__ = ["Feed", "ObjectEvent", "Route", "WatchEndedError", "WatchOverflowError", "Watcher"]

@@ -1,0 +1,70 @@
+"""`ObjectEvent`: one change of one object, on its way to many watchers; and `Route`, the way to them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kcp_py.storage.contract import Event, KeyValue
+from kcp_py.storage.keys import CUSTOM_RESOURCES
+
+
+class Route(NamedTuple):
+    """What a key says of the object below it."""
+
+    prefix: str
+    """The resource's prefix, `ResourceKeys.prefix`."""
+    cluster: str
+    namespace: str
+    """Empty for cluster-scoped objects."""
+    name: str
+
+
+def route_of(key: str, root: str) -> Route | None:
+    """Take a key apart; None for the server's own keys, which no resource owns."""
+    segments = key[len(root) + 1 :].split("/")
+    match segments:
+        case [group, resource, identity, cluster, *rest] if identity == CUSTOM_RESOURCES and rest:
+            prefix = f"{root}/{group}/{resource}/{identity}/"
+        case [group, resource, cluster, *rest] if rest:
+            prefix = f"{root}/{group}/{resource}/"
+        case _:
+            return None
+    match rest:
+        case [namespace, name]:
+            return Route(prefix, cluster, namespace, name)
+        case [name]:
+            return Route(prefix, cluster, "", name)
+        case _:
+            return None
+
+
+class ObjectEvent:
+    """One change of one object.
+
+    Everybody who watches shares the same event, so whatever is worked out from it once (its decoded objects, its encoded frames)
+    is remembered in `memo`, under keys that hold everything the result depends on. An event belongs to exactly one cluster, and so
+    does its memo.
+    """
+
+    __slots__ = ("create_revision", "memo", "mod_revision", "previous", "route", "value")
+
+    def __init__(self, route: Route, event: Event) -> None:
+        self.route = route
+        self.value: bytes | None = event.value
+        self.mod_revision = event.mod_revision
+        self.create_revision = event.create_revision
+        self.previous: KeyValue | None = event.previous
+        self.memo: dict[Any, Any] = {}
+
+    @property
+    def size(self) -> int:
+        """Bytes held, roughly."""
+        size = 400
+        if self.value is not None:
+            size += len(self.value)
+        if self.previous is not None:
+            size += len(self.previous.value)
+        return size
+
+    def __repr__(self) -> str:
+        return f"<ObjectEvent {self.mod_revision} {self.route.cluster} {self.route.namespace}/{self.route.name}>"

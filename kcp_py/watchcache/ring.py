@@ -1,0 +1,46 @@
+"""`Ring`: the latest events of the whole store, bounded by number and by bytes."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kcp_py.watchcache.event import ObjectEvent
+
+
+class Ring:
+    """Events in revision order; the oldest give way to the newest.
+
+    `floor` is the revision from which on the ring is complete: it holds every event *after* `floor`.
+    """
+
+    def __init__(self, *, floor: int, max_events: int, max_bytes: int) -> None:
+        self.floor = floor
+        self._events: deque[ObjectEvent] = deque()
+        self._bytes = 0
+        self._max_events = max_events
+        self._max_bytes = max_bytes
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def append(self, event: ObjectEvent) -> None:
+        """Add the next event and drop the oldest revisions beyond the bounds."""
+        self._events.append(event)
+        self._bytes += event.size
+        while len(self._events) > self._max_events or self._bytes > self._max_bytes:
+            oldest = self._events.popleft()
+            self._bytes -= oldest.size
+            self.floor = oldest.mod_revision
+        # A revision that was dropped in part is not complete any more: floor already says so.
+
+    def after(self, revision: int) -> list[ObjectEvent] | None:
+        """All events after `revision`, oldest first; None where some of them are gone."""
+        if revision < self.floor:
+            return None
+        found: list[ObjectEvent] = []
+        for event in reversed(self._events):
+            if event.mod_revision <= revision:
+                break
+            found.append(event)
+        found.reverse()
+        return found
