@@ -1,7 +1,7 @@
 """Validation errors that name a field, with upstream's texts (k8s.io/apimachinery `util/validation/field`).
 
-The whole message of an error is `<field>: <text>`; its cause in a Status carries the text alone. Values are printed as Go prints them with `%q` for
-strings, plainly for numbers and booleans, and as compact JSON for anything else.
+The whole message of an error is `<field>: <text>`; its cause in a Status carries the text alone. Values are printed as Go prints them:
+with `%q` for strings, plainly for numbers and booleans, and as compact JSON for anything else.
 """
 
 from __future__ import annotations

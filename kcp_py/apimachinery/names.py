@@ -1,0 +1,222 @@
+"""Rules for names, label keys and values: each function returns the problems as upstream words them, an empty list when there is none.
+
+Source: k8s.io/apimachinery `pkg/api/validate/content`, `pkg/util/validation` and `pkg/api/validation` (1.37). Lengths count bytes in
+UTF-8, as Go's `len` does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+NameRule = Callable[[str], list[str]]
+"""A rule for the names of a kind: the problems of a name."""
+
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = _LABEL + r"(\." + _LABEL + ")*"
+_LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_WILDCARD: Final = r"\*\." + _SUBDOMAIN
+_QUALIFIED: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_LABEL_VALUE: Final = f"({_QUALIFIED})?"
+_CONFIG_KEY: Final = "[-._a-zA-Z0-9]+"
+_CONDITION_REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+
+_is_label = re.compile(_LABEL, re.ASCII).fullmatch
+_is_subdomain = re.compile(_SUBDOMAIN, re.ASCII).fullmatch
+_is_label_1035 = re.compile(_LABEL_1035, re.ASCII).fullmatch
+_is_wildcard = re.compile(_WILDCARD, re.ASCII).fullmatch
+_is_qualified = re.compile(_QUALIFIED, re.ASCII).fullmatch
+_is_config_key = re.compile(_CONFIG_KEY, re.ASCII).fullmatch
+_is_condition_reason = re.compile(_CONDITION_REASON, re.ASCII).fullmatch
+_is_port_charset = re.compile("[-a-z0-9]+", re.ASCII).fullmatch
+_has_letter = re.compile("[a-z]", re.ASCII).search
+
+_SUBDOMAIN_MAX: Final = 253
+_LABEL_MAX: Final = 63
+_PORT_NAME_MAX: Final = 15
+
+
+def _too_long(maximum: int) -> str:
+    return f"must be no more than {maximum} characters"
+
+
+def _mismatch(message: str, pattern: str, *examples: str) -> str:
+    shown = " or ".join(f"'{example}', " for example in examples)
+    return f"{message} (e.g. {shown}regex used for validation is '{pattern}')"
+
+
+_SUBDOMAIN_MISMATCH: Final = _mismatch(
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character",
+    _SUBDOMAIN,
+    "example.com",
+)
+_LABEL_MISMATCH: Final = _mismatch(
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+    "and must start and end with an alphanumeric character",
+    _LABEL,
+    "my-name",
+    "123-abc",
+)
+_LABEL_1035_MISMATCH: Final = _mismatch(
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character",
+    _LABEL_1035,
+    "my-name",
+    "abc-123",
+)
+_WILDCARD_MISMATCH: Final = _mismatch(
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case "
+    "alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+    _WILDCARD,
+    "*.example.com",
+)
+_QUALIFIED_MISMATCH: Final = _mismatch(
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
+    _QUALIFIED,
+    "MyName",
+    "my.name",
+    "123-abc",
+)
+_LABEL_VALUE_MISMATCH: Final = _mismatch(
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character",
+    _LABEL_VALUE,
+    "MyValue",
+    "my_value",
+    "12345",
+)
+_CONFIG_KEY_MISMATCH: Final = _mismatch(
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.'", _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"
+)
+_CONDITION_REASON_MISMATCH: Final = _mismatch(
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', "
+    "and must end with an alphanumeric character or '_'",
+    _CONDITION_REASON,
+    "my_name",
+    "MY_NAME",
+    "MyName",
+    "ReasonA,ReasonB",
+    "ReasonA:ReasonB",
+)
+
+
+def byte_length(text: str) -> int:
+    """Go's `len` of a string: its bytes in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def dns_subdomain_problems(name: str) -> list[str]:
+    """DNS-1123 subdomain: the rule for the names of most kinds."""
+    if len(name) <= _SUBDOMAIN_MAX and _is_subdomain(name):
+        return []
+    return _problems(name, _SUBDOMAIN_MAX, "" if _is_subdomain(name) else _SUBDOMAIN_MISMATCH)
+
+
+def dns_label_problems(name: str) -> list[str]:
+    """DNS-1123 label: namespaces, port-like names."""
+    if len(name) <= _LABEL_MAX and _is_label(name):
+        return []
+    if _is_label(name):
+        return _problems(name, _LABEL_MAX, "")
+    # A subdomain that is no label can only fail because of its dots.
+    return _problems(name, _LABEL_MAX, "must not contain dots" if _is_subdomain(name) else _LABEL_MISMATCH)
+
+
+def dns_1035_label_problems(name: str) -> list[str]:
+    """DNS-1035 label: as the DNS-1123 label, but starting with a letter."""
+    if len(name) <= _LABEL_MAX and _is_label_1035(name):
+        return []
+    return _problems(name, _LABEL_MAX, "" if _is_label_1035(name) else _LABEL_1035_MISMATCH)
+
+
+def wildcard_subdomain_problems(name: str) -> list[str]:
+    """`*.` and a DNS-1123 subdomain."""
+    return _problems(name, _SUBDOMAIN_MAX, "" if _is_wildcard(name) else _WILDCARD_MISMATCH)
+
+
+def path_segment_problems(name: str) -> list[str]:
+    """What can stand in a URL path unescaped: the rule of RBAC names."""
+    if name in {".", ".."}:
+        return [f"may not be '{name}'"]
+    return path_segment_prefix_problems(name)
+
+
+def path_segment_prefix_problems(name: str) -> list[str]:
+    """As `path_segment_problems`, for a text to which more will be appended."""
+    return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in name]
+
+
+def qualified_name_problems(name: str) -> list[str]:
+    """A label key: an optional DNS subdomain and `/`, then a name of up to 63 characters. Finalizers and condition types follow it too."""
+    prefix, slash, last = name.rpartition("/")
+    if len(last) <= _LABEL_MAX and _is_qualified(last) and (not slash or (len(prefix) <= _SUBDOMAIN_MAX and _is_subdomain(prefix))):
+        return []
+    if "/" in prefix:
+        return [f"a valid label key {_QUALIFIED_MISMATCH} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+    problems: list[str] = []
+    if slash and not prefix:
+        problems.append("prefix part must be non-empty")
+    elif slash:
+        problems.extend(f"prefix part {problem}" for problem in dns_subdomain_problems(prefix))
+    if not last:
+        problems.append("name part must be non-empty")
+    elif byte_length(last) > _LABEL_MAX:
+        problems.append(f"name part {_too_long(_LABEL_MAX)}")
+    if not _is_qualified(last):
+        problems.append(f"name part {_QUALIFIED_MISMATCH}")
+    return problems
+
+
+def label_value_problems(value: str) -> list[str]:
+    """A label value: empty, or up to 63 characters of the label alphabet."""
+    if not value or (len(value) <= _LABEL_MAX and _is_qualified(value)):
+        return []
+    return _problems(value, _LABEL_MAX, "" if _is_qualified(value) else _LABEL_VALUE_MISMATCH)
+
+
+def config_key_problems(key: str) -> list[str]:
+    """A key in the data of a ConfigMap or Secret."""
+    problems = _problems(key, _SUBDOMAIN_MAX, "" if _is_config_key(key) else _CONFIG_KEY_MISMATCH)
+    if key in {".", ".."}:
+        problems.append(f"must not be '{key}'")
+    elif key.startswith(".."):
+        problems.append("must not start with '..'")
+    return problems
+
+
+def port_name_problems(name: str) -> list[str]:
+    """An IANA service name."""
+    problems = _problems(name, _PORT_NAME_MAX, "")
+    if not _is_port_charset(name):
+        problems.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not _has_letter(name):
+        problems.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        problems.append("must not contain consecutive hyphens")
+    if name.startswith("-") or name.endswith("-"):
+        problems.append("must not begin or end with a hyphen")
+    return problems
+
+
+def condition_reason_problems(reason: str) -> list[str]:
+    """The form, not the length, of a condition's reason."""
+    return [] if _is_condition_reason(reason) else [_CONDITION_REASON_MISMATCH]
+
+
+def prefix_problems(rule: NameRule, prefix: str) -> list[str]:
+    """The problems of a `generateName`, to which characters will be appended: a last dash is allowed where it may stand inside a name."""
+    if rule is path_segment_problems:
+        return path_segment_prefix_problems(prefix)
+    if len(prefix) > 1 and prefix.endswith("-"):
+        # Upstream's maskTrailingDash cuts one character more than the dash.
+        prefix = prefix[:-2] + "a"
+    return rule(prefix)
+
+
+def _problems(text: str, maximum: int, mismatch: str) -> list[str]:
+    problems = [_too_long(maximum)] if byte_length(text) > maximum else []
+    if mismatch:
+        problems.append(mismatch)
+    return problems
