@@ -1,0 +1,203 @@
+"""What values a setting may take: how each kind is read from text, shown as text, and described in the schema of the configuration file.
+
+A kind's `parse` raises ValueError with the rest of a sentence that begins with the origin of the value: `"x" is not a number`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from kcp_py.logicalcluster import InvalidClusterError, parse_name
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of value."""
+
+    metavar: str
+    """What `--help` shows for the value: `DURATION`."""
+    parse: Callable[[str], Any]
+    """From the text of a flag or an environment variable to the value that `Options` holds."""
+    render: Callable[[Any], str]
+    """From a value back to the text that `parse` reads as the same value."""
+    schema: Mapping[str, Any]
+    """The JSON schema of the value in the configuration file. Texts in the file are read with `parse` afterwards."""
+
+
+_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+_DURATION_UNITS: Final[Mapping[str, float]] = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SIZE: Final = re.compile(r"(\d+)(|k|M|G|Ki|Mi|Gi)")
+_SIZE_UNITS: Final[Mapping[str, int]] = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
+_HOSTNAME: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*")
+_HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+
+def is_host(text: str) -> bool:
+    """Whether the text can stand in a URL's place for a host: a DNS name or an IP address without brackets."""
+    return _is_address(text) or _HOSTNAME.fullmatch(text) is not None
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _parse_text(text: str) -> str:
+    if any(ord(character) < 0x20 for character in text):
+        raise ValueError(f"{text!r} holds control characters")
+    return text
+
+
+def _parse_path(text: str) -> Path:
+    if not text:
+        raise ValueError("the path is empty")
+    return Path(_parse_text(text)).expanduser()
+
+
+def _parse_boolean(text: str) -> bool:
+    # What Go's strconv.ParseBool takes, which is what flags of kube-apiserver take.
+    if text in {"1", "t", "T", "true", "TRUE", "True"}:
+        return True
+    if text in {"0", "f", "F", "false", "FALSE", "False"}:
+        return False
+    raise ValueError(f'"{text}" is not true or false')
+
+
+def parse_duration(text: str) -> float:
+    """Read a duration as Go writes it (`1h30m`, `500ms`, `0`) into seconds.
+
+    Raises:
+        ValueError: the text is no duration.
+    """
+    if text == "0":
+        return 0.0
+    parts = _DURATION_PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f'"{text}" is not a duration such as 30s, 5m or 1h30m')
+    return sum(float(number) * _DURATION_UNITS[unit] for number, unit in parts)
+
+
+def render_duration(seconds: float) -> str:
+    """Write seconds as Go writes a duration, in the largest units that need no fraction."""
+    if seconds == 0:
+        return "0"
+    if seconds != int(seconds):
+        return f"{seconds * 1000:g}ms"
+    whole = int(seconds)
+    hours, minutes, rest = whole // 3600, whole % 3600 // 60, whole % 60
+    return "".join(f"{number}{unit}" for number, unit in ((hours, "h"), (minutes, "m"), (rest, "s")) if number)
+
+
+def _parse_size(text: str) -> int:
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(f'"{text}" is not a size such as 3Mi or 65536')
+    return int(match[1]) * _SIZE_UNITS[match[2]]
+
+
+def _render_size(size: int) -> str:
+    for unit in ("Gi", "Mi", "Ki"):
+        if size and size % _SIZE_UNITS[unit] == 0:
+            return f"{size // _SIZE_UNITS[unit]}{unit}"
+    return str(size)
+
+
+def _parse_address(text: str) -> str:
+    if not _is_address(text):
+        raise ValueError(f'"{text}" is not an IP address')
+    return text
+
+
+def _parse_host(text: str) -> str:
+    if text and not is_host(text):
+        raise ValueError(f'"{text}" is neither a host name nor an IP address')
+    return text
+
+
+def _parse_cluster(text: str) -> str:
+    try:
+        return parse_name(text)
+    except InvalidClusterError:
+        raise ValueError(f'"{text}" is not the name of a logical cluster') from None
+
+
+def _parse_header(text: str) -> str:
+    if text and _HEADER.fullmatch(text) is None:
+        raise ValueError(f'"{text}" is not the name of an HTTP header')
+    return text
+
+
+def _parse_list(text: str) -> tuple[str, ...]:
+    return tuple(item for item in (part.strip() for part in text.split(",")) if item)
+
+
+def _parse_urls(text: str) -> tuple[str, ...]:
+    urls = _parse_list(text)
+    for url in urls:
+        parts = urlsplit(url)
+        try:
+            usable = parts.scheme in {"http", "https"} and parts.hostname is not None and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable or parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None:
+            raise ValueError(f'"{url}" is not a URL such as https://etcd-0:2379')
+    return urls
+
+
+def _parse_prefix(text: str) -> str:
+    if not text.startswith("/") or text.endswith("/") or "//" in text or not text.isprintable():
+        raise ValueError(f'"{text}" is not a key prefix such as /registry')
+    return text
+
+
+_STRING: Final[Mapping[str, Any]] = {"type": "string"}
+_STRINGS: Final[Mapping[str, Any]] = {"type": "array", "items": {"type": "string", "pattern": "^[^,]*$"}}
+
+TEXT: Final = Kind("TEXT", _parse_text, str, _STRING)
+PATH: Final = Kind("PATH", _parse_path, str, _STRING)
+OPTIONAL_PATH: Final = Kind(
+    "PATH", lambda text: _parse_path(text) if text else None, lambda path: "" if path is None else str(path), _STRING
+)
+BOOLEAN: Final = Kind("true|false", _parse_boolean, lambda value: "true" if value else "false", {"type": "boolean"})
+DURATION: Final = Kind("DURATION", parse_duration, render_duration, _STRING)
+SIZE: Final = Kind("SIZE", _parse_size, _render_size, {"type": ["string", "integer"], "minimum": 0})
+ADDRESS: Final = Kind("ADDRESS", _parse_address, str, _STRING)
+HOST: Final = Kind("HOST", _parse_host, str, _STRING)
+CLUSTER: Final = Kind("NAME", _parse_cluster, str, _STRING)
+HEADER: Final = Kind("HEADER", _parse_header, str, _STRING)
+LIST: Final = Kind("NAME,…", _parse_list, ",".join, _STRINGS)
+URLS: Final = Kind("URL,…", _parse_urls, ",".join, _STRINGS)
+PREFIX: Final = Kind("PREFIX", _parse_prefix, str, _STRING)
+
+
+def integer(minimum: int, maximum: int) -> Kind:
+    """Whole numbers from `minimum` to `maximum`, both included."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"-?\d{1,18}", text):
+            raise ValueError(f'"{text}" is not a whole number')
+        if not minimum <= int(text) <= maximum:
+            raise ValueError(f"{text} is not between {minimum} and {maximum}")
+        return int(text)
+
+    return Kind("NUMBER", parse, str, {"type": "integer", "minimum": minimum, "maximum": maximum})
+
+
+def choice(*words: str) -> Kind:
+    """One of a few words."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            raise ValueError(f'"{text}" is not one of {", ".join(words)}')
+        return text
+
+    return Kind("|".join(words), parse, str, {"type": "string", "enum": list(words)})

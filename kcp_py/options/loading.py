@@ -1,0 +1,148 @@
+"""From flags, environment and configuration file to `Options`: the first of them that names a setting wins, then comes the default."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from kcp_py.options.errors import OptionsError
+from kcp_py.options.options import Options
+from kcp_py.options.settings import ENVIRONMENT_PREFIX, SETTINGS, Setting
+
+CONFIGURATION_API_VERSION: Final = "config.kcp-py.io/v1alpha1"
+CONFIGURATION_KIND: Final = "ServerConfiguration"
+CONFIGURATION_VARIABLE: Final = ENVIRONMENT_PREFIX + "CONFIG"
+
+
+def load_options(*, flags: Mapping[str, str], environ: Mapping[str, str], config_file: str | None = None) -> Options:
+    """Put the settings together.
+
+    Args:
+        flags: by field name of `Options`, the text that the command line gives. Names that are no settings are a programming error.
+        environ: the whole environment; variables `KCP_PY_…` count. An empty variable counts as a given, empty value.
+        config_file: the path that `--config` gives; without it `KCP_PY_CONFIG` names the file, if it is there and not empty.
+
+    Raises:
+        OptionsError: the file cannot be read or does not match its schema, a value is wrong, or two values exclude each other.
+    """
+    path = config_file if config_file is not None else environ.get(CONFIGURATION_VARIABLE) or None
+    document = _read_configuration(path) if path is not None else {}
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for setting in SETTINGS:
+        given = _given(setting, flags=flags, environ=environ, document=document, path=path)
+        if given is None:
+            continue
+        origin, text = given
+        try:
+            values[setting.name] = setting.kind.parse(text)
+        except ValueError as error:
+            raise OptionsError(f"{origin}: {error}") from None
+        origins[setting.name] = origin
+    options = Options(**values)
+    _check_together(options, origins)
+    return options
+
+
+def unknown_environment_variables(environ: Mapping[str, str]) -> list[str]:
+    """One line for each variable that looks like a misspelt setting (`KCP_PY_STORGE`); empty where there is none."""
+    known = [setting.variable for setting in SETTINGS] + [CONFIGURATION_VARIABLE]
+    lines = []
+    for variable in sorted(environ):
+        if variable.startswith(ENVIRONMENT_PREFIX) and variable not in known:
+            nearest = _nearest(variable, known)
+            if nearest is not None:
+                lines.append(f"{variable}: no such setting; did you mean {nearest}?")
+    return lines
+
+
+def configuration_schema() -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of the configuration file."""
+    properties: dict[str, Any] = {
+        "apiVersion": {"const": CONFIGURATION_API_VERSION},
+        "kind": {"const": CONFIGURATION_KIND},
+    }
+    for setting in SETTINGS:
+        properties[setting.key] = {**setting.kind.schema, "description": setting.help}
+    return {"type": "object", "required": ["apiVersion", "kind"], "properties": properties, "additionalProperties": False}
+
+
+def _given(
+    setting: Setting, *, flags: Mapping[str, str], environ: Mapping[str, str], document: Mapping[str, Any], path: str | None
+) -> tuple[str, str] | None:
+    if setting.name in flags:
+        return setting.flag, flags[setting.name]
+    if setting.variable in environ:
+        return setting.variable, environ[setting.variable]
+    if setting.key in document:
+        return f"{path}: {setting.key}", _text(document[setting.key])
+    return None
+
+
+def _text(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case list():
+            return ",".join(value)
+        case _:
+            return str(value)
+
+
+def _read_configuration(path: str) -> dict[str, Any]:
+    # Both are slow to import, and only who gives a file needs them.
+    import yaml  # noqa: PLC0415
+    from jsonschema import Draft202012Validator  # noqa: PLC0415
+
+    try:
+        text = Path(path).read_text("utf-8")
+    except OSError as error:
+        raise OptionsError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise OptionsError(f"{path}: not UTF-8 text") from None
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise OptionsError(f"{path}: {' '.join(str(error).split())}") from None
+    if not isinstance(document, dict):
+        raise OptionsError(f"{path}: not a YAML object of kind {CONFIGURATION_KIND}")
+    schema = configuration_schema()
+    for key in document:
+        if key not in schema["properties"]:
+            raise OptionsError(f"{path}: {key}: no such key{_suggestion(str(key), schema['properties'])}")
+    errors = sorted(Draft202012Validator(schema).iter_errors(document), key=lambda error: [str(step) for step in error.absolute_path])
+    if errors:
+        where = "".join(f"{step}: " for step in errors[0].absolute_path)
+        raise OptionsError(f"{path}: {where}{' '.join(errors[0].message.split())}")
+    return document
+
+
+def _check_together(options: Options, origins: Mapping[str, str]) -> None:
+    def origin(name: str) -> str:
+        return origins.get(name) or "--" + name.replace("_", "-")
+
+    if options.storage == "etcd" and not options.etcd_servers:
+        raise OptionsError(f"{origin('storage')}: etcd needs --etcd-servers")
+    if options.storage != "etcd" and options.etcd_servers:
+        raise OptionsError(f"{origin('etcd_servers')}: only used with --storage etcd, which is {options.storage}")
+    for one, other in (
+        ("tls_cert_file", "tls_private_key_file"),
+        ("etcd_certfile", "etcd_keyfile"),
+        ("etcd_username_file", "etcd_password_file"),
+    ):
+        for first, second in ((one, other), (other, one)):
+            if getattr(options, first) is not None and getattr(options, second) is None:
+                raise OptionsError(f"{origin(first)}: needs --{second.replace('_', '-')} too")
+
+
+def _suggestion(word: str, known: Iterable[str]) -> str:
+    nearest = _nearest(word, list(known))
+    return "" if nearest is None else f"; did you mean {nearest}?"
+
+
+def _nearest(word: str, known: list[str]) -> str | None:
+    by_lower = {name.lower(): name for name in known}
+    found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.75)
+    return by_lower[found[0]] if found else None

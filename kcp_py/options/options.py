@@ -1,0 +1,227 @@
+"""`Options`: every setting of the server, with its default."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from kcp_py.options.kinds import (
+    ADDRESS,
+    BOOLEAN,
+    CLUSTER,
+    DURATION,
+    HEADER,
+    HOST,
+    LIST,
+    OPTIONAL_PATH,
+    PATH,
+    PREFIX,
+    SIZE,
+    URLS,
+    Kind,
+    choice,
+    integer,
+)
+
+FILES = "Files"
+SERVING = "Serving"
+STORAGE = "Storage"
+CLUSTERS = "Logical clusters"
+AUTHENTICATION = "Authentication"
+LIMITS = "Limits"
+HISTORY = "History and watches"
+OPERATION = "Operation"
+
+
+def _setting(kind: Kind, default: Any, section: str, text: str, *, hidden: bool = False) -> Any:
+    return field(default=default, metadata={"kind": kind, "section": section, "help": text, "hidden": hidden})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The settings of one server. Durations are seconds, sizes bytes, paths relative to the working directory of the process.
+
+    `Options()` has every default. Code that builds one itself (tests, library users) is trusted to give values that `load_options` would accept.
+    """
+
+    root_directory: Path = _setting(
+        PATH, Path(".kcp"), FILES, "Directory of what the server keeps: certificates, tokens, database, kubeconfig."
+    )
+    kubeconfig_path: Path | None = _setting(
+        OPTIONAL_PATH, None, FILES, "Where the administrator's kubeconfig is written. Default: admin.kubeconfig in the root directory."
+    )
+
+    bind_address: str = _setting(ADDRESS, "127.0.0.1", SERVING, "IP address to listen on; 0.0.0.0 or :: for all interfaces.")
+    secure_port: int = _setting(integer(0, 65535), 6443, SERVING, "Port of HTTPS; 0 takes a free one.")
+    external_hostname: str = _setting(
+        HOST,
+        "",
+        SERVING,
+        "Host under which clients reach the server, for the serving certificate and kubeconfigs. Default: the bind address.",
+    )
+    tls_cert_file: Path | None = _setting(
+        OPTIONAL_PATH, None, SERVING, "Serving certificate (PEM, with its chain) instead of one made and renewed by the server."
+    )
+    tls_private_key_file: Path | None = _setting(OPTIONAL_PATH, None, SERVING, "Private key (PEM) of --tls-cert-file.")
+    tls_min_version: Literal["VersionTLS12", "VersionTLS13"] = _setting(
+        choice("VersionTLS12", "VersionTLS13"), "VersionTLS12", SERVING, "Oldest TLS version that is accepted."
+    )
+    shutdown_grace_period: float = _setting(
+        DURATION, 30.0, SERVING, "How long requests in flight may take to finish once the server is told to stop (SIGTERM, SIGINT)."
+    )
+    keep_alive_timeout: float = _setting(DURATION, 90.0, SERVING, "How long an idle connection is kept open for a next request.")
+    listen_backlog: int = _setting(integer(1, 65535), 2048, SERVING, "How many connections may wait to be accepted.")
+    plain_http: bool = _setting(BOOLEAN, default=False, section=SERVING, text="Serve without TLS. For benchmarks only.", hidden=True)
+
+    storage: Literal["sqlite", "memory", "etcd"] = _setting(
+        choice("sqlite", "memory", "etcd"),
+        "sqlite",
+        STORAGE,
+        "Where objects are stored: sqlite is embedded and durable, etcd is shared by several servers, memory forgets everything at exit.",
+    )
+    storage_path: Path | None = _setting(OPTIONAL_PATH, None, STORAGE, "File of the sqlite store. Default: kcp.db in the root directory.")
+    etcd_servers: tuple[str, ...] = _setting(URLS, (), STORAGE, "Endpoints of etcd: scheme://host:port, comma separated.")
+    etcd_prefix: str = _setting(PREFIX, "/registry", STORAGE, "Prefix of every key, in every kind of storage.")
+    etcd_cafile: Path | None = _setting(
+        OPTIONAL_PATH, None, STORAGE, "Certificate authority (PEM) that etcd's certificates are checked with."
+    )
+    etcd_certfile: Path | None = _setting(OPTIONAL_PATH, None, STORAGE, "Client certificate (PEM) for etcd.")
+    etcd_keyfile: Path | None = _setting(OPTIONAL_PATH, None, STORAGE, "Private key (PEM) of --etcd-certfile.")
+    etcd_username_file: Path | None = _setting(
+        OPTIONAL_PATH, None, STORAGE, "File that holds the user name for etcd, where etcd authenticates by password."
+    )
+    etcd_password_file: Path | None = _setting(OPTIONAL_PATH, None, STORAGE, "File that holds the password for etcd.")
+
+    default_cluster: str = _setting(CLUSTER, "root", CLUSTERS, "Logical cluster of requests that name none.")
+    logical_clusters: Literal["implicit", "declared"] = _setting(
+        choice("implicit", "declared"),
+        "implicit",
+        CLUSTERS,
+        "Whether a privileged caller may use a logical cluster that does not exist yet (implicit: the first write creates it) or not (declared).",
+    )
+    cluster_header: str = _setting(
+        HEADER,
+        "X-Kubernetes-Cluster",
+        CLUSTERS,
+        "Request header that names the logical cluster, beside the path /clusters/NAME; empty switches it off.",
+    )
+
+    client_ca_file: Path | None = _setting(
+        OPTIONAL_PATH,
+        None,
+        AUTHENTICATION,
+        "Authorities (PEM) whose client certificates are accepted beside the server's own: common name is user, organizations are groups.",
+    )
+    token_auth_file: Path | None = _setting(
+        OPTIONAL_PATH, None, AUTHENTICATION, 'CSV file of bearer tokens accepted beside the server\'s own: token,user,uid,"group1,group2".'
+    )
+    anonymous_auth: bool = _setting(
+        BOOLEAN,
+        default=True,
+        section=AUTHENTICATION,
+        text="Whether requests without credentials are system:anonymous (which reaches health and version only) or refused.",
+    )
+
+    max_request_body_bytes: int = _setting(SIZE, 3 * 1024 * 1024, LIMITS, "Largest request body; a larger one is answered with 413.")
+    max_request_header_bytes: int = _setting(
+        SIZE, 1024 * 1024, LIMITS, "Largest request line and headers; larger ones are answered with 431."
+    )
+    request_header_timeout: float = _setting(DURATION, 32.0, LIMITS, "How long a client may take to send the head of a request.")
+    request_timeout: float = _setting(
+        DURATION, 60.0, LIMITS, "How long a request may take, watches excepted; afterwards it is answered with 504."
+    )
+    min_request_timeout: float = _setting(
+        DURATION,
+        1800.0,
+        LIMITS,
+        "A watch without timeoutSeconds ends after a random time between this and twice this, so that load spreads.",
+    )
+
+    event_history_age: float = _setting(
+        DURATION, 300.0, HISTORY, "How long old revisions stay readable and watchable; older ones are compacted (sqlite, memory)."
+    )
+    event_history_count: int = _setting(
+        integer(100, 10**9), 100_000, HISTORY, "How many revisions of history are kept at most, however young (sqlite, memory)."
+    )
+    watch_history_bytes: int = _setting(
+        SIZE, 16 * 1024 * 1024, HISTORY, "Memory for recent events from which watches resume without asking the storage."
+    )
+    watch_buffer_events: int = _setting(
+        integer(10, 1_000_000),
+        1000,
+        HISTORY,
+        "How many events may wait for one slow watcher; a fuller one ends with 410 Expired and its client lists again.",
+    )
+
+    controllers: tuple[str, ...] = _setting(
+        LIST, ("*",), OPERATION, "Controllers to run: '*' runs all that are on by default, 'foo' runs foo too, '-foo' does not run foo."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = _setting(
+        choice("debug", "info", "warning", "error"), "info", OPERATION, "Least severity that is logged."
+    )
+    log_format: Literal["auto", "json", "text"] = _setting(
+        choice("auto", "json", "text"), "auto", OPERATION, "How log lines look; auto is text on a terminal and json elsewhere."
+    )
+
+    @property
+    def pki_directory(self) -> Path:
+        """Where the server's own certificates and keys are."""
+        return self.root_directory / "pki"
+
+    @property
+    def ca_file(self) -> Path:
+        """The server's own certificate authority: issues the serving and the administrator's client certificate."""
+        return self.pki_directory / "ca.crt"
+
+    @property
+    def serving_cert_file(self) -> Path:
+        """The certificate that is served: the operator's or the server's own."""
+        return self.tls_cert_file or self.pki_directory / "apiserver.crt"
+
+    @property
+    def serving_key_file(self) -> Path:
+        """The private key of `serving_cert_file`."""
+        return self.tls_private_key_file or self.pki_directory / "apiserver.key"
+
+    @property
+    def client_ca_files(self) -> tuple[Path, ...]:
+        """Every bundle of authorities whose client certificates are accepted."""
+        return (self.ca_file,) if self.client_ca_file is None else (self.ca_file, self.client_ca_file)
+
+    @property
+    def admin_token_file(self) -> Path:
+        """The token file that the server makes for its administrator; the same form as `token_auth_file`."""
+        return self.root_directory / "admin-tokens.csv"
+
+    @property
+    def token_auth_files(self) -> tuple[Path, ...]:
+        """Every file of accepted bearer tokens, the server's own first."""
+        return (self.admin_token_file,) if self.token_auth_file is None else (self.admin_token_file, self.token_auth_file)
+
+    @property
+    def database_file(self) -> Path:
+        """The file of the sqlite store."""
+        return self.storage_path or self.root_directory / "kcp.db"
+
+    @property
+    def kubeconfig_file(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.kubeconfig_path or self.root_directory / "admin.kubeconfig"
+
+    @property
+    def external_address(self) -> str:
+        """The host that kubeconfigs name, without brackets: never the unspecified address."""
+        if self.external_hostname:
+            return self.external_hostname
+        address = ipaddress.ip_address(self.bind_address)
+        if not address.is_unspecified:
+            return self.bind_address
+        return "127.0.0.1" if address.version == 4 else "::1"
+
+    def external_url(self, port: int) -> str:
+        """The server's URL for clients: `https://127.0.0.1:6443`, without a slash at its end."""
+        host = self.external_address
+        scheme = "http" if self.plain_http else "https"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
