@@ -1,0 +1,226 @@
+"""ObjectMeta as Go reads and writes it: wrongly typed fields are refused with its message, unknown and empty fields are dropped.
+
+Source: apiextensions-apiserver `pkg/apiserver/schema/objectmeta`, apimachinery `pkg/apis/meta/v1/types.go`, and the texts of
+sigs.k8s.io/json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from kcp_py.apimachinery import timestamps
+
+OWNER_REFERENCE_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+"""In the order in which upstream writes them; the first four are always written."""
+_INT64_MAX: Final = 2**63 - 1
+
+_Check = Callable[[Any, str], str]
+
+
+def _json_type(value: Any) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def _mismatch(value: Any, struct_field: str, go_type: str) -> str:
+    return f"json: cannot unmarshal {_json_type(value)} into Go struct field {struct_field} of type {go_type}"
+
+
+def _string(value: Any, where: str) -> str:
+    return "" if value is None or isinstance(value, str) else _mismatch(value, where, "string")
+
+
+def _uid(value: Any, where: str) -> str:
+    return "" if value is None or isinstance(value, str) else _mismatch(value, where, "types.UID")
+
+
+def _bool(value: Any, where: str) -> str:
+    return "" if value is None or isinstance(value, bool) else _mismatch(value, where, "bool")
+
+
+def _int64(value: Any, where: str) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _mismatch(value, where, "int64")
+    if isinstance(value, float) or not -_INT64_MAX - 1 <= value <= _INT64_MAX:
+        return f"json: cannot unmarshal number {value} into Go struct field {where} of type int64"
+    return ""
+
+
+def _time(value: Any, where: str) -> str:
+    del where
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        return f"json: cannot unmarshal {_json_type(value)} into Go value of type string"
+    try:
+        timestamps.parse_time(value)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _string_map(value: Any, where: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, dict):
+        return _mismatch(value, where, "map[string]string")
+    for item in value.values():
+        if not isinstance(item, str) and item is not None:
+            return _mismatch(item, where, "string")
+    return ""
+
+
+def _string_list(value: Any, where: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, list):
+        return _mismatch(value, where, "[]string")
+    for item in value:
+        if not isinstance(item, str) and item is not None:
+            return _mismatch(item, where, "string")
+    return ""
+
+
+def _struct_list(value: Any, where: str, go_type: str, fields: Mapping[str, _Check]) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, list):
+        return _mismatch(value, where, f"[]v1.{go_type}")
+    path = where.partition(".")[2]
+    for item in value:
+        if item is None:
+            continue
+        if not isinstance(item, dict):
+            return _mismatch(item, where, f"v1.{go_type}")
+        for field, content in item.items():
+            check = fields.get(field)
+            if check is not None and (problem := check(content, f"{go_type}.{path}.{field}")):
+                return problem
+    return ""
+
+
+def _owner_references(value: Any, where: str) -> str:
+    return _struct_list(value, where, "OwnerReference", _OWNER_REFERENCE_CHECKS)
+
+
+def _managed_fields(value: Any, where: str) -> str:
+    return _struct_list(value, where, "ManagedFieldsEntry", _MANAGED_FIELDS_CHECKS)
+
+
+_OWNER_REFERENCE_CHECKS: Final[dict[str, _Check]] = {
+    "apiVersion": _string,
+    "kind": _string,
+    "name": _string,
+    "uid": _uid,
+    "controller": _bool,
+    "blockOwnerDeletion": _bool,
+}
+_MANAGED_FIELDS_CHECKS: Final[dict[str, _Check]] = {
+    "manager": _string,
+    "operation": _string,
+    "apiVersion": _string,
+    "time": _time,
+    "fieldsType": _string,
+    "subresource": _string,
+}
+_CHECKS: Final[dict[str, _Check]] = {
+    "name": _string,
+    "generateName": _string,
+    "namespace": _string,
+    "selfLink": _string,
+    "uid": _uid,
+    "resourceVersion": _string,
+    "generation": _int64,
+    "creationTimestamp": _time,
+    "deletionTimestamp": _time,
+    "deletionGracePeriodSeconds": _int64,
+    "labels": _string_map,
+    "annotations": _string_map,
+    "ownerReferences": _owner_references,
+    "finalizers": _string_list,
+    "managedFields": _managed_fields,
+}
+_STRINGS: Final = frozenset(field for field, check in _CHECKS.items() if check in {_string, _uid})
+
+
+def type_problem(obj: Mapping[str, Any]) -> str | None:
+    """The first wrongly typed field of the object's `metadata`, as Go's decoder words it; None when all types are right."""
+    meta = obj.get("metadata")
+    if meta is None:
+        return None
+    if not isinstance(meta, dict):
+        return _mismatch(meta, "PartialObjectMetadata.metadata", "v1.ObjectMeta")
+    for field, value in meta.items():
+        if field in _STRINGS and isinstance(value, str):
+            continue
+        check = _CHECKS.get(field)
+        if check is not None and (problem := check(value, f"ObjectMeta.metadata.{field}")):
+            return problem
+    return None
+
+
+def drop_malformed_fields(meta: dict[str, Any]) -> list[str]:
+    """Drop every wrongly typed field from `meta`, in place, as upstream does for what it reads from storage; returns their names."""
+    dropped = [field for field, value in meta.items() if (check := _CHECKS.get(field)) is not None and check(value, field)]
+    for field in dropped:
+        del meta[field]
+    return dropped
+
+
+def prune_object_meta(meta: dict[str, Any]) -> list[str]:
+    """Make `meta` what Go writes after reading it, in place: no unknown fields, no empty ones, times in UTC.
+
+    `managedFields` goes too: the field manager has taken it out before. The types must be right (`type_problem`).
+
+    Returns:
+        The unknown fields, relative to the metadata, such as `foo` or `ownerReferences[0].bar`.
+    """
+    unknown: list[str] = []
+    drop: list[str] = []
+    for field, value in meta.items():
+        if field not in _CHECKS:
+            unknown.append(field)
+            drop.append(field)
+        elif not value:
+            # 0 seconds of grace are written, because upstream keeps a pointer there.
+            if value is None or field != "deletionGracePeriodSeconds":
+                drop.append(field)
+        elif field in _STRINGS:
+            continue
+        elif field in {"labels", "annotations"}:
+            if None in value.values():
+                meta[field] = {key: item or "" for key, item in value.items()}
+        elif field == "finalizers":
+            if None in value:
+                meta[field] = [item or "" for item in value]
+        elif field == "ownerReferences":
+            meta[field] = [_pruned_owner_reference(item, index, unknown) for index, item in enumerate(value)]
+        elif field in {"creationTimestamp", "deletionTimestamp"}:
+            if len(value) != 20 or value[-1] != "Z":
+                meta[field] = timestamps.normalize_time(value)
+        elif field == "managedFields":
+            drop.append(field)
+    for field in drop:
+        del meta[field]
+    return unknown
+
+
+def _pruned_owner_reference(reference: dict[str, Any] | None, index: int, unknown: list[str]) -> dict[str, Any]:
+    if reference is None:
+        reference = {}
+    unknown.extend(f"ownerReferences[{index}].{field}" for field in reference if field not in _OWNER_REFERENCE_CHECKS)
+    pruned = {field: reference.get(field) or "" for field in OWNER_REFERENCE_FIELDS[:4]}
+    pruned.update({field: reference[field] for field in OWNER_REFERENCE_FIELDS[4:] if reference.get(field) is not None})
+    return pruned
