@@ -65,15 +65,16 @@ def validate_object_meta(meta: Mapping[str, Any], *, namespaced: bool, validate_
     if generate_name := get("generateName"):
         errors += _invalid(f"{path}.generateName", generate_name, names.prefix_problems(validate_name, generate_name))
     if name := get("name"):
-        errors += _invalid(f"{path}.name", name, validate_name(name))
+        if problems := validate_name(name):
+            errors += _invalid(f"{path}.name", name, problems)
     else:
         errors.append(fielderrors.required(f"{path}.name", "name or generateName is required"))
     namespace = get("namespace")
     if namespaced:
         if not namespace:
             errors.append(fielderrors.required(f"{path}.namespace"))
-        else:
-            errors += _invalid(f"{path}.namespace", namespace, names.dns_label_problems(namespace))
+        elif problems := names.dns_label_problems(namespace):
+            errors += _invalid(f"{path}.namespace", namespace, problems)
     elif namespace:
         errors.append(fielderrors.forbidden(f"{path}.namespace", "not allowed on this type"))
     _check_generation(errors, meta, path)
@@ -107,12 +108,16 @@ def validate_object_meta_update(meta: Mapping[str, Any], old: Mapping[str, Any],
     _check_generation(errors, meta, path)
     if (generation := get("generation") or 0) < (old.get("generation") or 0):
         errors.append(fielderrors.invalid(f"{path}.generation", generation, "must not be decremented"))
-    for field in _IMMUTABLE:
-        if (value := get(field) or "") != (old.get(field) or ""):
-            errors.append(fielderrors.invalid(f"{path}.{field}", value, "field is immutable"))
-    for field in _IMMUTABLE_NULLABLE:
-        if (value := get(field)) != old.get(field):
-            errors.append(fielderrors.invalid(f"{path}.{field}", value, "field is immutable"))
+    errors += [
+        fielderrors.invalid(f"{path}.{field}", get(field) or "", "field is immutable")
+        for field in _IMMUTABLE
+        if (get(field) or "") != (old.get(field) or "")
+    ]
+    errors += [
+        fielderrors.invalid(f"{path}.{field}", get(field), "field is immutable")
+        for field in _IMMUTABLE_NULLABLE
+        if get(field) != old.get(field)
+    ]
     if labels := get("labels"):
         errors += label_problems(labels, f"{path}.labels")
     if annotations := get("annotations"):
@@ -134,8 +139,8 @@ def label_problems(labels: Mapping[str, str], path: str) -> list[FieldError]:
     for key, value in labels.items():
         if not (len(key) <= _LABEL_KEY_MAX and _is_label_key(key)):
             errors += _invalid(path, key, names.qualified_name_problems(key))
-        if value:
-            errors += _invalid(path, value, names.label_value_problems(value))
+        if value and (problems := names.label_value_problems(value)):
+            errors += _invalid(path, value, problems)
         if len(errors) >= MAX_PROBLEMS:
             break
     return errors
@@ -185,9 +190,9 @@ def _one_owner_reference_problems(reference: Mapping[str, Any], path: str) -> li
         errors.append(fielderrors.required(f"{path}.apiVersion", "must not be empty"))
     elif not version or "/" in group:
         errors.append(fielderrors.invalid(f"{path}.apiVersion", api_version, "must be <group>/<version> or <version>"))
-    for field in ("kind", "name", "uid"):
-        if not reference.get(field):
-            errors.append(fielderrors.required(f"{path}.{field}", "must not be empty"))
+    errors += [
+        fielderrors.required(f"{path}.{field}", "must not be empty") for field in ("kind", "name", "uid") if not reference.get(field)
+    ]
     if not slash and version == "v1" and reference.get("kind") == "Event":
         shown = orjson.dumps(_as_written(reference)).decode()
         errors.append(FieldError("FieldValueInvalid", path, f"Invalid value: {shown}: /v1, Kind=Event is disallowed from being an owner"))
