@@ -1,0 +1,9 @@
+"""Who a request comes from: client certificates, tokens, anonymous, and their union.
+
+Belongs here: turning credentials into a `UserInfo`. Does not belong here: what that user may do (authz), HTTP responses,
+TLS verification (done by the listener before a request exists).
+"""
+
+from kcp_py.authn.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo
+
+__all__ = ["ALL_AUTHENTICATED", "ALL_UNAUTHENTICATED", "ANONYMOUS", "UserInfo"]

@@ -1,0 +1,31 @@
+"""`UserInfo`: what authentication says of a caller (k8s.io/apiserver `authentication/user`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+ALL_AUTHENTICATED: Final = "system:authenticated"
+ALL_UNAUTHENTICATED: Final = "system:unauthenticated"
+
+_NO_EXTRA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+
+
+class UserInfo(NamedTuple):
+    """A caller. Immutable: it is shared by every request that shows the same credential."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = _NO_EXTRA
+
+
+ANONYMOUS: Final = UserInfo("system:anonymous", "", (ALL_UNAUTHENTICATED,))
+
+
+def authenticated(user: UserInfo) -> UserInfo:
+    """The user with `system:authenticated` among the groups, which every caller but the anonymous one has."""
+    if ALL_AUTHENTICATED in user.groups or user.name == ANONYMOUS.name:
+        return user
+    return user._replace(groups=(*user.groups, ALL_AUTHENTICATED))

@@ -1,0 +1,22 @@
+"""`RequestContext`: what the filters have learned of a request, frozen before any handler runs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kcp_py.authn.user import UserInfo
+from kcp_py.logicalcluster import ClusterSelection
+from kcp_py.server.requestinfo import RequestInfo
+
+
+class RequestContext(NamedTuple):
+    """Built once, after authentication. Authorization and storage keys use the same `cluster`: there is no second parser."""
+
+    audit_id: str
+    cluster: ClusterSelection
+    explicit_cluster: bool
+    """Whether the client named the cluster, by path or header; False where the default or a cluster-less path decided."""
+    info: RequestInfo
+    user: UserInfo
+    warnings: list[str]
+    """Texts for `Warning` headers; handlers append to it until the response starts."""

@@ -1,0 +1,183 @@
+"""`parse_request`: method, path and query to verb, resource and name. Pure.
+
+The rules are those of k8s.io/apiserver, `endpoints/request/requestinfo.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from kcp_py.apimachinery.errors import bad_request
+
+MAX_QUERY_BYTES: Final = 64 * 1024
+MAX_QUERY_PARAMETERS: Final = 256
+
+Query = dict[str, list[str]]
+"""Query parameters, decoded, each with its values in the order of the URL."""
+
+
+class RequestInfo(NamedTuple):
+    """What a request asks for. For non-resource requests only `verb` (the lower-case method) and `path` are filled in."""
+
+    is_resource: bool
+    verb: str
+    """get, list, watch, create, update, patch, delete, deletecollection, proxy; empty for a method that resources do not know."""
+    api_prefix: str
+    """`api`, `apis` or empty."""
+    group: str
+    version: str
+    namespace: str
+    resource: str
+    subresource: str
+    name: str
+    """From the path; for list and watch, from a `metadata.name=` field selector, so that it can be authorized like a named request."""
+    path: str
+    """Decoded, without the cluster prefix."""
+    parts: tuple[str, ...]
+    """The segments from the resource on: resource, name, subresource, and whatever follows."""
+
+
+_SPECIAL_VERBS: Final = frozenset(("proxy", "watch"))
+_NAMESPACE_SUBRESOURCES: Final = frozenset(("status", "finalize"))
+_VERBS: Final[Mapping[str, str]] = {
+    "POST": "create",
+    "GET": "get",
+    "HEAD": "get",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+_NAME_SELECTOR: Final = "metadata.name="
+
+
+def parse_request(method: str, path: str, query: Mapping[str, Sequence[str]]) -> RequestInfo:
+    """Tell what a request asks for.
+
+    Args:
+        method: as sent, upper case.
+        path: decoded, without the cluster prefix, beginning with a slash.
+        query: as `parse_query` returns it.
+
+    Raises:
+        StatusError: 400 for a `/watch/` or `/proxy/` path that names nothing.
+    """
+    parts = path.strip("/").split("/")
+    count = len(parts)
+    prefix = parts[0]
+    if prefix == "apis":
+        if count < 4:
+            return _non_resource(method, path)
+        group, version, at = parts[1], parts[2], 3
+    elif prefix == "api":
+        if count < 3:
+            return _non_resource(method, path)
+        group, version, at = "", parts[1], 2
+    else:
+        return _non_resource(method, path)
+
+    first = parts[at]
+    if first in _SPECIAL_VERBS:
+        at += 1
+        if at >= count:
+            raise bad_request(f"unable to determine kind and namespace from url, {path}")
+        # Only reads: a write sent to a watch path must not be authorized as a watch.
+        verb = first if first == "proxy" or method in {"GET", "HEAD"} else ""
+        first = parts[at]
+    else:
+        verb = _VERBS.get(method, "")
+
+    namespace = ""
+    if first == "namespaces" and at + 1 < count:
+        namespace = parts[at + 1]
+        # /namespaces/x/status is a subresource of the namespace; /namespaces/x/pods is a resource in it.
+        if at + 2 < count and parts[at + 2] not in _NAMESPACE_SUBRESOURCES:
+            at += 2
+            first = parts[at]
+
+    rest = tuple(parts[at:])
+    size = len(rest)
+    name = rest[1] if size > 1 else ""
+    subresource = rest[2] if size > 2 and verb != "proxy" else ""
+    if not name:
+        if verb == "get":
+            verb = "watch" if _is_true(query.get("watch")) else "list"
+            name = _selected_name(query)
+        elif verb == "delete":
+            verb = "deletecollection"
+    return RequestInfo(True, verb, prefix, group, version, namespace, first, subresource, name, path, rest)
+
+
+def _non_resource(method: str, path: str) -> RequestInfo:
+    return RequestInfo(False, method.lower(), "", "", "", "", "", "", "", path, ())
+
+
+def _is_true(values: Sequence[str] | None) -> bool:
+    """Only absence, `false` and `0` are false (k8s.io/apimachinery `runtime.Convert_Slice_string_To_bool`)."""
+    return values is not None and values[0].lower() not in {"false", "0"}
+
+
+def _selected_name(query: Mapping[str, Sequence[str]]) -> str:
+    """The name that a field selector demands, if it demands one.
+
+    Terms of a selector are joined by AND, so one exact term suffices. A selector with escapes is left alone: authorization then asks for
+    the whole collection, which is never less strict.
+    """
+    values = query.get("fieldSelector")
+    if not values or "metadata.name" not in values[0] or "\\" in values[0]:
+        return ""
+    for term in values[0].split(","):
+        if term.startswith(_NAME_SELECTOR):
+            value = term.removeprefix(_NAME_SELECTOR).removeprefix("=")
+            if "=" in value or "/" in value or "%" in value or value in {"", ".", ".."}:
+                return ""
+            return value
+    return ""
+
+
+def parse_query(query_string: bytes) -> Query:
+    """Decode a query string strictly: `+` is a space, every escape must be complete and the result UTF-8, `;` separates nothing.
+
+    Raises:
+        StatusError: 400, for a malformed or oversized query.
+    """
+    if not query_string:
+        return {}
+    if len(query_string) > MAX_QUERY_BYTES:
+        raise bad_request(f"the query is longer than {MAX_QUERY_BYTES} bytes")
+    pairs = query_string.split(b"&")
+    if len(pairs) > MAX_QUERY_PARAMETERS:
+        raise bad_request(f"the query has more than {MAX_QUERY_PARAMETERS} parameters")
+    query: Query = {}
+    try:
+        for pair in pairs:
+            if pair:
+                name, _, value = pair.partition(b"=")
+                query.setdefault(_decode(name), []).append(_decode(value))
+    except ValueError:
+        raise bad_request("the query is malformed") from None
+    return query
+
+
+def _decode(text: bytes) -> str:
+    if b"+" in text:
+        text = text.replace(b"+", b" ")
+    if b"%" in text:
+        text = unescape(text)
+    return text.decode()
+
+
+_HEXADECIMAL: Final = frozenset(b"0123456789abcdefABCDEF")
+
+
+def unescape(text: bytes) -> bytes:
+    """Percent-decode, refusing what `urllib` lets through as it is.
+
+    Raises:
+        ValueError: an incomplete escape.
+    """
+    for escape in text.split(b"%")[1:]:
+        if len(escape) < 2 or escape[0] not in _HEXADECIMAL or escape[1] not in _HEXADECIMAL:
+            raise ValueError("incomplete escape")
+    return unquote_to_bytes(text)
