@@ -1,0 +1,97 @@
+"""The built-in kinds and the definitions of their types, read from `kinds.json` and `definitions/*.json`.
+
+Both are written by `hack/update_builtin_kinds.py`; `core.kcp.io.v1alpha1.json` is written by hand. The generated files carry no
+descriptions: see `descriptions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+REFERENCE_PREFIX: Final = "#/components/schemas/"
+"""What precedes the name of a definition in a `$ref`, as in OpenAPI v3 documents."""
+
+_FOLDER: Final = Path(__file__).parent
+
+
+class BuiltinKind(NamedTuple):
+    """One built-in kind in one version."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    short_names: Sequence[str]
+    categories: Sequence[str]
+    verbs: Sequence[str]
+    """Sorted, as in discovery."""
+    subresources: Mapping[str, Sequence[str]]
+    """Name -> verbs, sorted."""
+    definition: str
+    """The name of its type in `definitions()`; the list's has `List` appended."""
+
+    @property
+    def singular(self) -> str:
+        return self.kind.lower()
+
+    @property
+    def list_kind(self) -> str:
+        return self.kind + "List"
+
+
+@cache
+def builtin_kinds() -> tuple[BuiltinKind, ...]:
+    """Every built-in kind, in the order of the file."""
+    return tuple(BuiltinKind(**row) for row in orjson.loads((_FOLDER / "kinds.json").read_bytes()))
+
+
+@cache
+def definitions() -> Mapping[str, Mapping[str, Any]]:
+    """Name -> schema in the form of OpenAPI v3, of all built-in kinds, their lists and the meta kinds. Shared: do not change it."""
+    merged: dict[str, Mapping[str, Any]] = {}
+    for file in sorted((_FOLDER / "definitions").glob("*.json")):
+        merged.update(orjson.loads(file.read_bytes()))
+    return merged
+
+
+_APIEXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+_ANY: Final = {"x-kubernetes-preserve-unknown-fields": True}
+
+_KNOWN_BUT_NOT_PUBLISHED: Final[Mapping[str, Mapping[str, Any]]] = {
+    # Free-form values: upstream decodes them into raw JSON, its OpenAPI says nothing of them.
+    "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1": {"type": "object", **_ANY},
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": {"type": "object", **_ANY},
+    _APIEXTENSIONS + "JSON": _ANY,
+    # Unions that OpenAPI v2 cannot tell. Arrays are refused by the structural rules of CRDs, so `items` is a schema.
+    _APIEXTENSIONS + "JSONSchemaPropsOrBool": _ANY,
+    _APIEXTENSIONS + "JSONSchemaPropsOrStringArray": _ANY,
+    _APIEXTENSIONS + "JSONSchemaPropsOrArray": _ANY,
+}
+
+
+@cache
+def validation_definitions() -> Mapping[str, Mapping[str, Any]]:
+    """`definitions()` as a decoder applies them: without what built-in strategies check, with what is not published.
+
+    A missing field of a compiled-in kind is its zero value; it is the strategy that says what is required. So `required` is dropped,
+    except for the kinds whose rules are their schema (`io.kcp.`).
+    """
+    result = {name: schema if name.startswith("io.kcp.") else _without_required(schema) for name, schema in definitions().items()}
+    result.update(_KNOWN_BUT_NOT_PUBLISHED)
+    return result
+
+
+def _without_required(schema: Mapping[str, Any]) -> dict[str, Any]:
+    result = {key: value for key, value in schema.items() if key != "required"}
+    if "properties" in result:
+        result["properties"] = {name: _without_required(child) for name, child in result["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(child := result.get(key), dict):
+            result[key] = _without_required(child)
+    return result
