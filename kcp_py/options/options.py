@@ -43,12 +43,11 @@ def _setting(kind: Kind, default: Any, section: str, text: str, *, hidden: bool 
 class Options:
     """The settings of one server. Durations are seconds, sizes bytes, paths relative to the working directory of the process.
 
-    `Options()` has every default. Code that builds one itself (tests, library users) is trusted to give values that `load_options` would accept.
+    `Options()` has every default. Code that builds one itself (tests, library users) is trusted to give values that `load_options` would
+    accept.
     """
 
-    root_directory: Path = _setting(
-        PATH, Path(".kcp"), FILES, "Directory of what the server keeps: certificates, tokens, database, kubeconfig."
-    )
+    root_directory: Path = _setting(PATH, Path(".kcp"), FILES, "Directory of certificates, tokens, database, kubeconfig.")
     kubeconfig_path: Path | None = _setting(
         OPTIONAL_PATH, None, FILES, "Where the administrator's kubeconfig is written. Default: admin.kubeconfig in the root directory."
     )
@@ -99,7 +98,7 @@ class Options:
         choice("implicit", "declared"),
         "implicit",
         CLUSTERS,
-        "Whether a privileged caller may use a logical cluster that does not exist yet (implicit: the first write creates it) or not (declared).",
+        "Whether privileged callers may use a logical cluster that does not exist yet (implicit: the first write creates it).",
     )
     cluster_header: str = _setting(
         HEADER,
@@ -125,9 +124,7 @@ class Options:
     )
 
     max_request_body_bytes: int = _setting(SIZE, 3 * 1024 * 1024, LIMITS, "Largest request body; a larger one is answered with 413.")
-    max_request_header_bytes: int = _setting(
-        SIZE, 1024 * 1024, LIMITS, "Largest request line and headers; larger ones are answered with 431."
-    )
+    max_request_header_bytes: int = _setting(SIZE, 1024 * 1024, LIMITS, "Largest request line and headers; else 431.")
     request_header_timeout: float = _setting(DURATION, 32.0, LIMITS, "How long a client may take to send the head of a request.")
     request_timeout: float = _setting(
         DURATION, 60.0, LIMITS, "How long a request may take, watches excepted; afterwards it is answered with 504."

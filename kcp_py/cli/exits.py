@@ -1,0 +1,22 @@
+"""How commands end: `CommandError` for one clear line and exit code 1, `UsageError` for exit code 2."""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+import click
+
+
+class CommandError(click.ClickException):
+    """The command cannot do what it was asked. The message is one line without a full stop."""
+
+    exit_code = 1
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"error: {' '.join(self.message.split())}", file=file, err=file is None)
+
+
+class UsageError(CommandError):
+    """What the operator wrote is wrong. The message begins with where it was written."""
+
+    exit_code = 2

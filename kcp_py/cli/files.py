@@ -1,0 +1,44 @@
+"""Writing files so that a reader, or a crash, never sees half of one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def make_private_directory(path: Path) -> None:
+    """Create the directory and its parents; the directory itself gets mode 0700. One that exists keeps its mode.
+
+    Raises:
+        OSError: it cannot be created, or something else has its name.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+
+
+def write_private_file(path: Path, content: bytes) -> None:
+    """Put the content in place of the file in one step, durably, with mode 0600.
+
+    Raises:
+        OSError: the directory is missing or cannot be written; the old file is then untouched.
+    """
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

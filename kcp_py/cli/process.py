@@ -1,0 +1,172 @@
+"""The server's process: what is done, in order, from checked options to a served control plane, and what each failure says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import fcntl
+import gc
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import IO, Final
+
+from kcp_py.cli.certificates import CertificateError, ensure_certificates
+from kcp_py.cli.credentials import ensure_token_file, write_kubeconfig
+from kcp_py.cli.exits import CommandError
+from kcp_py.cli.files import make_private_directory
+from kcp_py.cli.serving import ListenError, listen, serve
+from kcp_py.cli.tls import ReloadingContext
+from kcp_py.options import Options
+
+FILES_POLL: Final = 3.0
+"""Seconds between looks at the certificate files."""
+RENEWAL_POLL: Final = 3600.0
+"""Seconds between checks whether an own certificate nears its end."""
+
+_log = logging.getLogger("kcp_py.cli")
+
+
+def run_server(options: Options, *, out: IO[str]) -> int:
+    """Serve a control plane until a signal; return the exit code 0.
+
+    Nothing is written before the port is bound and the root directory is locked, so that a start that cannot succeed changes nothing.
+
+    Raises:
+        CommandError: with one line, where the server cannot start or had to give up.
+    """
+    # Every file the process makes, the database included, is for its user alone.
+    os.umask(0o077)
+    with contextlib.ExitStack() as stack:
+        try:
+            listener = stack.enter_context(contextlib.closing(listen(options)))
+            stack.enter_context(_locked(options.root_directory))
+            port: int = listener.getsockname()[1]
+            ensure_certificates(options, now=_now())
+            ensure_token_file(options)
+            tls = None if options.plain_http else ReloadingContext(options)
+        except ListenError as error:
+            raise CommandError(f"cannot listen on {error}") from None
+        except OSError as error:
+            raise CommandError(f"{error.filename or options.root_directory}: {error.strerror or error}") from None
+        except (CertificateError, ValueError) as error:
+            raise CommandError(str(error)) from None
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_run(options, listener, tls=tls, port=port, out=out))
+    return 0
+
+
+async def _run(options: Options, listener: socket.socket, *, tls: ReloadingContext | None, port: int, out: IO[str]) -> None:
+    from kcp_py.controlplane import ControlPlane
+
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            control_plane = await stack.enter_async_context(ControlPlane(options))
+        except Exception as error:
+            if options.log_level == "debug":
+                raise
+            raise CommandError(_one_line(error)) from error
+        # What exists now lives as long as the process: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        write_kubeconfig(options, port=port)
+        await stack.enter_async_context(_maintained(options, tls, port=port))
+
+        def announce() -> None:
+            out.write(_next_steps(options, port=port))
+            out.flush()
+
+        await serve(
+            control_plane.app,
+            listener,
+            options,
+            tls=None if tls is None else tls.context,
+            on_shutdown=control_plane.begin_shutdown,
+            on_ready=announce,
+        )
+
+
+def _next_steps(options: Options, *, port: int) -> str:
+    return (
+        f"kcp-py serves {options.external_url(port)} ({options.storage} storage). In another terminal:\n"
+        f"\n"
+        f"  export KUBECONFIG={_shell_word(str(options.kubeconfig_file.absolute()))}\n"
+        f"  kubectl get namespaces\n"
+        f"  kcp-py cluster create team-a\n"
+        f"\n"
+        f"Ctrl-C stops the server.\n"
+    )
+
+
+def _shell_word(text: str) -> str:
+    import shlex
+
+    return shlex.quote(text)
+
+
+@contextlib.asynccontextmanager
+async def _maintained(options: Options, tls: ReloadingContext | None, *, port: int) -> AsyncIterator[None]:
+    """Within it, replaced certificate files are taken up and own certificates are renewed."""
+    task = asyncio.create_task(_maintain(options, tls, port=port)) if tls is not None else None
+    try:
+        yield
+    finally:
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+async def _maintain(options: Options, tls: ReloadingContext, *, port: int) -> None:
+    until_renewal = RENEWAL_POLL
+    while True:
+        await asyncio.sleep(FILES_POLL)
+        until_renewal -= FILES_POLL
+        try:
+            if until_renewal <= 0:
+                until_renewal = RENEWAL_POLL
+                await asyncio.to_thread(_renew, options, port)
+            if tls.reload_if_changed():
+                _log.info("certificate files were replaced and are in use")
+        except (CertificateError, OSError) as error:
+            _log.warning("certificates stay as they are: %s", _one_line(error))
+
+
+def _renew(options: Options, port: int) -> None:
+    if ensure_certificates(options, now=_now()):
+        write_kubeconfig(options, port=port)
+
+
+@contextlib.contextmanager
+def _locked(root_directory: Path) -> Iterator[None]:
+    """Within it, no other server can use the root directory. The lock ends with the process, however that ends."""
+    make_private_directory(root_directory)
+    path = root_directory / "lock"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CommandError(f"{root_directory}: another kcp-py server is using this root directory") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    loop: type[asyncio.AbstractEventLoop] = uvloop.Loop
+    return loop
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)

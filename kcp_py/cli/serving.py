@@ -1,0 +1,147 @@
+"""Running an ASGI application on a listening socket until the process is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import math
+import os
+import signal
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Final
+
+import uvicorn
+
+from kcp_py.cli.protocol import connection_class
+from kcp_py.options import Options
+
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class ListenError(Exception):
+    """The address cannot be listened on. `str()` is one line."""
+
+
+def listen(options: Options) -> socket.socket:
+    """Bind the address and port of the options, without accepting yet.
+
+    Raises:
+        ListenError: the port is taken, not allowed, or the address is not one of this machine.
+    """
+    family = socket.AF_INET6 if ":" in options.bind_address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6 and options.bind_address == "::":
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind((options.bind_address, options.secure_port))
+        # Two sockets may be bound to one port with SO_REUSEADDR until one of them listens: only this tells that the port is free.
+        listener.listen(options.listen_backlog)
+    except OSError as error:
+        listener.close()
+        where = f"[{options.bind_address}]" if family == socket.AF_INET6 else options.bind_address
+        raise ListenError(f"{where}:{options.secure_port}: {_reason(error)}") from None
+    listener.setblocking(False)
+    return listener
+
+
+async def serve(
+    app: Callable[..., Awaitable[None]],
+    listener: socket.socket,
+    options: Options,
+    *,
+    tls: ssl.SSLContext | None,
+    on_shutdown: Callable[[], Awaitable[None] | None],
+    on_ready: Callable[[], None],
+) -> None:
+    """Serve until SIGTERM or SIGINT, then end in order; return when the last request has ended.
+
+    On the first signal `on_shutdown` is called while everything still works: it makes readiness fail and ends watches. Then no
+    connection is accepted any more, and requests in flight have `Options.shutdown_grace_period` to finish before they are cancelled. A
+    second signal ends the process at once, as kube-apiserver's second does; the stores are made for that.
+
+    Args:
+        app: the application; its lifespan is run if it has one.
+        listener: what `listen` returned; closed at the end.
+        options: limits and times.
+        tls: None serves plain HTTP.
+        on_shutdown: may be a coroutine function.
+        on_ready: called when connections are accepted.
+    """
+    config = uvicorn.Config(
+        app,
+        http=connection_class(max_head_bytes=options.max_request_header_bytes, head_timeout=options.request_header_timeout),
+        ws="none",
+        loop="none",
+        interface="asgi3",
+        lifespan="auto",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=options.listen_backlog,
+        timeout_keep_alive=max(1, round(options.keep_alive_timeout)),
+        timeout_graceful_shutdown=math.ceil(options.shutdown_grace_period),
+        ssl_context_factory=None if tls is None else lambda _config, _default: tls,
+    )
+    await _Server(config, on_shutdown=on_shutdown, on_ready=on_ready).serve([listener])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server with two hooks and with signals that go through the event loop."""
+
+    def __init__(self, config: uvicorn.Config, *, on_shutdown: Callable[[], Any], on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_shutdown = on_shutdown
+        self._on_ready = on_ready
+        self._stopping: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and not self.should_exit:
+            self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        # Requests that the grace period ran out for were cancelled without being waited for; the store must outlive their last steps.
+        if self.server_state.tasks:
+            await asyncio.wait(list(self.server_state.tasks), timeout=1)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        loop = asyncio.get_running_loop()
+        for number in STOP_SIGNALS:
+            loop.add_signal_handler(number, self._stop)
+        try:
+            yield
+        finally:
+            for number in STOP_SIGNALS:
+                loop.remove_signal_handler(number)
+
+    def _stop(self) -> None:
+        if self._stopping is not None:
+            os._exit(1)
+        self._stopping = asyncio.get_running_loop().create_task(self._stop_in_order())
+
+    async def _stop_in_order(self) -> None:
+        try:
+            waiting = self._on_shutdown()
+            if waiting is not None:
+                await waiting
+        finally:
+            self.should_exit = True
+
+
+def _reason(error: OSError) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return "the port is in use"
+        case errno.EACCES:
+            return "the port needs more rights than this user has"
+        case errno.EADDRNOTAVAIL:
+            return "not an address of this machine"
+        case _:
+            return error.strerror or str(error)

@@ -1,0 +1,40 @@
+"""`kcp-py start`: the whole server in one process."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import click
+
+from kcp_py.cli.arguments import PRECEDENCE, SettingsCommand, options_from, setting_flags
+
+EPILOG = f"""{PRECEDENCE}
+
+\b
+Examples:
+  kcp-py start
+  kcp-py start --root-directory /var/lib/kcp --bind-address 0.0.0.0 --external-hostname kcp.example.com
+  kcp-py start --storage etcd --etcd-servers https://etcd-0:2379,https://etcd-1:2379 --etcd-cafile ca.crt
+  kcp-py start --logical-clusters declared --log-format json
+  KCP_PY_SECURE_PORT=7443 kcp-py start --config server.yaml
+
+Exit codes: 0 stopped in order; 1 it could not start or had to stop, with one line that says why; 2 a setting is wrong.
+"""
+
+
+@click.command(cls=SettingsCommand, epilog=EPILOG)
+@setting_flags()
+def start(config_file: str | None, **given: str | None) -> int:
+    """Run the server: API, controllers and, unless --storage says otherwise, an embedded store.
+
+    The first start makes a certificate authority, certificates, a token and admin.kubeconfig in the root directory; later starts reuse
+    them.
+    """
+    options = options_from(given, config_file=config_file)
+    options = dataclasses.replace(options, root_directory=Path(options.root_directory).absolute())
+
+    from kcp_py.cli.process import run_server
+
+    return run_server(options, out=sys.stdout)

@@ -1,0 +1,112 @@
+"""The TLS side of the listening socket: an `SSLContext` whose certificate and client authorities can change while it serves."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from kcp_py.cli.certificates import CertificateError
+from kcp_py.options import Options
+
+_VERSIONS: Final = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
+
+_Stamp = tuple[int, int, int] | None
+
+
+class ReloadingContext:
+    """Builds the server's `SSLContext` from files, and again when they have changed.
+
+    `context` is given to the listener once. Every handshake on it is moved to the newest context, so a replaced certificate is served,
+    and a removed client authority is refused, from the next connection on. Running connections keep theirs.
+
+    A client certificate is asked for and need not be given. One that no accepted authority has issued ends the handshake, unlike in
+    kube-apiserver, which answers it with 401: the `ssl` module verifies during the handshake or not at all.
+    """
+
+    def __init__(self, options: Options) -> None:
+        """Read the files.
+
+        Raises:
+            CertificateError: a file cannot be used.
+        """
+        self._options = options
+        self._stamps = self._stamp()
+        self.context = _build(options)
+        self._newest = self.context
+        # Called in every handshake, also where the client names no host.
+        self.context.sni_callback = self._use_newest
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """Every file that the context is made of."""
+        return (self._options.serving_cert_file, self._options.serving_key_file, *self._options.client_ca_files)
+
+    def reload_if_changed(self) -> bool:
+        """Build a new context where a file differs from when it was last tried.
+
+        Returns:
+            Whether there is a new context.
+
+        Raises:
+            CertificateError: the changed files cannot be used. The present context goes on; the next change is tried again.
+        """
+        stamps = self._stamp()
+        if stamps == self._stamps:
+            return False
+        self._stamps = stamps
+        self._newest = _build(self._options)
+        return True
+
+    def _use_newest(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        if connection.context is not self._newest:
+            connection.context = self._newest
+
+    def _stamp(self) -> tuple[_Stamp, ...]:
+        return tuple(_file_stamp(path) for path in self.files)
+
+
+def _file_stamp(path: Path) -> _Stamp:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _build(options: Options) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = _VERSIONS[options.tls_min_version]
+    context.verify_mode = ssl.CERT_OPTIONAL
+    # Without tickets every connection is verified anew: a removed authority is not let in by resumption, and idle watches cost less.
+    context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    context.num_tickets = 0
+    context.set_alpn_protocols(["http/1.1"])
+    certificate, key = options.serving_cert_file, options.serving_key_file
+    for path in (certificate, key):
+        _must_read(path)
+    try:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None) or str(error)
+        raise CertificateError(f"{certificate}: cannot be served with the key {key} ({reason})") from None
+    for path in options.client_ca_files:
+        _must_read(path)
+        try:
+            context.load_verify_locations(path)
+        except ssl.SSLError as error:
+            raise CertificateError(f"{path}: no PEM certificate authority ({error.reason})") from None
+    return context
+
+
+def _must_read(path: Path) -> None:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise CertificateError(f"{path}: {error.strerror or error}") from None
+
+
+def _no_password() -> str:
+    # Called where a key is encrypted: without it OpenSSL would ask on the terminal.
+    raise ValueError("the private key is encrypted")
