@@ -244,12 +244,14 @@ def field_manager_problems(manager: str, path: str) -> list[FieldError]:
         errors.append(fielderrors.too_long(path, _FIELD_MANAGER_MAX))
     if manager.isprintable():
         return errors
+    # Each problem repeats the whole text, so that a long one is told once.
+    most = 1 + len(errors) if errors else MAX_PROBLEMS
     position = 0
     for character in manager:
         if not character.isprintable():
             detail = f"invalid character U+{ord(character):04X} (at position {position})"
             errors.append(fielderrors.invalid(path, manager, detail))
-            if len(errors) >= MAX_PROBLEMS:
+            if len(errors) >= most:
                 break
         position += byte_length(character)
     return errors
