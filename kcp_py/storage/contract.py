@@ -141,7 +141,10 @@ class NoSpaceError(StorageError):
 
 
 class Storage(Protocol):
-    """A revisioned key/value store. All methods may be called concurrently from one event loop; none blocks it for more than a few milliseconds."""
+    """A revisioned key/value store.
+
+    All methods may be called concurrently from one event loop; none blocks it for more than a few milliseconds.
+    """
 
     async def get(self, key: str) -> KeyValue | None:
         """The key as it stands now, or None."""
@@ -189,12 +192,14 @@ class Storage(Protocol):
     def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
         """Every change of keys under `prefix` from `start_revision` on (inclusive), without gap or repetition, for ever.
 
-        A batch without events comes whenever the store has come further without a change under the prefix, at least once at the beginning when the
-        watch has caught up, so that a reader knows that nothing is missing. A `start_revision` in the future is legal: earlier events are skipped.
+        A batch without events comes whenever the store has come further without a change under the prefix, at least once at the beginning
+        when the watch has caught up, so that a reader knows that nothing is missing. A `start_revision` in the future is legal: earlier
+        events are skipped.
         Close the generator (`aclose`) to end the watch.
 
         Raises:
-            CompactedError: events from `start_revision` on are no longer all kept; raised at the first iteration or, for a reader who falls behind, later.
+            CompactedError: events from `start_revision` on are no longer all kept; raised at the first iteration or, for a reader who falls
+                behind, later.
             UnavailableError: the store is closing.
         """
         ...
@@ -227,4 +232,5 @@ class Storage(Protocol):
 
 def prefix_end(prefix: str) -> str:
     """The smallest text greater than every text that begins with `prefix` (which must not be empty and ends below U+10FFFF)."""
-    return prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    following = ord(prefix[-1]) + 1
+    return prefix[:-1] + chr(0xE000 if following == 0xD800 else following)  # surrogates cannot be stored

@@ -1,0 +1,39 @@
+"""What a transaction must look like before any driver carries it out; the same for all, so that a bug shows on every store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kcp_py.storage.contract import Compare, Operation, Put
+
+MOST_OPERATIONS: Final = 500
+"""Of one transaction."""
+
+
+def check_transaction(compares: Sequence[Compare], operations: Sequence[Operation]) -> None:
+    """Refuse what the contract excludes.
+
+    Raises:
+        ValueError: too many operations, a key in two of them, an empty value, or a key that cannot be stored. A bug of the caller.
+    """
+    if len(operations) > MOST_OPERATIONS:
+        raise ValueError(f"{len(operations)} operations in one transaction; at most {MOST_OPERATIONS}")
+    if len(operations) > 1 and len({operation.key for operation in operations}) != len(operations):
+        raise ValueError("a key occurs in two operations of one transaction")
+    for operation in operations:
+        _check_key(operation.key)
+        if isinstance(operation, Put) and not operation.value:
+            raise ValueError(f"the value of {operation.key} is empty")
+    for compare in compares:
+        _check_key(compare.key)
+
+
+def _check_key(key: str) -> None:
+    if not key or "\0" in key:
+        raise ValueError(f"invalid key {key!r}")
+    if not key.isascii():
+        try:
+            key.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"invalid key {key!r}") from None
