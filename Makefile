@@ -1,0 +1,72 @@
+# make help lists the targets. A machine with Python 3.11 or newer, make and a package index is enough.
+
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Arguments for the program: make run ARGS="--secure-port 7443"
+ARGS ?=
+# Arguments for pytest: make test TESTS=tests/storage PYTEST_ARGS="-x"
+TESTS ?= tests e2e
+PYTEST_ARGS ?=
+# Two processes: more would share the cores with the servers and clients under test.
+WORKERS ?= 2
+
+export PATH := $(abspath $(BIN)):$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test verify verify-docs format update bench e2e-go clean
+
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# Which Python is there is only looked at when there is no environment yet.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo 'kcp-py needs Python 3.11 or newer; name one with: make PYTHON=python3.12 …' >&2; exit 1; }
+	@echo 'Creating $(VENV) …'
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
+	@echo 'Installing kcp-py …'
+	@$(PIP) install --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/.installed-for-tests: $(BIN)/python pyproject.toml constraints.txt
+	@echo 'Installing kcp-py with what its tests need …'
+	@$(PIP) install --constraint constraints.txt --editable '.[explain,test,verify]'
+	@touch $@ $(VENV)/.installed
+
+run: $(VENV)/.installed ## Run a server in .kcp and print what to do next (ARGS="--secure-port 7443")
+	@exec $(BIN)/kcp-py start $(ARGS)
+
+test: $(VENV)/.installed-for-tests ## Run every test: unit, property, storage drivers, end to end (TESTS=…, PYTEST_ARGS=…)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS) $(TESTS)
+
+verify: $(VENV)/.installed-for-tests verify-docs ## Check style, types, layers and documents; change nothing
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+verify-docs: $(VENV)/.installed-for-tests
+	@set -e; for script in hack/verify_*.py; do $(BIN)/python $$script; done
+
+format: $(VENV)/.installed-for-tests ## Format the code and mend what can be mended
+	@$(BIN)/ruff check --fix --quiet || true
+	@$(BIN)/ruff format
+
+update: $(VENV)/.installed-for-tests ## Generate again what is generated and committed
+	@$(BIN)/python hack/update_configuration_reference.py
+
+bench: $(VENV)/.installed-for-tests ## Measure, and print each figure beside that of a bare server (needs a quiet machine)
+	@$(BIN)/python -m tests.benchmarks
+
+e2e-go: $(VENV)/.installed-for-tests ## Run the client-go informer of e2e/go against a server (needs Go)
+	@command -v go >/dev/null || { echo 'e2e-go needs a Go toolchain in PATH' >&2; exit 1; }
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) e2e/test_go_client.py
+
+clean: ## Remove the environment, caches and built files; .kcp, which holds data, stays
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache dist build
+	find kcp_py tests e2e hack -name __pycache__ -type d -prune -exec rm -rf {} +
