@@ -1,0 +1,232 @@
+"""Connections to the members: which one to talk to, with which credentials, and what may be sent twice."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+
+from kcp_py.storage.contract import StorageError, UnavailableError
+from kcp_py.storage.etcd.failures import details, is_passing, is_stale_token, translate
+from kcp_py.storage.etcd.messages import AUTHENTICATE, AuthenticateRequest, Method
+from kcp_py.storage.etcd.options import Endpoint, EtcdOptions
+
+# The member refuses calls that need a leader while it has none, instead of letting them hang; so another member is asked.
+_NEEDS_LEADER: Final = ("hasleader", "true")
+_POLL: Final = 0.005
+_READY: Final = grpc.ChannelConnectivity.READY
+
+
+class Connection:
+    """One member."""
+
+    def __init__(self, endpoint: Endpoint, options: EtcdOptions) -> None:
+        arguments: list[tuple[str, Any]] = [
+            ("grpc.max_receive_message_length", -1),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.keepalive_time_ms", int(options.keepalive_time * 1000)),
+            ("grpc.keepalive_timeout_ms", int(options.keepalive_timeout * 1000)),
+            # Members close connections that ping while nothing is going on.
+            ("grpc.keepalive_permit_without_calls", 0),
+            ("grpc.http2.max_pings_without_data", 0),
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.min_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 1000),
+            ("grpc.enable_retries", 0),
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.service_config_disable_resolution", 1),
+            # Several stores in one process must not share a connection, else one's closing or fault is the other's.
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+        self.endpoint = endpoint
+        if endpoint.secure:
+            if options.server_name:
+                arguments.append(("grpc.ssl_target_name_override", options.server_name))
+            self._channel = grpc.aio.secure_channel(endpoint.target, _credentials(options), options=arguments)
+        else:
+            self._channel = grpc.aio.insecure_channel(endpoint.target, options=arguments)
+        self._unary: dict[str, Any] = {}
+
+    @property
+    def ready(self) -> bool:
+        """Whether a call would go out at once."""
+        return bool(self._channel.get_state() is _READY)
+
+    def connect(self) -> bool:
+        """Whether a call would go out at once; if not, a connection is being made."""
+        return bool(self._channel.get_state(try_to_connect=True) is _READY)
+
+    def unary(self, method: Method) -> Any:
+        """The callable for a call with one request and one answer."""
+        call = self._unary.get(method.path)
+        if call is None:
+            call = self._unary[method.path] = self._channel.unary_unary(
+                method.path, request_serializer=method.serialize, response_deserializer=method.deserialize
+            )
+        return call
+
+    def stream(self, method: Method) -> Any:
+        """The callable for a call with two streams."""
+        return self._channel.stream_stream(method.path, request_serializer=method.serialize, response_deserializer=method.deserialize)
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+
+class Connections:
+    """All members. One is talked to until it fails; then another that answers is."""
+
+    def __init__(self, options: EtcdOptions) -> None:
+        self._options = options
+        self._connections = [Connection(endpoint, options) for endpoint in options.parsed_endpoints()]
+        self._current = self._connections[0]
+        self._metadata: tuple[tuple[str, str], ...] = (_NEEDS_LEADER,)
+        self._authenticated = not options.username
+        self._authenticating = asyncio.Lock()
+        self.closing = asyncio.Event()
+        self.request_timeout = options.request_timeout
+
+    async def call(self, method: Method, request: Any, *, repeatable: bool, connection: Connection | None = None) -> Any:
+        """Make a call.
+
+        Args:
+            method: which.
+            request: its message.
+            repeatable: whether it may be sent to another member when it is unknown what became of it: reads only.
+            connection: the member to ask; None: any.
+
+        Raises:
+            grpc.aio.AioRpcError: the answer is an error about the request.
+            UnavailableError: there is no answer.
+        """
+        attempts = 1 + len(self._connections) if repeatable and connection is None else 1
+        renewed = False
+        while True:
+            chosen = connection or await self.ready()
+            metadata = await self.metadata(chosen)
+            try:
+                return await self._send(chosen.unary(method), request, metadata)
+            except grpc.aio.AioRpcError as error:
+                if is_stale_token(details(error)) and self._options.username and not renewed:
+                    renewed = True
+                    self.forget_token(metadata)
+                    continue
+                if not is_passing(error):
+                    raise
+                self.avoid(chosen)
+                attempts -= 1
+                if not attempts:
+                    raise translate(error) from error
+
+    async def ready(self) -> Connection:
+        """A member that calls go out to at once.
+
+        Raises:
+            UnavailableError: none can be reached in time; nothing was sent.
+        """
+        if self._current.ready:
+            return self._current
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._options.connect_timeout
+        while not self.closing.is_set():
+            for connection in (self._current, *self._connections):
+                if connection.connect():
+                    self._current = connection
+                    return connection
+            if loop.time() > deadline:
+                raise UnavailableError(f"no etcd member can be reached: {', '.join(self._options.endpoints)}")
+            # gRPC's own wait for a change of state must not be cancelled: it then frees what the core still points to.
+            await asyncio.sleep(_POLL)
+        raise UnavailableError("the store is closing")
+
+    def avoid(self, connection: Connection) -> None:
+        """A member failed: begin with the next one."""
+        if connection is self._current and len(self._connections) > 1:
+            index = self._connections.index(connection)
+            following = self._connections[index + 1 :] + self._connections[:index]
+            self._current = next((other for other in following if other.connect()), following[0])
+
+    async def metadata(self, connection: Connection) -> tuple[tuple[str, str], ...]:
+        """What to send along with a call.
+
+        Raises:
+            UnavailableError: the member does not give a token.
+        """
+        if not self._authenticated:
+            async with self._authenticating:
+                if not self._authenticated:
+                    request = AuthenticateRequest(name=self._options.username, password=self._options.password)
+                    try:
+                        response = await self._send(connection.unary(AUTHENTICATE), request, (_NEEDS_LEADER,))
+                    except grpc.aio.AioRpcError as error:
+                        self.avoid(connection)
+                        raise UnavailableError(f"etcd authentication: {details(error)}") from error
+                    self._metadata = (_NEEDS_LEADER, ("token", response.token))
+                    self._authenticated = True
+        return self._metadata
+
+    def forget_token(self, metadata: tuple[tuple[str, str], ...]) -> None:
+        """The token in `metadata` was refused: get another before the next call, unless that has happened meanwhile."""
+        if metadata is self._metadata and self._options.username:
+            self._authenticated = False
+
+    async def _send(self, call: Any, request: Any, metadata: tuple[tuple[str, str], ...]) -> Any:
+        if self.closing.is_set():
+            raise UnavailableError("the store is closing")
+        try:
+            return await call(request, timeout=self._options.request_timeout, metadata=metadata)
+        except asyncio.CancelledError:
+            self.raise_if_closing()
+            raise
+        except grpc.aio.UsageError as error:
+            raise UnavailableError("the store is closing") from error
+
+    def raise_if_closing(self) -> None:
+        """Tell a call that ended because the channel was closed from one whose own task was cancelled.
+
+        Raises:
+            UnavailableError: the channel was closed.
+        """
+        task = asyncio.current_task()
+        if self.closing.is_set() and not (task and task.cancelling()):
+            raise UnavailableError("the store is closing") from None
+
+    async def pause(self, seconds: float, sleep: Any) -> None:
+        """Sleep, but not beyond the store's closing.
+
+        Raises:
+            UnavailableError: the store is closing.
+        """
+        waits = {asyncio.ensure_future(sleep(seconds)), asyncio.ensure_future(self.closing.wait())}
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+                with suppress(asyncio.CancelledError):
+                    await wait
+        if self.closing.is_set():
+            raise UnavailableError("the store is closing")
+
+    async def close(self) -> None:
+        """End all calls and connections."""
+        self.closing.set()
+        for connection in self._connections:
+            await connection.close()
+
+
+def _credentials(options: EtcdOptions) -> Any:
+    def read(path: str) -> bytes | None:
+        if not path:
+            return None
+        try:
+            return Path(path).read_bytes()
+        except OSError as error:
+            raise StorageError(f"cannot read {path}: {error.strerror}") from error
+
+    return grpc.ssl_channel_credentials(
+        root_certificates=read(options.ca_file), private_key=read(options.key_file), certificate_chain=read(options.cert_file)
+    )

@@ -1,0 +1,273 @@
+"""Watches that lose nothing.
+
+A watch is one stream to one member. Whatever ends the stream, the next one begins right behind what was *delivered*: never behind the
+revision in some answer's header, which is the store's, not the watch's.
+
+How a watch knows that it is complete up to a revision:
+
+* Members from 3.4.31, 3.5.13 and 3.6.0 on say so when asked (`progress`), in order with the events.
+* Older ones may say so while events still wait in another queue (`maintenance.Status.ordered_progress`). There the whole keyspace is
+  watched, and what does not belong to the prefix is dropped here: as every revision has an event in some key, the events themselves tell
+  how far the watch is. It needs the right to read all keys and costs every watch all events, so it is for small set-ups only.
+
+What compaction takes away: etcd refuses a watch that begins before the compact revision; one that begins right at it is let in although
+deletes of that revision may be gone (etcd's issue 19179), and previous values vanish without a word. So while a watch reads the past, it
+checks that the revision before is still kept, and an event whose previous value is gone counts as compacted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import grpc
+
+from kcp_py.storage.contract import CompactedError, Event, KeyValue, UnavailableError, WatchBatch
+from kcp_py.storage.etcd.channel import Connection, Connections
+from kcp_py.storage.etcd.failures import details, is_stale_token
+from kcp_py.storage.etcd.kv import KeyValues, key_range, key_value
+from kcp_py.storage.etcd.maintenance import status
+from kcp_py.storage.etcd.messages import DELETE, WATCH, WatchCreateRequest, WatchProgressRequest, WatchRequest
+from kcp_py.storage.etcd.progress import ProgressRequester
+
+_log: Final = logging.getLogger(__name__)
+_SHORTEST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 2.0
+_FIRST_REVISION: Final = 2
+"""The first write's; revision 1 is the empty store."""
+
+
+class Interrupted(Exception):  # noqa: N818  # not an error to anybody outside
+    """The stream ended; another one goes on."""
+
+
+class Stream:
+    """One watch on one member, from creation to the first fault."""
+
+    def __init__(self, connections: Connections, connection: Connection, metadata: tuple[tuple[str, str], ...], call: Any) -> None:
+        self._connections = connections
+        self.connection = connection
+        self.metadata = metadata
+        self._call = call
+        self.wanted = 0
+        self.delivered = 0
+        self.unanswered = 0
+
+    async def send(self, request: Any) -> None:
+        """Send a request.
+
+        Raises:
+            Interrupted: the stream has ended.
+        """
+        try:
+            await self._call.write(request)
+        except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError) as error:
+            raise Interrupted(str(error)) from error
+        except asyncio.CancelledError:
+            self._connections.raise_if_closing()
+            raise
+
+    async def read(self) -> Any:
+        """The next response.
+
+        Raises:
+            Interrupted: the stream has ended.
+            UnavailableError: the store is closing.
+        """
+        try:
+            response = await self._call.read()
+        except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError) as error:
+            raise Interrupted(details(error) if isinstance(error, grpc.aio.AioRpcError) else str(error)) from error
+        except asyncio.CancelledError:
+            self._connections.raise_if_closing()
+            raise
+        if response is grpc.aio.EOF:
+            raise Interrupted("the member ended the stream")
+        self.unanswered = 0
+        return response
+
+    async def request_progress(self) -> None:
+        self.unanswered += 1
+        try:
+            await self.send(WatchRequest(progress_request=WatchProgressRequest()))
+        except (Interrupted, UnavailableError):
+            return
+
+    def close(self) -> None:
+        self._call.cancel()
+
+
+class Watches:
+    """etcd's Watch service in the contract's words."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        key_values: KeyValues,
+        requester: ProgressRequester,
+        *,
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._connections = connections
+        self._key_values = key_values
+        self._requester = requester
+        self._sleep = sleep
+        self._warned = False
+
+    async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
+        following = max(start_revision, _FIRST_REVISION)
+        announced = 0
+        failures = 0
+        while True:
+            stream = None
+            try:
+                stream, everything = await self._open(prefix, following)
+                joint = _Joint(prefix if everything else "")
+                catching_up = True
+                while True:
+                    response = await stream.read()
+                    revision = response.header.revision
+                    if response.canceled:
+                        await self._raise_cancelled(stream, response, following)
+                    if response.created:
+                        stream.wanted = revision
+                        if not everything:
+                            self._requester.add(stream)
+                        events: Sequence[Event] = ()
+                        if following > revision:
+                            reached = revision  # nothing lies between: the watch is complete from the start
+                        else:
+                            reached = 0
+                            await self._require_kept(following)
+                    elif response.events:
+                        if catching_up or response.events[-1].kv.mod_revision < revision:
+                            await self._require_kept(following)
+                        events, reached = await self._decode(joint, response, following)
+                    else:
+                        if catching_up and following <= revision:
+                            await self._require_kept(following)
+                        events, reached = (), (0 if everything else revision)
+                    failures = 0
+                    catching_up = catching_up and reached < stream.wanted
+                    following = max(following, reached + 1)
+                    stream.delivered = max(stream.delivered, reached)
+                    if events or reached > announced:
+                        announced = max(announced, reached)
+                        yield WatchBatch(events, reached)
+            except Interrupted as interruption:
+                _log.info("watch of %s after revision %d is resumed: %s", prefix, following - 1, interruption)
+                if stream is not None:
+                    self._connections.avoid(stream.connection)
+            except UnavailableError as error:
+                _log.info("watch of %s after revision %d waits for etcd: %s", prefix, following - 1, error)
+            finally:
+                if stream is not None:
+                    self._requester.remove(stream)
+                    stream.close()
+            await self._connections.pause(_pause(failures), self._sleep)
+            failures += 1
+
+    async def _open(self, prefix: str, following: int) -> tuple[Stream, bool]:
+        connection = await self._connections.ready()
+        everything = not (await status(self._connections, connection)).ordered_progress
+        if everything and not self._warned:
+            self._warned = True
+            _log.warning("this etcd is older than 3.4.31 / 3.5.13: every watch reads all keys; a newer one is much cheaper")
+        metadata = await self._connections.metadata(connection)
+        stream = Stream(self._connections, connection, metadata, connection.stream(WATCH)(metadata=metadata))
+        key, end = key_range("" if everything else prefix)
+        try:
+            await stream.send(
+                WatchRequest(
+                    create_request=WatchCreateRequest(
+                        key=key, range_end=end, start_revision=following, prev_kv=True, fragment=True, progress_notify=not everything
+                    )
+                )
+            )
+        except BaseException:
+            stream.close()
+            raise
+        return stream, everything
+
+    async def _raise_cancelled(self, stream: Stream, response: Any, following: int) -> None:
+        if response.compact_revision:
+            raise CompactedError(following, response.compact_revision)
+        reason = response.cancel_reason
+        if is_stale_token(reason) or "permission denied" in reason:
+            # A token that ran out looks like a lack of rights here; with a fresh one it is told apart.
+            self._connections.forget_token(stream.metadata)
+        raise Interrupted(reason or "the member cancelled the watch")
+
+    async def _require_kept(self, following: int) -> None:
+        try:
+            await self._key_values.require_kept(following - 1)
+        except CompactedError as error:
+            raise CompactedError(following, error.compact_revision) from None
+
+    async def _decode(self, joint: _Joint, response: Any, following: int) -> tuple[list[Event], int]:
+        try:
+            return joint.take(response, following)
+        except _PreviousLostError as lost:
+            try:
+                await self._key_values.require_kept(lost.revision - 1)
+            except CompactedError as error:
+                raise CompactedError(following, error.compact_revision) from None
+            raise Interrupted("an event came without its previous value") from None
+
+
+class _PreviousLostError(Exception):
+    def __init__(self, revision: int) -> None:
+        super().__init__(revision)
+        self.revision = revision
+
+
+class _Joint:
+    """Puts together what the member split: a revision's events are handed on only when they are all there."""
+
+    def __init__(self, prefix: str) -> None:
+        """`prefix` is what to keep; empty for all."""
+        self._prefix = prefix.encode()
+        self._held: list[Event] = []
+        self._held_revision = 0
+
+    def take(self, response: Any, following: int) -> tuple[list[Event], int]:
+        """The events that are complete with this response, and their last revision (0: none is complete)."""
+        last = response.events[-1].kv.mod_revision
+        prefix = self._prefix
+        events = [
+            _event(message)
+            for message in response.events
+            # A member that is behind may begin with what was delivered already.
+            if message.kv.mod_revision >= following and message.kv.key.startswith(prefix)
+        ]
+        if self._held:
+            events = self._held + events
+            self._held = []
+        if not response.fragment:
+            return events, last
+        self._held = [event for event in events if event.mod_revision == last]
+        if self._held:
+            del events[-len(self._held) :]
+        before = max(self._held_revision, events[-1].mod_revision if events else 0)
+        self._held_revision = last
+        return events, before if before < last else 0
+
+
+def _event(message: Any) -> Event:
+    kv = message.kv
+    previous: KeyValue | None = key_value(message.prev_kv) if message.HasField("prev_kv") else None
+    if message.type == DELETE:
+        if previous is None:
+            raise _PreviousLostError(kv.mod_revision)
+        return Event(kv.key.decode(), None, kv.mod_revision, previous.create_revision, previous)
+    if previous is None and kv.create_revision != kv.mod_revision:
+        raise _PreviousLostError(kv.mod_revision)
+    return Event(kv.key.decode(), kv.value, kv.mod_revision, kv.create_revision, previous)
+
+
+def _pause(failures: int) -> float:
+    """Seconds before the next attempt: exponential, with full jitter, so that many watches do not come back at once."""
+    return random.uniform(0.2, 1.0) * min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2.0 ** min(failures, 10))  # noqa: S311

