@@ -1,0 +1,282 @@
+"""What is wrong with a value, in upstream's words and order: the slow walk, run only on values that `predicate` refused.
+
+Source: k8s.io/kube-openapi `pkg/validation/validate` and `pkg/validation/errors`, and `kubeOpenAPIResultToFieldErrors` of
+k8s.io/apiextensions-apiserver. Where a value fails `anyOf` or `oneOf`, the errors of the alternative with most checks passed are given; so
+each walk answers with upstream's count of checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from kcp_py.apimachinery.fielderrors import FieldError, go_quote, invalid, not_supported, required, too_long, too_many, type_invalid
+from kcp_py.schema.embedded import resource_errors
+from kcp_py.schema.formats import find_format
+from kcp_py.schema.listtypes import list_errors
+from kcp_py.schema.nodes import Node
+from kcp_py.schema.patterns import compile_pattern
+from kcp_py.schema.predicate import bound, type_problem
+from kcp_py.schema.values import equal, go_number, is_multiple
+
+MAX_ERRORS: Final = 1000
+"""Errors after which the walk stops: a body of megabytes can hold a million."""
+MAX_TEXT: Final = 4 * 1024 * 1024
+"""Characters of messages after which it stops: each may print a large value."""
+
+Found = list[tuple[str, FieldError]]
+"""Upstream's own message of each error, by which repetitions are recognised, and the error."""
+
+NO_FIELD: Final = "<nil>"
+"""Go prints the path of errors that have none so."""
+
+
+class _EnoughError(Exception):
+    """The walk has found more than it may report."""
+
+
+class Reporter:
+    """One walk over one value."""
+
+    def __init__(self, definitions: Mapping[str, Node]) -> None:
+        self._definitions = definitions
+        self._count = 0
+        self._size = 0
+
+    def report(self, node: Node, value: Any, path: str = "") -> list[FieldError]:
+        """The errors of the OpenAPI rules; the paths of children of an empty `path` have no dot."""
+        found: Found = []
+        try:
+            self.check(node, value, path, found)
+        except _EnoughError:
+            if not found:
+                found.append(("", invalid(NO_FIELD, "", "too many errors")))
+        return list(dict(found).values()) if len(found) == 1 else list(_distinct(found))
+
+    def _add(self, found: Found, message: str, error: FieldError) -> None:
+        found.append((message, error))
+        self._count += 1
+        self._size += len(error.text) + len(error.field)
+        if self._count > MAX_ERRORS or self._size > MAX_TEXT:
+            raise _EnoughError
+
+    def _invalid(self, found: Found, path: str, value: Any, text: str) -> None:
+        message = f"{path} in body {text}"
+        self._add(found, message, invalid(_field(path), value, message))
+
+    def check(self, node: Node, value: Any, path: str, found: Found) -> int:
+        """Add the errors of one value; answers with the number of checks passed."""
+        if node.ref:
+            node = self._definitions[node.ref]
+        if value is None:
+            return self._check_null(node, path, found)
+        matches = 1
+        if node.types or node.format:
+            matches += 1 + self._check_type(node, value, path, found)
+        matches += 1 + self._check_junctors(node, value, path, found)
+        kind = type(value)
+        if kind is str:
+            matches += 1
+            self._check_string(node, value, path, found)
+            if node.format and (rule := find_format(node.format)) is not None:
+                matches += 1
+                if not rule(value):
+                    self._wrong_type(found, path, node.format, value)
+        elif kind is int or kind is float:
+            matches += 2
+            self._check_number(node, value, path, found)
+        elif kind is list:
+            matches += 2 + self._check_list(node, value, path, found)
+        matches += 1
+        if node.enum and not any(equal(value, choice) for choice in node.enum):
+            self._not_supported(node, value, path, found)
+        if kind is dict:
+            matches += 1 + self._check_object(node, value, path, found)
+        return matches
+
+    def _check_null(self, node: Node, path: str, found: Found) -> int:
+        matches = 1
+        if node.types and not node.nullable and "null" not in node.types:
+            matches = 0
+            self._wrong_type(found, path, ",".join(node.types), "null")
+        if node.enum:
+            self._not_supported(node, None, path, found)
+        return matches
+
+    def _wrong_type(self, found: Found, path: str, expected: str, actual: str) -> None:
+        message = f"{path} in body must be of type {expected}: {go_quote(actual)}"
+        self._add(found, message, type_invalid(_field(path), actual, message))
+
+    def _not_supported(self, node: Node, value: Any, path: str, found: Found) -> None:
+        choices = [choice if type(choice) is str else orjson.dumps(choice).decode() for choice in node.enum]
+        self._add(found, f"{path} in body should be one of {choices}", not_supported(_field(path), value, choices))
+
+    def _check_type(self, node: Node, value: Any, path: str, found: Found) -> int:
+        problem = type_problem(node.types, node.format, value)
+        if problem is None:
+            return 1
+        self._wrong_type(found, path, *problem)
+        return 0
+
+    def _check_junctors(self, node: Node, value: Any, path: str, found: Found) -> int:
+        matches = 1
+        if node.any_of:
+            matches += self._check_any_of(node, value, path, found)
+        if node.one_of:
+            matches += self._check_one_of(node, value, path, found)
+        if node.all_of:
+            valid = 0
+            for part in node.all_of:
+                before = len(found)
+                matches += self.check(part, value, path, found)
+                valid += len(found) == before
+            if valid != len(node.all_of):
+                self._junctor(found, f"{go_quote(path)} must validate all the schemas (allOf){'' if valid else '. None validated'}")
+        if node.negated is not None:
+            inner: Found = []
+            self.check(node.negated, value, path, inner)
+            if not inner:
+                self._junctor(found, f"{go_quote(path)} must not validate the schema (not)")
+        return matches
+
+    def _junctor(self, found: Found, message: str) -> None:
+        self._add(found, message, invalid(NO_FIELD, "", message))
+
+    def _check_any_of(self, node: Node, value: Any, path: str, found: Found) -> int:
+        best: Found = []
+        best_matches = -1
+        for part in node.any_of:
+            inner: Found = []
+            matches = self.check(part, value, path, inner)
+            if not inner:
+                return matches
+            if matches > best_matches:
+                best, best_matches = inner, matches
+        self._junctor(found, f"{go_quote(path)} must validate at least one schema (anyOf)")
+        found.extend(best)
+        return best_matches
+
+    def _check_one_of(self, node: Node, value: Any, path: str, found: Found) -> int:
+        best: Found = []
+        best_matches = -1
+        valid = 0
+        first_matches = 0
+        for part in node.one_of:
+            inner: Found = []
+            matches = self.check(part, value, path, inner)
+            if not inner:
+                valid += 1
+                if valid == 1:
+                    first_matches = matches
+            elif not valid and matches > best_matches:
+                best, best_matches = inner, matches
+        if valid == 1:
+            return first_matches
+        detail = f"Found {valid} valid alternatives" if valid else "Found none valid"
+        self._junctor(found, f"{go_quote(path)} must validate one and only one schema (oneOf). {detail}")
+        if valid:
+            return 0
+        found.extend(best)
+        return best_matches
+
+    def _check_string(self, node: Node, value: str, path: str, found: Found) -> None:
+        if node.max_length is not None and len(value) > node.max_length:
+            message = f"{path} in body should be at most {node.max_length} chars long"
+            self._add(found, message, too_long(_field(path), node.max_length))
+        elif node.min_length is not None and len(value) < node.min_length:
+            self._invalid(found, path, value, f"should be at least {node.min_length} chars long")
+        elif node.pattern and not compile_pattern(node.pattern)(value):
+            self._invalid(found, path, value, f"should match '{node.pattern}'")
+
+    def _check_number(self, node: Node, value: float, path: str, found: Found) -> None:
+        if (factor := node.multiple_of) is not None and not is_multiple(value, factor):
+            self._invalid(found, path, value, f"should be a multiple of {go_number(bound(value, factor))}")
+        if node.minimum is not None:
+            limit = bound(value, node.minimum)
+            if value < limit or (node.exclusive_minimum and value == limit):
+                words = "greater than" if node.exclusive_minimum else "greater than or equal to"
+                self._invalid(found, path, value, f"should be {words} {go_number(limit)}")
+        if node.maximum is not None:
+            limit = bound(value, node.maximum)
+            if value > limit or (node.exclusive_maximum and value == limit):
+                words = "less than" if node.exclusive_maximum else "less than or equal to"
+                self._invalid(found, path, value, f"should be {words} {go_number(limit)}")
+
+    def _check_list(self, node: Node, value: list[Any], path: str, found: Found) -> int:
+        matches = 0
+        if node.items is not None:
+            for index, element in enumerate(value):
+                matches += self.check(node.items, element, f"{path}[{index}]", found)
+        size = len(value)
+        if node.min_items is not None and size < node.min_items:
+            self._invalid(found, path, size, f"should have at least {node.min_items} items")
+        if node.max_items is not None and size > node.max_items:
+            message = f"{path} in body should have at most {node.max_items} items"
+            self._add(found, message, too_many(_field(path), size, node.max_items))
+        return matches
+
+    def _check_object(self, node: Node, value: dict[str, Any], path: str, found: Found) -> int:
+        size = len(value)
+        if node.min_properties is not None and size < node.min_properties:
+            self._invalid(found, path, size, f"should have at least {node.min_properties} properties")
+            return 0
+        if node.max_properties is not None and size > node.max_properties:
+            message = f"{path} in body should have at most {node.max_properties} properties"
+            self._add(found, message, too_many(_field(path), size, node.max_properties))
+            return 0
+        matches = 0
+        properties, other = node.properties, node.additional
+        for name, part in value.items():
+            if name in properties:
+                continue
+            if other is False:
+                message = f"{path}.{name} in body is a forbidden property"
+                self._add(found, message, invalid(_field(path), name, message))
+            elif isinstance(other, Node):
+                matches += self.check(other, part, f"{path}.{name}", found)
+        for name, part in value.items():
+            if (child := properties.get(name)) is not None:
+                matches += self.check(child, part, f"{path}.{name}" if path else name, found)
+        for name in node.required:
+            if name not in value:
+                self._add(found, f"{path}.{name} in body is required", required(_field(f"{path}.{name}")))
+        return matches
+
+
+def _distinct(found: Found) -> list[FieldError]:
+    first: dict[str, FieldError] = {}
+    for message, error in found:
+        first.setdefault(message, error)
+    return list(first.values())
+
+
+def _field(path: str) -> str:
+    return path.removeprefix(".") or NO_FIELD
+
+
+def structure_errors(definitions: Mapping[str, Node], node: Node, value: Any, path: str, *, list_types: bool) -> list[FieldError]:
+    """What the OpenAPI rules do not see: embedded resources, or, with `list_types`, the uniqueness that list types promise."""
+    if node.ref:
+        node = definitions[node.ref]
+    errors: list[FieldError] = []
+    if type(value) is dict:
+        if node.embedded and not list_types:
+            errors.extend(resource_errors(value, path))
+        properties, other = node.properties, node.additional
+        for name, part in value.items():
+            if type(part) is not dict and type(part) is not list:
+                continue
+            if (child := properties.get(name)) is not None:
+                errors.extend(structure_errors(definitions, child, part, f"{path}.{name}" if path else name, list_types=list_types))
+            elif isinstance(other, Node):
+                errors.extend(structure_errors(definitions, other, part, f"{path}[{name}]", list_types=list_types))
+    elif type(value) is list:
+        if list_types and node.list_type in {"map", "set"}:
+            errors.extend(list_errors(node, value, path))
+        if node.items is not None:
+            for index, element in enumerate(value):
+                if type(element) is dict or type(element) is list:
+                    errors.extend(structure_errors(definitions, node.items, element, f"{path}[{index}]", list_types=list_types))
+    return errors[:MAX_ERRORS]

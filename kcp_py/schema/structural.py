@@ -1,0 +1,113 @@
+"""`compile_schema`: from an OpenAPI v3 document to the three functions of `contract.CompiledSchema`.
+
+The document becomes a tree of shared `Node`s; each function compiles its closures from it when it is first asked for, so a schema that is
+only published costs no closures. Everything is a pure function of the document: safe to share between clusters by content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Final
+
+from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.schema.default import DefaultCompiler, Filler
+from kcp_py.schema.nodes import META_FIELDS, Node, SchemaTooDeepError, read_schema
+from kcp_py.schema.predicate import Predicate, PredicateCompiler
+from kcp_py.schema.prune import Clean, CleanCompiler, Pruner
+from kcp_py.schema.report import NO_FIELD, Reporter, structure_errors
+
+__all__ = ["SchemaTooDeepError", "StructuralSchema", "compile_schema"]
+
+MAX_VALUE_DEPTH: Final = 256
+"""Nesting of values under a recursive schema. Under any other the schema's own depth bounds every walk."""
+
+
+def compile_schema(
+    document: Mapping[str, Any], *, definitions: Mapping[str, Mapping[str, Any]] | None = None, custom: bool = True
+) -> StructuralSchema:
+    """Compile one version's schema.
+
+    Args:
+        document: the `openAPIV3Schema`, or the schema of a built-in kind. It is read, never kept or changed.
+        definitions: what `$ref: "#/definitions/NAME"` and `"#/components/schemas/NAME"` stand for; they may refer to themselves.
+        custom: whether it is a CRD's: apiVersion, kind and metadata of the root are then implicit and left alone.
+
+    Raises:
+        SchemaTooDeepError: nested deeper than any schema has reason to be.
+        PatternError: (from the first `validate`) a pattern that the rules for definitions would have refused.
+    """
+    return StructuralSchema(read_schema(document), {name: read_schema(part) for name, part in (definitions or {}).items()}, custom=custom)
+
+
+class StructuralSchema:
+    """A `contract.CompiledSchema`."""
+
+    def __init__(self, root: Node, definitions: Mapping[str, Node], *, custom: bool) -> None:
+        self.root = root
+        """The tree, for whoever walks it for another purpose (list maps, CEL rules, managed fields)."""
+        self.definitions = definitions
+        self._recursive = bool(definitions)
+        # Upstream treats every root as an embedded resource when it prunes. The metadata of a built-in kind has a schema of its own.
+        self._implicit = META_FIELDS if custom else META_FIELDS - root.properties.keys()
+        self._skipped_defaults = META_FIELDS if custom else frozenset()
+
+    def prune(self, obj: dict[str, Any]) -> list[str]:
+        """See `contract.CompiledSchema.prune`."""
+        if self._too_deep(obj) or self._clean(obj):
+            return []
+        pruner = Pruner(self.definitions)
+        pruner.prune(self.root, obj, "", skip=self._implicit)
+        return pruner.dropped
+
+    def default(self, obj: dict[str, Any]) -> None:
+        """See `contract.CompiledSchema.default`."""
+        if self._fill is not None and not self._too_deep(obj):
+            self._fill(obj)
+
+    def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
+        """See `contract.CompiledSchema.validate`."""
+        if self._too_deep(obj):
+            return [invalid(NO_FIELD, "", f"must not be nested deeper than {MAX_VALUE_DEPTH} levels")]
+        if self._is_valid(obj):
+            return []
+        errors = Reporter(self.definitions).report(self.root, obj)
+        errors.extend(structure_errors(self.definitions, self.root, obj, "", list_types=False))
+        # A list that was already wrong must not stop the repair of something else.
+        if old is None or not structure_errors(self.definitions, self.root, old, "", list_types=True):
+            errors.extend(structure_errors(self.definitions, self.root, obj, "", list_types=True))
+        return errors
+
+    def is_valid(self, obj: dict[str, Any]) -> bool:
+        """Whether `validate` without an old object would find nothing."""
+        return not self._too_deep(obj) and self._is_valid(obj)
+
+    @cached_property
+    def _is_valid(self) -> Predicate:
+        return PredicateCompiler(self.definitions).child(self.root)[1]
+
+    @cached_property
+    def _clean(self) -> Clean:
+        return CleanCompiler(self.definitions).clean(self.root, skip=self._implicit)
+
+    @cached_property
+    def _fill(self) -> Filler | None:
+        return DefaultCompiler(self.definitions).compile(self.root, self._skipped_defaults)
+
+    def _too_deep(self, obj: dict[str, Any]) -> bool:
+        return self._recursive and is_deeper(obj, MAX_VALUE_DEPTH)
+
+
+def is_deeper(value: Any, limit: int) -> bool:
+    """Whether containers are nested deeper than `limit`, found without recursion."""
+    level = [value]
+    for _ in range(limit):
+        level = [
+            part
+            for container in level
+            for part in (container.values() if type(container) is dict else container)
+            if type(part) is dict or type(part) is list
+        ]
+        if not level:
+            return False
+    return True

@@ -1,0 +1,70 @@
+"""What JSON values are to an OpenAPI schema: their type names, equality, integrality; and how Go prints numbers.
+
+Source: k8s.io/kube-openapi `pkg/validation/validate/type.go`, github.com/go-openapi/swag `IsFloat64AJSONInteger`.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any, Final
+
+_MAX_JSON_FLOAT: Final = float(2**53 - 1)
+_EPSILON: Final = 1e-9
+
+_NAMES: Final = {
+    bool: ("boolean", ""),
+    str: ("string", ""),
+    int: ("integer", "int64"),
+    float: ("number", "float64"),
+    list: ("array", ""),
+    dict: ("object", ""),
+}
+
+
+def type_and_format(value: Any) -> tuple[str, str]:
+    """The schema's name for the type of a decoded value that is not null, and the format that goes with it."""
+    return _NAMES[type(value)]
+
+
+def is_integral(number: float) -> bool:
+    """Whether a float passes for an integer: whole (within rounding), and exact in a double."""
+    if not -_MAX_JSON_FLOAT <= number <= _MAX_JSON_FLOAT:
+        return False
+    whole = math.trunc(number)
+    return number == whole or (whole != 0 and abs(number - whole) / (abs(number) + abs(whole)) < _EPSILON)
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Deep equality of JSON values: 1 equals 1.0, True does not equal 1."""
+    kind = type(left)
+    if kind is bool or type(right) is bool:
+        return left is right
+    if kind is dict:
+        return type(right) is dict and left.keys() == right.keys() and all(equal(value, right[name]) for name, value in left.items())
+    if kind is list:
+        return type(right) is list and len(left) == len(right) and all(map(equal, left, right))
+    return bool(left == right)
+
+
+def is_multiple(number: float, factor: float) -> bool:
+    """`multipleOf`: integers by integer division, anything else by division of doubles."""
+    if type(number) is int:
+        whole = math.trunc(factor)
+        return whole != 0 and number % whole == 0
+    quotient = number / factor if factor >= 1 else 1 / factor * number
+    return is_integral(quotient)
+
+
+def go_number(number: float) -> str:
+    """A number as Go's `%v` prints it: integers plainly, doubles with the fewest digits and an exponent below 1e-4 and from 1e+06."""
+    if type(number) is int:
+        return str(number)
+    if not math.isfinite(number):
+        return {math.inf: "+Inf", -math.inf: "-Inf"}.get(number, "NaN")
+    if number == 0:
+        return "0"
+    mantissa, _, exponent = f"{Decimal(repr(number)).normalize():e}".partition("e")
+    if -4 <= int(exponent) < 6:
+        return f"{Decimal(repr(number)).normalize():f}"
+    return f"{mantissa}e{exponent[0]}{int(exponent[1:]):02d}"
