@@ -21,6 +21,9 @@ class UserInfo(NamedTuple):
     extra: Mapping[str, tuple[str, ...]] = _NO_EXTRA
 
 
+UNKNOWN: Final = UserInfo("")
+"""Stands for the user of a request that was refused before authentication."""
+
 ANONYMOUS: Final = UserInfo("system:anonymous", "", (ALL_UNAUTHENTICATED,))
 
 

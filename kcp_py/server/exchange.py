@@ -11,15 +11,15 @@ from starlette.types import Message, Receive, Scope, Send
 
 from kcp_py.apimachinery.errors import bad_request, too_large
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.authn.user import UserInfo
+from kcp_py.authn.user import UNKNOWN, UserInfo
 from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.server.context import RequestContext
-from kcp_py.server.requestinfo import Query, RequestInfo, parse_query
+from kcp_py.server.requestinfo import UNPARSED, Query, RequestInfo, parse_query
 from kcp_py.server.warnings import warning_headers
 
 SCOPE_KEY: Final = "kcp_py.exchange"
 """Where the ASGI scope holds the exchange."""
-PEER_CERTIFICATE: Final = "peer_certificate_der"
+PEER_CERTIFICATE: Final = "peer_certificate"
 """Where `scope["state"]` holds the client's verified certificate (DER bytes), put there by the server's protocol class."""
 ON_DISCONNECT: Final = "on_disconnect"
 """Where `scope["state"]` holds, if the server offers it, `register(callback) -> unregister`; spares a task per stream."""
@@ -53,17 +53,19 @@ class Exchange:
         headers: lower-case name to value; the first one where a name is repeated. `header_values` has all.
         audit_id: set by the errors filter, before anything can fail.
         cluster, explicit_cluster, path: set by the cluster filter; `path` is decoded and without the cluster prefix.
-        info: set by the request-info filter.
-        user: set by the authentication filter, together with `context`.
+        info: set by the request-info filter, `UNPARSED` before.
+        user: set by the authentication filter, together with `context`; `UNKNOWN` before.
         context: all of these, frozen.
         warnings: the list that `context.warnings` is.
         resolved: set by the handler once the resource is known to exist; what metrics may name.
         status: of the response, 0 until it starts.
+        finished: whether the response is complete.
+        disconnected: whether the client is known to have left, which is known only where `on_disconnect` was asked for.
+        has_duplicates: whether any header is repeated.
     """
 
     __slots__ = (
         "_callbacks",
-        "_has_duplicates",
         "_query",
         "_send",
         "_unregister",
@@ -71,8 +73,10 @@ class Exchange:
         "audit_id",
         "cluster",
         "context",
+        "disconnected",
         "explicit_cluster",
         "finished",
+        "has_duplicates",
         "headers",
         "info",
         "method",
@@ -89,8 +93,6 @@ class Exchange:
     cluster: ClusterSelection
     explicit_cluster: bool
     path: str
-    info: RequestInfo
-    user: UserInfo
     context: RequestContext
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -102,12 +104,15 @@ class Exchange:
         self._send = send
         self.method: str = scope["method"]
         self.headers: dict[bytes, bytes] = dict(reversed(headers)) if duplicates else by_name
-        self._has_duplicates = duplicates
+        self.has_duplicates = duplicates
         self.audit_id = ""
+        self.info: RequestInfo = UNPARSED
+        self.user: UserInfo = UNKNOWN
         self.warnings: list[str] = []
         self.resolved: GroupVersionResource | None = None
         self.status = 0
         self.finished = False
+        self.disconnected = False
         self.sent_bytes = 0
         self._query: Query | None = None
         self._callbacks: list[Callable[[], None]] | None = None
@@ -132,7 +137,7 @@ class Exchange:
 
     def header_values(self, name: bytes) -> Sequence[bytes]:
         """Every value of a header, in order. `name` is lower case."""
-        if self._has_duplicates:
+        if self.has_duplicates:
             return [value for key, value in self.scope["headers"] if key == name]
         value = self.headers.get(name)
         return () if value is None else (value,)
@@ -194,7 +199,7 @@ class Exchange:
         self.finished = True
         self.sent_bytes = len(body)
         await self._send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
-        if self._callbacks is not None:
+        if self._callbacks is not None or self._unregister is not None:
             self.release()
 
     def _accepts_gzip(self) -> bool:
@@ -235,7 +240,9 @@ class Exchange:
 
         The request body must have been read, or be of no interest: where the server offers no registration, a task reads the channel.
         """
-        if self._callbacks is None:
+        if self.disconnected:
+            asyncio.get_running_loop().call_soon(callback)
+        elif self._callbacks is None:
             self._callbacks = [callback]
             register: Callable[[Callable[[], None]], Callable[[], None]] | None = self.scope.get("state", {}).get(ON_DISCONNECT)
             if register is not None:
@@ -251,7 +258,8 @@ class Exchange:
         self._disconnected()
 
     def _disconnected(self) -> None:
-        callbacks, self._callbacks = self._callbacks, []
+        self.disconnected = True
+        callbacks, self._callbacks = self._callbacks, None
         for callback in callbacks or ():
             callback()
 

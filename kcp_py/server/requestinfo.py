@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from kcp_py.apimachinery.errors import bad_request
+from kcp_py.apimachinery.errors import StatusError, bad_request
+from kcp_py.apimachinery.fieldselectors import parse_field_selector
 
 MAX_QUERY_BYTES: Final = 64 * 1024
 MAX_QUERY_PARAMETERS: Final = 256
@@ -39,6 +40,9 @@ class RequestInfo(NamedTuple):
     """The segments from the resource on: resource, name, subresource, and whatever follows."""
 
 
+UNPARSED: Final = RequestInfo(False, "", "", "", "", "", "", "", "", "", ())
+"""Stands for the info of a request that was refused before it was parsed."""
+
 _SPECIAL_VERBS: Final = frozenset(("proxy", "watch"))
 _NAMESPACE_SUBRESOURCES: Final = frozenset(("status", "finalize"))
 _VERBS: Final[Mapping[str, str]] = {
@@ -49,7 +53,6 @@ _VERBS: Final[Mapping[str, str]] = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
-_NAME_SELECTOR: Final = "metadata.name="
 
 
 def parse_request(method: str, path: str, query: Mapping[str, Sequence[str]]) -> RequestInfo:
@@ -119,21 +122,16 @@ def _is_true(values: Sequence[str] | None) -> bool:
 
 
 def _selected_name(query: Mapping[str, Sequence[str]]) -> str:
-    """The name that a field selector demands, if it demands one.
-
-    Terms of a selector are joined by AND, so one exact term suffices. A selector with escapes is left alone: authorization then asks for
-    the whole collection, which is never less strict.
-    """
+    """The name that a field selector demands, if it is one that can stand in a path."""
     values = query.get("fieldSelector")
-    if not values or "metadata.name" not in values[0] or "\\" in values[0]:
+    if not values or "metadata.name" not in values[0]:
         return ""
-    for term in values[0].split(","):
-        if term.startswith(_NAME_SELECTOR):
-            value = term.removeprefix(_NAME_SELECTOR).removeprefix("=")
-            if "=" in value or "/" in value or "%" in value or value in {"", ".", ".."}:
-                return ""
-            return value
-    return ""
+    try:
+        name = parse_field_selector(values[0]).requires_exact_match("metadata.name")
+    except (ValueError, StatusError):
+        # Whoever answers the request reports it; authorization asks for the whole collection.
+        return ""
+    return "" if name is None or name in {".", ".."} or "/" in name or "%" in name else name
 
 
 def parse_query(query_string: bytes) -> Query:

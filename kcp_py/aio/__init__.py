@@ -1,0 +1,10 @@
+"""asyncio primitives that any program could use.
+
+Belongs here: small building blocks without any word of Kubernetes. Does not belong here: anything that knows of
+requests, objects or stores.
+"""
+
+from kcp_py.aio.supervisor import Supervisor
+from kcp_py.aio.toggle import Toggle
+
+__all__ = ["Supervisor", "Toggle"]

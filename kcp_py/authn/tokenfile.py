@@ -1,0 +1,134 @@
+"""`StaticTokens`: bearer tokens from a CSV file in kube-apiserver's format, `token,user,uid,"group1,group2"`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from kcp_py.apimachinery.errors import unauthorized
+from kcp_py.authn.authenticator import Headers
+from kcp_py.authn.user import UserInfo, authenticated
+
+MAX_TOKEN_BYTES: Final = 16 * 1024
+
+
+class TokenFileError(ValueError):
+    """The file does not hold tokens; `str()` is one line that names the record, never its content."""
+
+
+def parse_tokens(text: str, source: str) -> Mapping[bytes, UserInfo]:
+    """Read a token file.
+
+    Args:
+        text: CSV.
+        source: what errors call the file.
+
+    Returns:
+        The SHA-256 of each token -> its user. Of equal tokens the last one counts; records without a token are passed over, as upstream
+        does.
+
+    Raises:
+        TokenFileError: a record has fewer than three columns or no user.
+    """
+    tokens: dict[bytes, UserInfo] = {}
+    reader = csv.reader(io.StringIO(text), skipinitialspace=True, strict=True)
+    try:
+        for number, record in enumerate(reader, start=1):
+            if not record or record[0].startswith("#"):
+                continue
+            if len(record) < 3:
+                columns = f"at least 3 columns (token, user name, user uid), found {len(record)} in record {number}"
+                raise TokenFileError(f"token file '{source}' must have {columns}")
+            token, name, uid = record[:3]
+            if not token:
+                continue
+            if not name:
+                raise TokenFileError(f"token file '{source}' has no user name in record {number}")
+            groups = tuple(filter(None, (group.strip() for group in record[3].split(",")))) if len(record) > 3 else ()
+            tokens[sha256(token.encode()).digest()] = authenticated(UserInfo(name, uid, groups))
+    except csv.Error as error:
+        raise TokenFileError(f"token file '{source}' is not CSV: {error}") from None
+    return tokens
+
+
+class StaticTokens:
+    """Knows the tokens of a file. They are looked up by their hash, so that the time that takes tells nothing about them."""
+
+    def __init__(self, tokens: Mapping[bytes, UserInfo]) -> None:
+        self._tokens = tokens
+
+    def replace(self, tokens: Mapping[bytes, UserInfo]) -> None:
+        """Take another set of tokens from the next request on; those that are gone are 401 at once."""
+        self._tokens = tokens
+
+    async def authenticate(self, headers: Headers, peer_certificate_der: bytes | None) -> UserInfo | None:  # noqa: ARG002 - the protocol
+        token = bearer_token(headers)
+        if token is None:
+            return None
+        user = self._tokens.get(sha256(token).digest())
+        if user is None:
+            raise unauthorized()
+        return user
+
+
+class TokenFiles:
+    """Follows token files: `reload_if_changed` is for whoever has a clock, such as a background task."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        """Read the files.
+
+        Raises:
+            OSError: one cannot be read.
+            TokenFileError: one does not hold tokens.
+        """
+        self._paths = tuple(paths)
+        self._seen = self._identity()
+        self.tokens = StaticTokens(self._read())
+
+    def reload_if_changed(self) -> bool:
+        """Read the files again if one is another than before; blocks for the time of the read.
+
+        Returns:
+            Whether other tokens are valid now.
+
+        Raises:
+            OSError: one cannot be read; the old tokens stay.
+            TokenFileError: one does not hold tokens; the old ones stay.
+        """
+        seen = self._identity()
+        if seen == self._seen:
+            return False
+        self.tokens.replace(self._read())
+        self._seen = seen
+        return True
+
+    def _read(self) -> Mapping[bytes, UserInfo]:
+        tokens: dict[bytes, UserInfo] = {}
+        for path in self._paths:
+            tokens.update(parse_tokens(path.read_text(encoding="utf-8"), str(path)))
+        return tokens
+
+    def _identity(self) -> list[tuple[int, int, int]]:
+        return [(status.st_ino, status.st_size, status.st_mtime_ns) for status in map(Path.stat, self._paths)]
+
+
+def bearer_token(headers: Headers) -> bytes | None:
+    """The bearer token of the Authorization header, None where there is none or the scheme is another.
+
+    Raises:
+        StatusError: 401, for a token that no issuer would make so long.
+    """
+    value = headers.get(b"authorization")
+    if not value:
+        return None
+    scheme, _, rest = value.strip().partition(b" ")
+    if scheme.lower() != b"bearer":
+        return None
+    token = rest.split(b" ", 1)[0]
+    if len(token) > MAX_TOKEN_BYTES:
+        raise unauthorized()
+    return token or None

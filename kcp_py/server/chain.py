@@ -1,0 +1,137 @@
+"""The chain: the filters, read outermost first, around the resource tree and the shell of fixed pages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kcp_py.authn.authenticator import Authenticator
+from kcp_py.authz.authorizer import Authorizer
+from kcp_py.logicalcluster import ROOT, Name
+from kcp_py.server.exchange import Exchange, exchange_of
+from kcp_py.server.filters.authentication import AuthenticationFilter
+from kcp_py.server.filters.authorization import AuthorizationFilter
+from kcp_py.server.filters.cluster import ClusterFilter, Resolve, resolve_nothing
+from kcp_py.server.filters.concurrency import ConcurrencyFilter, Fairness, InFlight
+from kcp_py.server.filters.errors import ErrorsFilter
+from kcp_py.server.filters.requestinfo import RequestInfoFilter
+from kcp_py.server.filters.telemetry import TelemetryFilter
+from kcp_py.server.filters.timeout import TimeoutFilter
+from kcp_py.server.filters.wildcard import WildcardFilter
+from kcp_py.telemetry.logs import AccessLog
+from kcp_py.telemetry.metrics import RequestMetrics
+
+Filter = Callable[[ASGIApp], ASGIApp]
+Tree = Callable[[Exchange], Awaitable[None]]
+"""Answers requests for resources, discovery and OpenAPI."""
+
+_TREE_ROOTS: Final = frozenset(("api", "apis", "openapi"))
+_CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainSettings:
+    """What the filters need to be told."""
+
+    authenticator: Authenticator
+    authorizer: Authorizer
+    metrics: RequestMetrics
+    access_log: AccessLog | None = None
+    anonymous: bool = True
+    default_cluster: Name = ROOT
+    cluster_header: str = "X-Kubernetes-Cluster"
+    resolve: Resolve = resolve_nothing
+    request_timeout: float = 60.0
+    fairness: Fairness = field(default_factory=InFlight)
+
+
+def filters(settings: ChainSettings) -> tuple[Filter, ...]:
+    """The filters, outermost first. No route exists before authentication and authorization."""
+    return (
+        ErrorsFilter,
+        partial(TelemetryFilter, metrics=settings.metrics, access_log=settings.access_log),
+        partial(ClusterFilter, default_cluster=settings.default_cluster, header=settings.cluster_header, resolve=settings.resolve),
+        RequestInfoFilter,
+        partial(TimeoutFilter, seconds=settings.request_timeout),
+        partial(
+            AuthenticationFilter,
+            authenticator=settings.authenticator,
+            anonymous=settings.anonymous,
+            security_headers=(settings.cluster_header,) if settings.cluster_header else (),
+        ),
+        partial(ConcurrencyFilter, fairness=settings.fairness),
+        partial(AuthorizationFilter, authorizer=settings.authorizer),
+        WildcardFilter,
+    )
+
+
+def compose(outermost_first: Sequence[Filter], app: ASGIApp) -> ASGIApp:
+    """Wrap `app` in the filters."""
+    for wrap in reversed(outermost_first):
+        app = wrap(app)
+    return app
+
+
+def create_edge(settings: ChainSettings, *, tree: Tree, shell: ASGIApp) -> ASGIApp:
+    """The whole ASGI application.
+
+    Args:
+        settings: of the filters.
+        tree: resources, discovery, OpenAPI.
+        shell: every other path, and the lifespan.
+    """
+    return Edge(compose(filters(settings), Dispatch(tree, shell)), shell)
+
+
+class Edge:
+    """Sends HTTP through the chain and the lifespan to the shell. Nothing else is spoken."""
+
+    def __init__(self, chain: ASGIApp, shell: ASGIApp) -> None:
+        self._chain = chain
+        self._shell = shell
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._chain(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._shell(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+
+class Dispatch:
+    """The innermost application: resource paths go straight to the tree, so that they never pay for the framework."""
+
+    def __init__(self, tree: Tree, shell: ASGIApp) -> None:
+        self._tree = tree
+        self._shell = shell
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = exchange_of(scope)
+        if exchange.info.is_resource or exchange.path.strip("/").partition("/")[0] in _TREE_ROOTS:
+            await self._tree(exchange)
+            return
+        inner = dict(scope)
+        inner["path"] = exchange.path
+        # Not what was sent: the cluster is gone from it, and nothing may parse the path a second time.
+        inner["raw_path"] = exchange.path.encode()
+        inner["state"] = {**scope["state"], "exchange": exchange}
+        await self._shell(inner, receive, partial(_send_for_shell, exchange, send))
+
+
+async def _send_for_shell(exchange: Exchange, send: Send, message: Message) -> None:
+    if message["type"] == "http.response.start":
+        exchange.status = message["status"]
+        headers = list(message.get("headers", ()))
+        headers.append((b"audit-id", exchange.audit_id.encode()))
+        if not any(name == b"cache-control" for name, _ in headers):
+            headers.append(_CACHE_CONTROL)
+        message = {**message, "headers": headers}
+    elif message["type"] == "http.response.body":
+        exchange.sent_bytes += len(message.get("body", b""))
+        exchange.finished = not message.get("more_body", False)
+    await send(message)

@@ -1,0 +1,5 @@
+"""The filters that every request passes, one class per module, each a plain ASGI application around the next.
+
+Belongs here: what is decided for every request alike, from the outside to the inside. Does not belong here: anything about a particular
+resource (handlers), framework middleware (it costs a task and a queue per request and breaks long watches).
+"""

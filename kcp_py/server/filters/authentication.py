@@ -1,0 +1,76 @@
+"""`AuthenticationFilter`: finds out who asks, for every route alike, and freezes the request context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from kcp_py.apimachinery.errors import StatusError, bad_request, forbidden, unauthorized
+from kcp_py.apimachinery.fielderrors import go_quote
+from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.authn.authenticator import Authenticator
+from kcp_py.authn.user import ANONYMOUS
+from kcp_py.server.context import RequestContext
+from kcp_py.server.exchange import PEER_CERTIFICATE, Exchange, exchange_of
+
+_HARMLESS_CONNECTION: Final = frozenset((b"keep-alive", b"Keep-Alive", b"close", b"Close"))
+_SECURITY_HEADERS: Final = frozenset((b"authorization", b"cookie", b"audit-id", b"x-kubernetes-cluster"))
+_SECURITY_PREFIXES: Final = (b"impersonate-", b"x-remote-", b"x-forwarded-")
+_IMPERSONATION: Final = b"impersonate-"
+
+
+class AuthenticationFilter:
+    """Sets `user` and `context` of the exchange. `X-Remote-*` headers are ignored: no proxy is trusted to authenticate."""
+
+    def __init__(self, app: ASGIApp, *, authenticator: Authenticator, anonymous: bool = True, security_headers: Iterable[str] = ()) -> None:
+        """Wrap `app`.
+
+        Args:
+            app: the next filter.
+            authenticator: knows the credentials.
+            anonymous: whether requests without credentials go on as `system:anonymous`; else they are 401.
+            security_headers: further headers that `Connection:` must not name.
+        """
+        self._app = app
+        self._authenticator = authenticator
+        self._anonymous = anonymous
+        self._security_headers = _SECURITY_HEADERS.union(name.lower().encode() for name in security_headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = exchange_of(scope)
+        headers = exchange.headers
+        connection = headers.get(b"connection")
+        if connection is not None and (connection not in _HARMLESS_CONNECTION or exchange.has_duplicates):
+            self._check_connection(exchange)
+        if exchange.has_duplicates and len(exchange.header_values(b"authorization")) > 1:
+            raise unauthorized()
+        user = await self._authenticator.authenticate(headers, scope["state"].get(PEER_CERTIFICATE))
+        if user is None:
+            if not self._anonymous:
+                raise unauthorized()
+            user = ANONYMOUS
+        for name in headers:
+            if name.startswith(_IMPERSONATION):
+                # Ignoring it would run the request with the caller's own rights, which is more than was asked for.
+                raise _impersonation_refused(user.name)
+        exchange.user = user
+        exchange.context = RequestContext(
+            exchange.audit_id, exchange.cluster, exchange.explicit_cluster, exchange.info, user, exchange.warnings
+        )
+        await self._app(scope, receive, send)
+
+    def _check_connection(self, exchange: Exchange) -> None:
+        """A proxy removes the headers that `Connection` names; one that carries identity must not get lost on the way."""
+        for value in exchange.header_values(b"connection"):
+            for token in value.lower().split(b","):
+                name = token.strip()
+                if name in self._security_headers or name.startswith(_SECURITY_PREFIXES):
+                    raise bad_request("the Connection header must not name a header that decides about identity")
+
+
+def _impersonation_refused(user: str) -> StatusError:
+    return forbidden(
+        GroupResource("", "users"), "", f'User {go_quote(user)} cannot impersonate resource "users" in API group "" at the cluster scope'
+    )

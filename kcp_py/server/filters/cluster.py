@@ -1,0 +1,56 @@
+"""`ClusterFilter`: finds the logical cluster of the request and strips it from the path."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from kcp_py.apimachinery.errors import not_found
+from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.logicalcluster import Name, Path
+from kcp_py.server.clusterpath import parse_target
+from kcp_py.server.exchange import exchange_of
+
+Resolve = Callable[[Path], Awaitable[Name | None]]
+"""From a path of several segments to the logical cluster at its end, None where there is none."""
+
+_WORKSPACES: Final = GroupResource("tenancy.kcp.io", "workspaces")
+
+
+async def resolve_nothing(_path: Path) -> Name | None:
+    """Where there is no tree of workspaces, no path leads anywhere."""
+
+
+class ClusterFilter:
+    """Sets `cluster`, `explicit_cluster` and `path` of the exchange."""
+
+    def __init__(
+        self, app: ASGIApp, *, default_cluster: Name, header: str = "X-Kubernetes-Cluster", resolve: Resolve = resolve_nothing
+    ) -> None:
+        """Wrap `app`.
+
+        Args:
+            app: the next filter.
+            default_cluster: of requests that name none.
+            header: which may name the cluster; empty switches it off.
+            resolve: what knows the tree of workspaces.
+        """
+        self._app = app
+        self._default = default_cluster
+        self._header = header.lower().encode()
+        self._resolve = resolve
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = exchange_of(scope)
+        header = exchange.header_values(self._header) if self._header else ()
+        selection, exchange.explicit_cluster, exchange.path = parse_target(scope["raw_path"], header, self._default)
+        if isinstance(selection, str) and ":" in selection and not selection.startswith("system:"):
+            resolved = await self._resolve(Path(selection))
+            if resolved is None:
+                raise not_found(_WORKSPACES, selection)
+            exchange.cluster = resolved
+        else:
+            exchange.cluster = selection  # type: ignore[assignment] # a Path was handled above
+        await self._app(scope, receive, send)

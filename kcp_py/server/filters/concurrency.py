@@ -1,0 +1,68 @@
+"""`ConcurrencyFilter`: bounds how many requests run at once."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from kcp_py.apimachinery.errors import too_many_requests
+from kcp_py.authz.static import SYSTEM_MASTERS
+from kcp_py.server.context import RequestContext
+from kcp_py.server.exchange import exchange_of
+
+MAX_READS: Final = 1000
+MAX_WRITES: Final = 500
+"""The defaults of `InFlight`."""
+RETRY_AFTER_SECONDS: Final = 1
+
+_WRITES: Final = frozenset(("create", "update", "patch", "delete", "deletecollection"))
+
+
+class Fairness(Protocol):
+    """Decides when a request may run. Queues and shares per tenant are implementations of it."""
+
+    async def acquire(self, context: RequestContext) -> None:
+        """Return once the request may run.
+
+        Raises:
+            StatusError: 429, it may not.
+        """
+
+    def release(self, context: RequestContext) -> None:
+        """Take note that it has ended."""
+
+
+class InFlight:
+    """Two bounds for the whole server, as upstream's `--max-requests-inflight`: over them, 429 at once."""
+
+    def __init__(self, *, reads: int = MAX_READS, writes: int = MAX_WRITES) -> None:
+        self._free = {False: reads, True: writes}
+
+    async def acquire(self, context: RequestContext) -> None:
+        writing = context.info.verb in _WRITES
+        if self._free[writing] <= 0:
+            raise too_many_requests("Too many requests, please try again later.", RETRY_AFTER_SECONDS)
+        self._free[writing] -= 1
+
+    def release(self, context: RequestContext) -> None:
+        self._free[context.info.verb in _WRITES] += 1
+
+
+class ConcurrencyFilter:
+    """Asks `fairness` for every request but watches, which last too long to be counted, and those of administrators."""
+
+    def __init__(self, app: ASGIApp, *, fairness: Fairness) -> None:
+        self._app = app
+        self._fairness = fairness
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        context = exchange_of(scope).context
+        if context.info.verb == "watch" or SYSTEM_MASTERS in context.user.groups:
+            await self._app(scope, receive, send)
+            return
+        await self._fairness.acquire(context)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._fairness.release(context)

@@ -1,0 +1,50 @@
+"""`ErrorsFilter`: any exception becomes one Status, here and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.server.exchange import SCOPE_KEY, ClientDisconnectedError, Exchange
+from kcp_py.server.status import representation_of_errors, write_status
+from kcp_py.telemetry.auditid import accepted_audit_id, new_audit_id
+
+_HIDDEN: Final = StatusError(
+    500,
+    "InternalError",
+    "Internal error occurred: the server could not complete the request; the audit id of the response finds the cause in its log",
+)
+
+
+class ErrorsFilter:
+    """The outermost filter: makes the exchange, gives it its audit id, and answers for everything that fails inside."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._log = structlog.get_logger("kcp_py.server")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = scope[SCOPE_KEY] = Exchange(scope, receive, send)
+        exchange.audit_id = accepted_audit_id(exchange.headers.get(b"audit-id")) or new_audit_id()
+        try:
+            await self._app(scope, receive, send)
+        except StatusError as error:
+            await self._answer(exchange, error)
+        except ClientDisconnectedError:
+            return
+        except Exception:  # noqa: BLE001 - the last door: nothing of it may reach the client
+            self._log.exception("request failed", audit_id=exchange.audit_id, method=exchange.method, status=exchange.status)
+            await self._answer(exchange, _HIDDEN)
+        finally:
+            exchange.release()
+
+    async def _answer(self, exchange: Exchange, error: StatusError) -> None:
+        if exchange.started:
+            # The status line is out. Returning without an end of the body makes the server cut the connection, which the client can tell
+            # from a complete answer.
+            return
+        code, body, content_type, headers = write_status(error, representation_of_errors(exchange))
+        await exchange.respond(code, body, content_type, headers)

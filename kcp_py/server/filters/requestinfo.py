@@ -1,0 +1,20 @@
+"""`RequestInfoFilter`: turns method, path and query into a `RequestInfo`."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from kcp_py.server.exchange import exchange_of
+from kcp_py.server.requestinfo import parse_request
+
+
+class RequestInfoFilter:
+    """Sets `info` of the exchange. The query is decoded here, so that a malformed one is refused before anyone acts on it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = exchange_of(scope)
+        exchange.info = parse_request(exchange.method, exchange.path, exchange.query)
+        await self._app(scope, receive, send)

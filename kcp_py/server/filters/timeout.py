@@ -1,0 +1,136 @@
+"""`TimeoutFilter`: ends requests that take too long (k8s.io/apiserver `filters/request_deadline.go`)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from kcp_py.apimachinery.errors import StatusError, bad_request, timeout
+from kcp_py.apimachinery.fielderrors import go_quote
+from kcp_py.server.exchange import Exchange, exchange_of
+
+DEFAULT_SECONDS: Final = 60.0
+SWEEP_SECONDS: Final = 1.0
+
+_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(ns|us|µs|μs|ms|s|m|h)")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of a Go duration: `30s`, `1m30s`, `1.5h`, `-5s`, `0`.
+
+    Raises:
+        ValueError: worded as Go words it.
+    """
+    rest = text[1:] if text[:1] in {"+", "-"} else text
+    if rest == "0":
+        return 0.0
+    seconds = 0.0
+    at = 0
+    while at < len(rest):
+        part = _PART.match(rest, at)
+        if part is None:
+            unit = " missing unit in duration" if re.fullmatch(r"[0-9.]+", rest[at:]) else " invalid duration"
+            raise ValueError(f"time:{unit} {go_quote(text)}")
+        seconds += float(part[1]) * _UNITS[part[2]]
+        at = part.end()
+    if not rest:
+        raise ValueError(f"time: invalid duration {go_quote(text)}")
+    return -seconds if text.startswith("-") else seconds
+
+
+class TimeoutFilter:
+    """Gives every request but watches a deadline: the server's, or an earlier one that the client asks for with `?timeout=`.
+
+    The common deadline is kept by one sweep a second over the requests in flight, oldest first: a timer for each request would cost
+    more than several other filters together.
+    """
+
+    def __init__(self, app: ASGIApp, *, seconds: float = DEFAULT_SECONDS, now: Callable[[], float] = time.monotonic) -> None:
+        """Wrap `app`.
+
+        Args:
+            app: the next filter.
+            seconds: the most that a request may take.
+            now: seconds, monotonic.
+        """
+        self._app = app
+        self._seconds = seconds
+        self._now = now
+        # In the order of their deadlines, as all have the same time.
+        self._waiting: dict[_Deadline, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = exchange_of(scope)
+        info = exchange.info
+        if info.is_resource and info.verb in {"watch", "proxy"}:
+            await self._app(scope, receive, send)
+            return
+        values = exchange.query.get("timeout")
+        asked = _asked(values[0]) if values and values[0] else 0.0
+        if 0 < asked < self._seconds:
+            await self._run_within(asked, exchange, receive, send)
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        deadline = _Deadline(task, self._now() + self._seconds)
+        self._waiting[deadline] = None
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self.sweep)
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            if deadline.expired and task.uncancel() <= deadline.cancelling:
+                raise _expired() from None
+            raise
+        finally:
+            self._waiting.pop(deadline, None)
+
+    async def _run_within(self, seconds: float, exchange: Exchange, receive: Receive, send: Send) -> None:
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                await self._app(exchange.scope, receive, send)
+        except TimeoutError:
+            if limit.expired():
+                raise _expired() from None
+            raise
+
+    def sweep(self) -> None:
+        """Cancel what is over its deadline; done once a second while there are requests."""
+        self._timer = None
+        now = self._now()
+        for deadline in list(self._waiting):
+            if deadline.at > now:
+                break
+            del self._waiting[deadline]
+            deadline.expired = True
+            deadline.task.cancel()
+        if self._waiting:
+            self._timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self.sweep)
+
+
+class _Deadline:
+    __slots__ = ("at", "cancelling", "expired", "task")
+
+    def __init__(self, task: asyncio.Task[object], at: float) -> None:
+        self.task = task
+        self.at = at
+        self.cancelling = task.cancelling()
+        self.expired = False
+
+
+def _asked(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise bad_request(f"invalid timeout specified in the request URL - {error}") from None
+
+
+def _expired() -> StatusError:
+    return timeout("request did not complete within requested timeout - context deadline exceeded")

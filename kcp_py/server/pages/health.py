@@ -1,0 +1,89 @@
+"""`HealthChecks`: `/healthz`, `/livez` and `/readyz` with upstream's texts (k8s.io/apiserver `server/healthz`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, Literal, NamedTuple
+
+import structlog
+
+from kcp_py.apimachinery.fielderrors import go_quote
+
+Check = Callable[[], Awaitable[None]]
+"""Returns if all is well and raises if not; what it raises is logged and never shown."""
+Endpoint = Literal["healthz", "livez", "readyz"]
+
+ENDPOINTS: Final[tuple[Endpoint, ...]] = ("healthz", "livez", "readyz")
+LONGEST_CHECK_SECONDS: Final = 2.0
+
+
+class Report(NamedTuple):
+    """What an endpoint answers, as plain text."""
+
+    code: int
+    text: str
+
+
+async def _ping() -> None:
+    """The loop runs, or this would not."""
+
+
+class HealthChecks:
+    """The checks of a server, in the order in which they were added; `ping` and `log` are there from the start."""
+
+    def __init__(self) -> None:
+        self._checks: dict[Endpoint, dict[str, Check]] = {endpoint: {"ping": _ping, "log": _ping} for endpoint in ENDPOINTS}
+        self._log = structlog.get_logger("kcp_py.health")
+
+    def add(self, name: str, check: Check, endpoints: Iterable[Endpoint] = ENDPOINTS) -> None:
+        """Add or replace a check. `name` may have slashes, as `poststarthook/bootstrap` has."""
+        for endpoint in endpoints:
+            self._checks[endpoint][name] = check
+
+    def names(self, endpoint: Endpoint) -> list[str]:
+        """The names that are checked."""
+        return list(self._checks[endpoint])
+
+    async def report(self, endpoint: Endpoint, *, verbose: bool = False, exclude: Iterable[str] = ()) -> Report:
+        """Run every check of an endpoint; failures are always told in full, without their reasons."""
+        unknown = dict.fromkeys(exclude)
+        checks = self._checks[endpoint]
+        run = [name for name in checks if name not in unknown]
+        failures = dict(zip(run, await asyncio.gather(*(self._run(name, checks[name]) for name in run)), strict=True))
+        lines: list[str] = []
+        failed = False
+        for name in checks:
+            if name in unknown:
+                del unknown[name]
+                lines.append(f"[+]{name} excluded: ok\n")
+            elif failures[name]:
+                failed = True
+                lines.append(f"[-]{name} failed: reason withheld\n")
+            else:
+                lines.append(f"[+]{name} ok\n")
+        if unknown:
+            names = ",".join(map(go_quote, sorted(unknown)))
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {names}\n")
+        if failed:
+            return Report(500, f"{''.join(lines)}{endpoint} check failed\n")
+        return Report(200, f"{''.join(lines)}{endpoint} check passed\n" if verbose else "ok")
+
+    async def report_one(self, endpoint: Endpoint, name: str) -> Report | None:
+        """Run one check; None if there is none of that name."""
+        check = self._checks[endpoint].get(name)
+        if check is None:
+            return None
+        if await self._run(name, check):
+            return Report(500, "internal server error: reason withheld\n")
+        return Report(200, "ok")
+
+    async def _run(self, name: str, check: Check) -> bool:
+        """Whether the check failed."""
+        try:
+            async with asyncio.timeout(LONGEST_CHECK_SECONDS):
+                await check()
+        except Exception as error:  # noqa: BLE001 - whatever a check raises is its failure
+            self._log.warning("health check failed", check=name, error=repr(error))
+            return True
+        return False

@@ -1,0 +1,67 @@
+"""How an error is written: one `v1` Status in the client's encoding, plain text where upstream answers so."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.server.exchange import TEXT, Exchange, Header
+from kcp_py.server.negotiation import DEFAULT, Representation, negotiate, wants_pretty
+
+_PLAIN_CODES: Final = frozenset((404, 501))
+"""Written in plain text if the error has no reason."""
+_NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
+
+
+class Written(NamedTuple):
+    """A response that is ready to be sent."""
+
+    code: int
+    body: bytes
+    content_type: bytes
+    headers: tuple[Header, ...]
+
+
+def write_status(error: StatusError, representation: Representation = DEFAULT) -> Written:
+    """Render an error. The transform of the representation does not matter: errors are always Status objects."""
+    if not error.reason and error.code in _PLAIN_CODES:
+        return Written(error.code, f"{error.message}\n".encode(), TEXT, (_NO_SNIFFING,))
+    retry_after = error.retry_after_seconds
+    headers: tuple[Header, ...] = () if retry_after is None else ((b"retry-after", b"%d" % retry_after),)
+    status = error.to_status()
+    if representation.media == "yaml":
+        return Written(error.code, _yaml(status), representation.content_type, headers)
+    option = orjson.OPT_INDENT_2 if representation.pretty else 0
+    try:
+        body = orjson.dumps(status, option=option)
+    except (orjson.JSONEncodeError, UnicodeEncodeError):
+        # Messages may quote hostile input with lone surrogates.
+        body = orjson.dumps(_printable(status), option=option)
+    return Written(error.code, body, b"application/json", headers)
+
+
+def representation_of_errors(exchange: Exchange) -> Representation:
+    """What the client accepts, as far as an error can be written in it; JSON in doubt."""
+    try:
+        return negotiate(exchange.headers.get(b"accept"), pretty=wants_pretty(exchange.query, exchange.headers.get(b"user-agent")))
+    except StatusError:
+        return DEFAULT
+
+
+def _yaml(status: dict[str, Any]) -> bytes:
+    import yaml  # noqa: PLC0415 - few clients ever ask for it
+
+    text: str = yaml.dump(status, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), allow_unicode=True)
+    return text.encode(errors="replace")
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {key: _printable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    return value
