@@ -7,27 +7,31 @@ import contextlib
 import datetime as dt
 import fcntl
 import gc
-import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import IO, Final
 
+import structlog
+
 from kcp_py.cli.certificates import CertificateError, ensure_certificates
 from kcp_py.cli.credentials import ensure_token_file, write_kubeconfig
 from kcp_py.cli.exits import CommandError
 from kcp_py.cli.files import make_private_directory
+from kcp_py.cli.logforwarding import forward_standard_logging
 from kcp_py.cli.serving import ListenError, listen, serve
 from kcp_py.cli.tls import ReloadingContext
 from kcp_py.options import Options
+from kcp_py.storage.contract import StorageError
+from kcp_py.telemetry.logs import configure_logging
 
 FILES_POLL: Final = 3.0
 """Seconds between looks at the certificate files."""
 RENEWAL_POLL: Final = 3600.0
 """Seconds between checks whether an own certificate nears its end."""
 
-_log = logging.getLogger("kcp_py.cli")
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.cli")
 
 
 def run_server(options: Options, *, out: IO[str]) -> int:
@@ -40,6 +44,8 @@ def run_server(options: Options, *, out: IO[str]) -> int:
     """
     # Every file the process makes, the database included, is for its user alone.
     os.umask(0o077)
+    configure_logging(options.log_level, options.log_format)
+    forward_standard_logging()
     with contextlib.ExitStack() as stack:
         try:
             listener = stack.enter_context(contextlib.closing(listen(options)))
@@ -65,14 +71,15 @@ async def _run(options: Options, listener: socket.socket, *, tls: ReloadingConte
     async with contextlib.AsyncExitStack() as stack:
         try:
             control_plane = await stack.enter_async_context(ControlPlane(options))
-        except Exception as error:
-            if options.log_level == "debug":
-                raise
+        except StorageError as error:
             raise CommandError(_one_line(error)) from error
         # What exists now lives as long as the process: the collector need not look at it again.
         gc.collect()
         gc.freeze()
-        write_kubeconfig(options, port=port)
+        try:
+            write_kubeconfig(options, port=port)
+        except OSError as error:
+            raise CommandError(f"{options.kubeconfig_file}: {error.strerror or error}") from None
         await stack.enter_async_context(_maintained(options, tls, port=port))
 
         def announce() -> None:
@@ -129,9 +136,9 @@ async def _maintain(options: Options, tls: ReloadingContext, *, port: int) -> No
                 until_renewal = RENEWAL_POLL
                 await asyncio.to_thread(_renew, options, port)
             if tls.reload_if_changed():
-                _log.info("certificate files were replaced and are in use")
+                _log.info("certificates_reloaded")
         except (CertificateError, OSError) as error:
-            _log.warning("certificates stay as they are: %s", _one_line(error))
+            _log.warning("certificates_not_reloaded", error=_one_line(error))
 
 
 def _renew(options: Options, port: int) -> None:

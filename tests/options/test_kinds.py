@@ -1,0 +1,66 @@
+"""How values are read and written."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcp_py.options import SETTINGS
+from kcp_py.options.kinds import SIZE, URLS, is_host, parse_duration, render_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0", 0), ("500ms", 0.5), ("30s", 30), ("5m", 300), ("1h30m", 5400), ("1.5h", 5400), ("2m3s", 123), ("250us", 0.00025)],
+)
+def test_durations_are_read_as_go_writes_them(text, seconds):
+    """A duration is numbers with Go's units, added up."""
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "5", "-5s", "5 s", "s", "5d", "5s5", "1h-30m", "٣s", "5S", "\n5s"])
+def test_other_texts_are_no_durations(text):
+    """Without a unit, with a sign, or with anything between the parts it is refused."""
+    with pytest.raises(ValueError, match="is not a duration"):
+        parse_duration(text)
+
+
+@given(st.integers(0, 10**7))
+def test_whole_seconds_survive_rendering(seconds):
+    """What is rendered is read as the same number of seconds."""
+    assert parse_duration(render_duration(seconds)) == seconds
+
+
+@given(st.integers(0, 2**50))
+def test_sizes_survive_rendering(size):
+    """What is rendered is read as the same number of bytes."""
+    assert SIZE.parse(SIZE.render(size)) == size
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_every_default_survives_rendering(setting):
+    """The default that help and the reference show is the default that applies."""
+    assert setting.kind.parse(setting.default_text) == setting.default
+
+
+@pytest.mark.parametrize("text", ["a", "a.example", "127.0.0.1", "::1", "A-1.b"])
+def test_hosts(text):
+    """DNS names and addresses are hosts."""
+    assert is_host(text)
+
+
+@pytest.mark.parametrize("text", ["", "-a", "a_b", "a..b", "[::1]", "a/b", "a b", "x" * 64, "a:80", "a\n"])
+def test_no_hosts(text):
+    """What could not stand in a URL's place for a host is none."""
+    assert not is_host(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["etcd:2379", "ftp://etcd", "https://", "https://etcd/path", "https://u:p@etcd", "https://etcd:0", "https://etcd:x", "http://[::1"],
+)
+def test_other_urls_are_refused(text):
+    """An endpoint is a scheme, a host and a port, and nothing else."""
+    with pytest.raises(ValueError):  # noqa: PT011 - urlsplit's own message for a broken bracket
+        URLS.parse(text)

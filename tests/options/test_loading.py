@@ -1,0 +1,217 @@
+"""Where settings come from, and what is said about wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from kcp_py.options import SETTINGS, Options, OptionsError, load_options, unknown_environment_variables
+from kcp_py.options.loading import configuration_schema
+
+HEAD = "apiVersion: config.kcp-py.io/v1alpha1\nkind: ServerConfiguration\n"
+
+
+@pytest.fixture
+def configuration(tmp_path):
+    """Writes a configuration file with these lines after its head, and returns its path."""
+
+    def write(lines: str, head: str = HEAD) -> str:
+        path = tmp_path / "server.yaml"
+        path.write_text(head + lines, "utf-8")
+        return str(path)
+
+    return write
+
+
+def load(flags=None, environ=None, config_file=None):
+    return load_options(flags=flags or {}, environ=environ or {}, config_file=config_file)
+
+
+def test_nothing_given_means_the_defaults():
+    """Without any source the options are the defaults of the class."""
+    assert load() == Options()
+
+
+@pytest.mark.parametrize(
+    ("flag", "variable", "key", "port"),
+    [
+        pytest.param("1", "2", "3", 1, id="flag wins"),
+        pytest.param(None, "2", "3", 2, id="then the environment"),
+        pytest.param(None, None, "3", 3, id="then the file"),
+        pytest.param(None, None, None, 6443, id="then the default"),
+        pytest.param("1", None, "3", 1, id="flag over file"),
+        pytest.param("1", "2", None, 1, id="flag over environment"),
+    ],
+)
+def test_precedence(configuration, flag, variable, key, port):
+    """A flag wins over the environment, that over the file, that over the default."""
+    options = load(
+        flags={"secure_port": flag} if flag else {},
+        environ={"KCP_PY_SECURE_PORT": variable} if variable else {},
+        config_file=configuration(f"securePort: {key}\n" if key else ""),
+    )
+    assert options.secure_port == port
+
+
+def test_each_setting_is_taken_from_the_source_that_has_it(configuration):
+    """Sources complement each other setting by setting."""
+    path = configuration(
+        "etcdServers: [https://a:1, https://b:2]\nshutdownGracePeriod: 1m\nmaxRequestBodyBytes: 1024\nanonymousAuth: false\n"
+    )
+    options = load({"storage": "etcd"}, {"KCP_PY_ETCD_PREFIX": "/kcp"}, path)
+    assert options.storage == "etcd"
+    assert options.etcd_prefix == "/kcp"
+    assert options.etcd_servers == ("https://a:1", "https://b:2")
+    assert options.shutdown_grace_period == 60
+    assert options.max_request_body_bytes == 1024
+    assert options.anonymous_auth is False
+
+
+def test_the_environment_may_name_the_file(configuration):
+    """KCP_PY_CONFIG stands for --config, which wins over it."""
+    path = configuration("securePort: 5\n")
+    assert load(environ={"KCP_PY_CONFIG": path}).secure_port == 5
+    assert load(environ={"KCP_PY_CONFIG": "absent"}, config_file=path).secure_port == 5
+    assert load(environ={"KCP_PY_CONFIG": ""}) == Options()
+
+
+def test_an_empty_header_switches_the_header_off():
+    """An empty value is a value where a setting may be empty."""
+    assert load(environ={"KCP_PY_CLUSTER_HEADER": ""}).cluster_header == ""
+
+
+FLAG_ERRORS = [
+    ("secure_port", "70000", "--secure-port: 70000 is not between 0 and 65535"),
+    ("secure_port", "x", '--secure-port: "x" is not a whole number'),
+    ("storage", "mysql", '--storage: "mysql" is not one of sqlite, memory, etcd'),
+    ("shutdown_grace_period", "30", '--shutdown-grace-period: "30" is not a duration such as 30s, 5m or 1h30m'),
+    ("max_request_body_bytes", "3MB", '--max-request-body-bytes: "3MB" is not a size such as 3Mi or 65536'),
+    ("bind_address", "localhost", '--bind-address: "localhost" is not an IP address'),
+    ("external_hostname", "a_b", '--external-hostname: "a_b" is neither a host name nor an IP address'),
+    ("default_cluster", "root:org", '--default-cluster: "root:org" is not the name of a logical cluster'),
+    ("default_cluster", "*", '--default-cluster: "*" is not the name of a logical cluster'),
+    ("cluster_header", "a b", '--cluster-header: "a b" is not the name of an HTTP header'),
+    ("etcd_prefix", "registry", '--etcd-prefix: "registry" is not a key prefix such as /registry'),
+    ("anonymous_auth", "yes", '--anonymous-auth: "yes" is not true or false'),
+    ("root_directory", "", "--root-directory: the path is empty"),
+    ("tls_min_version", "VersionTLS11", '--tls-min-version: "VersionTLS11" is not one of VersionTLS12, VersionTLS13'),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "message"), FLAG_ERRORS, ids=lambda value: str(value)[:30])
+def test_a_wrong_flag_is_one_line_that_names_the_flag(name, text, message):
+    """The message begins with the flag and says what was expected."""
+    with pytest.raises(OptionsError) as caught:
+        load({name: text})
+    assert str(caught.value) == message
+
+
+def test_a_wrong_variable_is_named():
+    """The message begins with the environment variable."""
+    with pytest.raises(OptionsError, match=r"^KCP_PY_STORAGE: \"x\" is not one of"):
+        load(environ={"KCP_PY_STORAGE": "x"})
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        pytest.param("securePorts: 1\n", "securePorts: no such key; did you mean securePort?", id="plural"),
+        pytest.param("secureport: 1\n", "secureport: no such key; did you mean securePort?", id="case"),
+        pytest.param("etcd-servers: []\n", "etcd-servers: no such key; did you mean etcdServers?", id="flag spelling"),
+        pytest.param("wholly: 1\n", "wholly: no such key", id="nothing near"),
+        pytest.param("3: 1\n", "3: no such key", id="number"),
+        pytest.param("securePort: '1'\n", "securePort: '1' is not of type 'integer'", id="type"),
+        pytest.param("securePort: 70000\n", "securePort: 70000 is greater than the maximum of 65535", id="range"),
+        pytest.param("storage: mysql\n", "storage: 'mysql' is not one of ['sqlite', 'memory', 'etcd']", id="choice"),
+        pytest.param("requestTimeout: 1d\n", 'requestTimeout: "1d" is not a duration such as 30s, 5m or 1h30m', id="duration"),
+        pytest.param("controllers: foo\n", "controllers: 'foo' is not of type 'array'", id="list"),
+        pytest.param("controllers: ['a,b']\n", "controllers: 0: 'a,b' does not match '^[^,]*$'", id="comma in a list"),
+        pytest.param("anonymousAuth: 'no'\n", "anonymousAuth: 'no' is not of type 'boolean'", id="boolean"),
+    ],
+)
+def test_a_wrong_key_names_the_file_and_the_key(configuration, lines, message):
+    """The message begins with the file and the key, and proposes the nearest key."""
+    path = configuration(lines)
+    with pytest.raises(OptionsError) as caught:
+        load(config_file=path)
+    assert str(caught.value) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        pytest.param("", "not a YAML object of kind ServerConfiguration", id="empty"),
+        pytest.param("- a\n", "not a YAML object of kind ServerConfiguration", id="list"),
+        pytest.param("kind: ServerConfiguration\n", "'apiVersion' is a required property", id="no apiVersion"),
+        pytest.param(HEAD.replace("v1alpha1", "v1"), "apiVersion: 'config.kcp-py.io/v1alpha1' was expected", id="other version"),
+        pytest.param(HEAD.replace("ServerC", "C"), "kind: 'ServerConfiguration' was expected", id="other kind"),
+        pytest.param("a: [", "while parsing a flow node", id="no YAML"),
+        pytest.param("a: !!python/name:os.system\n", "could not determine a constructor", id="no Python objects"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(configuration, head, message):
+    """Only a YAML object of this kind and version is a configuration; the message is one line."""
+    path = configuration("", head)
+    with pytest.raises(OptionsError) as caught:
+        load(config_file=path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_absent_or_unreadable_file_is_named(tmp_path):
+    """A file that cannot be read is a wrong setting, not a traceback."""
+    with pytest.raises(OptionsError, match=r"absent\.yaml: No such file or directory$"):
+        load(config_file=str(tmp_path / "absent.yaml"))
+    with pytest.raises(OptionsError, match=r"Is a directory$"):
+        load(config_file=str(tmp_path))
+    (tmp_path / "latin.yaml").write_bytes(b"\xff")
+    with pytest.raises(OptionsError, match=r"not UTF-8 text$"):
+        load(config_file=str(tmp_path / "latin.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"storage": "etcd"}, "--storage: etcd needs --etcd-servers"),
+        ({"etcd_servers": "https://a:1"}, "--etcd-servers: only used with --storage etcd, which is sqlite"),
+        ({"tls_cert_file": "a"}, "--tls-cert-file: needs --tls-private-key-file too"),
+        ({"tls_private_key_file": "a"}, "--tls-private-key-file: needs --tls-cert-file too"),
+        ({"etcd_keyfile": "a"}, "--etcd-keyfile: needs --etcd-certfile too"),
+        ({"etcd_username_file": "a"}, "--etcd-username-file: needs --etcd-password-file too"),
+    ],
+    ids=str,
+)
+def test_settings_that_need_each_other(flags, message):
+    """Half of a pair is refused, naming the half that is there."""
+    with pytest.raises(OptionsError) as caught:
+        load(flags)
+    assert str(caught.value) == message
+
+
+def test_misspelt_variables_are_noticed():
+    """A variable near to a setting's is told of; what is far from all of them belongs to somebody else."""
+    environ = {"KCP_PY_STORGE": "etcd", "KCP_PY_STORAGE": "etcd", "KCP_PY_CONFIG": "", "KCP_PY_ZZZ": "", "OTHER": ""}
+    assert unknown_environment_variables(environ) == ["KCP_PY_STORGE: no such setting; did you mean KCP_PY_STORAGE?"]
+
+
+def test_the_schema_is_valid_and_has_every_setting():
+    """The schema of the file is itself a valid JSON schema and knows each setting under its key."""
+    schema = configuration_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert {setting.key for setting in SETTINGS} | {"apiVersion", "kind"} == set(schema["properties"])
+
+
+def test_spellings_are_distinct():
+    """No two settings share a flag, a variable or a key."""
+    for spelling in ("flag", "variable", "key"):
+        names = [getattr(setting, spelling) for setting in SETTINGS]
+        assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("sample", ["server.yaml", "server-etcd.yaml"])
+def test_the_samples_load(sample):
+    """The configuration files in config/ are accepted."""
+    path = Path(__file__).resolve().parents[2] / "config" / sample
+    assert load(config_file=str(path)) != Options(secure_port=1)
