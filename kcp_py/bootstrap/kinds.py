@@ -63,35 +63,55 @@ def definitions() -> Mapping[str, Mapping[str, Any]]:
 _APIEXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 _ANY: Final = {"x-kubernetes-preserve-unknown-fields": True}
 
-_KNOWN_BUT_NOT_PUBLISHED: Final[Mapping[str, Mapping[str, Any]]] = {
+_DECODED_AS: Final[Mapping[str, Mapping[str, Any]]] = {
     # Free-form values: upstream decodes them into raw JSON, its OpenAPI says nothing of them.
     "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1": {"type": "object", **_ANY},
     "io.k8s.apimachinery.pkg.runtime.RawExtension": {"type": "object", **_ANY},
     _APIEXTENSIONS + "JSON": _ANY,
-    # Unions that OpenAPI v2 cannot tell. Arrays are refused by the structural rules of CRDs, so `items` is a schema.
+    # Unions that OpenAPI v2 cannot tell apart; the rules of CustomResourceDefinitions do.
     _APIEXTENSIONS + "JSONSchemaPropsOrBool": _ANY,
     _APIEXTENSIONS + "JSONSchemaPropsOrStringArray": _ANY,
     _APIEXTENSIONS + "JSONSchemaPropsOrArray": _ANY,
+    # Published as `oneOf`, which costs two tries and words a mistake badly.
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": ["string", "number"]},
 }
+_RECURSIVE: Final = frozenset({_APIEXTENSIONS + "JSONSchemaProps"})
+
+
+class ValidationSchema(NamedTuple):
+    """A definition as a decoder applies it."""
+
+    document: Mapping[str, Any]
+    definitions: Mapping[str, Mapping[str, Any]]
+    """Of the references that are left, which are the recursive ones."""
 
 
 @cache
-def validation_definitions() -> Mapping[str, Mapping[str, Any]]:
-    """`definitions()` as a decoder applies them: without what built-in strategies check, with what is not published.
+def validation_schema(name: str) -> ValidationSchema:
+    """A definition as a decoder applies it: without what built-in strategies check, with what is not published, references resolved.
 
     A missing field of a compiled-in kind is its zero value; it is the strategy that says what is required. So `required` is dropped,
     except for the kinds whose rules are their schema (`io.kcp.`).
     """
-    result = {name: schema if name.startswith("io.kcp.") else _without_required(schema) for name, schema in definitions().items()}
-    result.update(_KNOWN_BUT_NOT_PUBLISHED)
-    return result
+    left: dict[str, Mapping[str, Any]] = {}
+    document = _resolved(definitions()[name], left, keep_required=name.startswith("io.kcp."))
+    return ValidationSchema(document, left)
 
 
-def _without_required(schema: Mapping[str, Any]) -> dict[str, Any]:
-    result = {key: value for key, value in schema.items() if key != "required"}
+def _resolved(schema: Mapping[str, Any], left: dict[str, Mapping[str, Any]], *, keep_required: bool) -> Mapping[str, Any]:
+    if (reference := schema.get("$ref")) is not None:
+        name = reference.removeprefix(REFERENCE_PREFIX)
+        if name in _RECURSIVE:
+            if name not in left:
+                left[name] = {}  # stands for it while its own content is resolved
+                left[name] = _resolved(definitions()[name], left, keep_required=False)
+            return schema
+        return _DECODED_AS.get(name) or _resolved(definitions()[name], left, keep_required=False)
+    result = {key: value for key, value in schema.items() if key != "required" or keep_required}
     if "properties" in result:
-        result["properties"] = {name: _without_required(child) for name, child in result["properties"].items()}
+        properties = result["properties"].items()
+        result["properties"] = {field: _resolved(child, left, keep_required=keep_required) for field, child in properties}
     for key in ("items", "additionalProperties"):
         if isinstance(child := result.get(key), dict):
-            result[key] = _without_required(child)
+            result[key] = _resolved(child, left, keep_required=keep_required)
     return result

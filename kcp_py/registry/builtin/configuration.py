@@ -1,0 +1,207 @@
+"""ConfigMaps, Secrets and ServiceAccounts.
+
+Source: kubernetes `pkg/apis/core/validation` (`ValidateConfigMap*`, `ValidateSecret*`), `pkg/apis/core/v1/{conversion,defaults}.go`,
+`pkg/registry/core/{configmap,secret,serviceaccount}`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any, Final
+
+import orjson
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, required, too_long
+from kcp_py.apimachinery.names import byte_length, config_key_problems
+from kcp_py.registry.strategy import Strategy
+
+MAX_DATA_SIZE: Final = 1024 * 1024
+"""Bytes of all values together."""
+
+_REDACTED: Final = "<secret contents redacted>"
+_IMMUTABLE: Final = "field is immutable when `immutable` is set"
+
+_OPAQUE: Final = "Opaque"
+_ACCOUNT_NAME: Final = "kubernetes.io/service-account.name"
+_JSON_KEY_OF_TYPE: Final = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
+
+
+class ConfigMapStrategy(Strategy):
+    """Data under config keys, no key twice, a megabyte together."""
+
+    has_generation = False
+
+    def prepare_for_create(self, obj: dict[str, Any]) -> None:
+        _canonicalize_bytes(obj, "binaryData")
+
+    def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
+        del old
+        _canonicalize_bytes(obj, "binaryData")
+
+    def validate(self, obj: dict[str, Any]) -> list[FieldError]:
+        data: dict[str, str] = obj.get("data") or {}
+        binary: dict[str, str] = obj.get("binaryData") or {}
+        problems = []
+        size = 0
+        for key, value in data.items():
+            problems += [invalid(f"data[{key}]", key, problem) for problem in config_key_problems(key)]
+            if key in binary:
+                problems.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
+            size += byte_length(value)
+        for key, value in binary.items():
+            problems += [invalid(f"binaryData[{key}]", key, problem) for problem in config_key_problems(key)]
+            size += _decoded_size(value)
+        if size > MAX_DATA_SIZE:
+            problems.append(too_long("[]", MAX_DATA_SIZE))
+        return problems
+
+    def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+        problems = _immutability_problems(obj, old, ("data", "binaryData"))
+        return problems + self.validate(obj)
+
+
+class SecretStrategy(Strategy):
+    """Bytes under config keys; the type is fixed and may ask for keys."""
+
+    has_generation = False
+
+    def prepare_for_create(self, obj: dict[str, Any]) -> None:
+        _canonicalize_bytes(obj, "data")
+        _fold_string_data(obj)
+        if not obj.get("type"):
+            obj["type"] = _OPAQUE
+
+    def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
+        del old
+        self.prepare_for_create(obj)
+
+    def validate(self, obj: dict[str, Any]) -> list[FieldError]:
+        data: dict[str, str] = obj.get("data") or {}
+        problems = []
+        size = 0
+        for key, value in data.items():
+            problems += [invalid(f"data[{key}]", key, problem) for problem in config_key_problems(key)]
+            size += _decoded_size(value)
+        if size > MAX_DATA_SIZE:
+            problems.append(too_long("data", MAX_DATA_SIZE))
+        return problems + _type_problems(obj, data)
+
+    def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+        problems = []
+        if obj.get("type") != old.get("type"):
+            problems.append(invalid("type", obj.get("type"), "field is immutable"))
+        return problems + _immutability_problems(obj, old, ("data",)) + self.validate(obj)
+
+
+class ServiceAccountStrategy(Strategy):
+    """References to secrets carry a name and nothing else."""
+
+    has_generation = False
+    return_deleted_object = True
+
+    def prepare_for_create(self, obj: dict[str, Any]) -> None:
+        if secrets := obj.get("secrets"):
+            obj["secrets"] = [{"name": secret["name"]} if secret.get("name") else {} for secret in secrets]
+
+    def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
+        del old
+        self.prepare_for_create(obj)
+
+
+def _type_problems(obj: dict[str, Any], data: dict[str, str]) -> list[FieldError]:
+    match obj.get("type"):
+        case "kubernetes.io/service-account-token":
+            if not (obj["metadata"].get("annotations") or {}).get(_ACCOUNT_NAME):
+                return [required(f"metadata.annotations[{_ACCOUNT_NAME}]")]
+        case str(kind) if (key := _JSON_KEY_OF_TYPE.get(kind)) is not None:
+            if key not in data:
+                return [required(f"data[{key}]")]
+            if (problem := _json_object_problem(base64.b64decode(data[key]))) is not None:
+                return [invalid(f"data[{key}]", _REDACTED, problem)]
+        case "kubernetes.io/basic-auth":
+            if "username" not in data and "password" not in data:
+                return [required("data[username]"), required("data[password]")]
+        case "kubernetes.io/ssh-auth":
+            if not data.get("ssh-privatekey"):
+                return [required("data[ssh-privatekey]")]
+        case "kubernetes.io/tls":
+            return [required(f"data[{key}]") for key in ("tls.crt", "tls.key") if key not in data]
+    return []
+
+
+def _json_object_problem(content: bytes) -> str | None:
+    if not content:
+        return "unexpected end of JSON input"
+    try:
+        value = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return "invalid character in JSON input"
+    if value is None or isinstance(value, dict):
+        return None
+    name = {str: "string", bool: "bool", list: "array"}.get(type(value), "number")
+    return f"json: cannot unmarshal {name} into Go value of type map[string]interface {{}}"
+
+
+def _immutability_problems(obj: dict[str, Any], old: dict[str, Any], members: tuple[str, ...]) -> list[FieldError]:
+    if not old.get("immutable"):
+        return []
+    problems = [] if obj.get("immutable") else [forbidden("immutable", _IMMUTABLE)]
+    return problems + [forbidden(member, _IMMUTABLE) for member in members if (obj.get(member) or {}) != (old.get(member) or {})]
+
+
+def _fold_string_data(obj: dict[str, Any]) -> None:
+    """`stringData` is written, never read: its values win over those of `data`."""
+    texts = obj.pop("stringData", None)
+    if texts:
+        data = obj["data"] = dict(obj.get("data") or {})
+        for key, text in texts.items():
+            data[key] = base64.b64encode(text.encode()).decode()
+
+
+def _canonicalize_bytes(obj: dict[str, Any], member: str) -> None:
+    """Decode and encode base64 once, so that every stored value has one form.
+
+    Raises:
+        StatusError: 400 for what is not base64, as upstream's decoder answers.
+    """
+    values = obj.get(member)
+    if not values:
+        return
+    for key, value in values.items():
+        if not isinstance(value, str):
+            continue  # the schema reports it
+        try:
+            values[key] = base64.b64encode(_decode(value)).decode()
+        except ValueError as error:
+            kind = obj["kind"]
+            raise errors.bad_request(f'{kind} in version "v1" cannot be handled as a {kind}: {error}') from None
+
+
+def _decode(text: str) -> bytes:
+    """Go's standard base64: padded, line ends ignored."""
+    stripped = text.replace("\n", "").replace("\r", "") if "\n" in text or "\r" in text else text
+    try:
+        return base64.b64decode(stripped, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError(f"illegal base64 data at input byte {_first_illegal(stripped)}") from None
+
+
+_ALPHABET: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+
+
+def _first_illegal(text: str) -> int:
+    """Where Go's decoder stops."""
+    for position, character in enumerate(text):
+        if character not in _ALPHABET:
+            padding = text[position:]
+            if padding.strip("=") or not padding:
+                return position
+            return position + 1 if position % 4 == 3 or len(padding) > 2 else position
+    return len(text) - len(text) % 4
+
+
+def _decoded_size(text: str) -> int:
+    """The number of bytes that a base64 text stands for."""
+    return len(text) // 4 * 3 - (2 if text.endswith("==") else 1 if text.endswith("=") else 0)

@@ -1,0 +1,88 @@
+"""Schemas of built-in kinds: compiled when first needed, and for typed kinds as strict as a decoder.
+
+Upstream decodes a typed kind into a Go struct: a value of the wrong JSON type is refused with 400 before any rule of the kind looks at
+the object. So strategies may rely on types.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.fielderrors import FieldError
+from kcp_py.schema.contract import CompiledSchema
+from kcp_py.schema.structural import compile_schema
+
+Source = Callable[[str], tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]]
+"""The name of a definition -> its document and the definitions that it still refers to."""
+
+_TYPE_PROBLEM: Final = re.compile(r'Invalid value: "(\w+)": .* must be of type ([\w,]+): "\w+"', re.DOTALL)
+_GO_TYPES: Final = {
+    "integer": "int64",
+    "boolean": "bool",
+    "object": "map[string]interface {}",
+    "array": "[]interface {}",
+    "number": "float64",
+}
+_JSON_TYPES: Final = {"integer": "number", "boolean": "bool"}
+
+
+class DeferredSchema:
+    """A `contract.CompiledSchema` that is compiled when first asked: starting does not wait for kinds that nobody uses yet."""
+
+    __slots__ = ("_compiled", "_name", "_source", "_typed")
+
+    def __init__(self, source: Source, name: str, *, typed: bool) -> None:
+        """Remember what to compile.
+
+        Args:
+            source: where schemas come from.
+            name: of the definition.
+            typed: whether clients and upstream know the kind as a struct.
+        """
+        self._source = source
+        self._name = name
+        self._typed = typed
+        self._compiled: CompiledSchema | None = None
+
+    @property
+    def compiled(self) -> CompiledSchema:
+        """The schema itself."""
+        if self._compiled is None:
+            document, definitions = self._source(self._name)
+            self._compiled = compile_schema(document, definitions=definitions, custom=False)
+        return self._compiled
+
+    def prune(self, obj: dict[str, Any]) -> list[str]:
+        """See `contract.CompiledSchema.prune`."""
+        return self.compiled.prune(obj)
+
+    def default(self, obj: dict[str, Any]) -> None:
+        """See `contract.CompiledSchema.default`. The last step of decoding: for typed kinds it also refuses values of the wrong type.
+
+        Raises:
+            StatusError: 400, worded as the decoder of upstream words it.
+        """
+        self.compiled.default(obj)
+        if self._typed:
+            for problem in self.compiled.validate(obj):
+                if problem.reason == "FieldValueTypeInvalid":
+                    raise errors.bad_request(_as_decoder(obj, problem))
+
+    def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
+        """See `contract.CompiledSchema.validate`."""
+        return self.compiled.validate(obj, old)
+
+
+def _as_decoder(obj: Mapping[str, Any], problem: FieldError) -> str:
+    kind = obj.get("kind", "")
+    version = str(obj.get("apiVersion", "")).rpartition("/")[2]
+    match = _TYPE_PROBLEM.fullmatch(problem.text)
+    given, wanted = match.groups() if match else ("", "")
+    detail = (
+        f"json: cannot unmarshal {_JSON_TYPES.get(given, given)} into Go struct field {kind}.{problem.field} "
+        f"of type {_GO_TYPES.get(wanted, wanted)}"
+    )
+    return f'{kind} in version "{version}" cannot be handled as a {kind}: {detail}'

@@ -1,0 +1,102 @@
+"""Namespaces.
+
+Source: kubernetes `pkg/registry/core/namespace`, `pkg/apis/core/validation` (`ValidateNamespace*`), `pkg/apis/core/v1/defaults.go`, and
+the admission plugin NamespaceLifecycle for the namespaces that cannot be deleted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kcp_py.apimachinery import names
+from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.registry.strategy import Strategy
+
+IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
+FINALIZER: Final = "kubernetes"
+"""In `spec.finalizers` while the namespace's content is not known to be gone."""
+NAME_LABEL: Final = "kubernetes.io/metadata.name"
+
+
+class NamespaceStrategy(Strategy):
+    """A namespace is deleted in two steps: it terminates, then its content and at last `spec.finalizers` go."""
+
+    has_generation = False
+    return_deleted_object = True
+    validate_name = staticmethod(names.dns_label_problems)
+
+    def prepare_for_create(self, obj: dict[str, Any]) -> None:
+        obj["status"] = {"phase": "Active"}
+        spec = obj["spec"] = dict(obj.get("spec") or {})
+        finalizers = list(spec.get("finalizers") or ())
+        if FINALIZER not in finalizers:
+            finalizers.append(FINALIZER)
+        spec["finalizers"] = finalizers
+        _label(obj)
+
+    def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
+        spec = obj["spec"] = dict(obj.get("spec") or {})
+        _keep(spec, old.get("spec") or {}, "finalizers")
+        _keep(obj, old, "status")
+        _label(obj)
+
+    def validate(self, obj: dict[str, Any]) -> list[FieldError]:
+        _label(obj)  # a generated name is known only now
+        return [
+            invalid(f"spec.finalizers[{index}]", finalizer, problem)
+            for index, finalizer in enumerate((obj.get("spec") or {}).get("finalizers") or ())
+            for problem in _finalizer_problems(finalizer)
+        ]
+
+    def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+        del old
+        phase = (obj.get("status") or {}).get("phase", "")
+        if obj["metadata"].get("deletionTimestamp"):
+            if phase != "Terminating":
+                return [invalid("status.phase", phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")]
+        elif phase != "Active":
+            return [invalid("status.phase", phase, "may only be 'Active' if `deletionTimestamp` is empty")]
+        return []
+
+    def check_delete(self, obj: dict[str, Any]) -> str:
+        return "this namespace may not be deleted" if obj["metadata"]["name"] in IMMORTAL else ""
+
+    def prepare_for_delete(self, obj: dict[str, Any]) -> bool:
+        obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+        return True
+
+    def has_pending_finalizers(self, obj: dict[str, Any]) -> bool:
+        return bool(obj["metadata"].get("finalizers") or (obj.get("spec") or {}).get("finalizers"))
+
+
+def finalized(obj: dict[str, Any]) -> dict[str, Any]:
+    """A terminating namespace whose content is gone: without the server's own finalizer, those of others kept."""
+    spec = dict(obj.get("spec") or {})
+    remaining = [finalizer for finalizer in spec.get("finalizers") or () if finalizer != FINALIZER]
+    if remaining:
+        spec["finalizers"] = remaining
+    else:
+        spec.pop("finalizers", None)
+    return {**obj, "spec": spec}
+
+
+def _label(obj: dict[str, Any]) -> None:
+    metadata = obj["metadata"]
+    if name := metadata.get("name"):
+        labels = metadata.get("labels") or {}
+        if labels.get(NAME_LABEL) != name:
+            metadata["labels"] = {**labels, NAME_LABEL: name}
+
+
+def _keep(new: dict[str, Any], old: dict[str, Any], member: str) -> None:
+    if member in old:
+        new[member] = old[member]
+    else:
+        new.pop(member, None)
+
+
+def _finalizer_problems(finalizer: str) -> list[str]:
+    problems = names.qualified_name_problems(finalizer)
+    if not problems and "/" not in finalizer and finalizer != FINALIZER:
+        return ["name is neither a standard finalizer name nor is it fully qualified"]
+    return problems

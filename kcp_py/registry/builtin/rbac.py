@@ -1,0 +1,152 @@
+"""Roles and bindings.
+
+Source: kubernetes `pkg/apis/rbac/validation`, `pkg/apis/rbac/v1/defaults.go`, `pkg/registry/rbac/*`. Whether the author may grant what
+is written here is authorization's question, not asked in this module.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kcp_py.apimachinery import names
+from kcp_py.apimachinery.fielderrors import FieldError, invalid, not_supported, required
+from kcp_py.apimachinery.objectmeta import label_problems
+from kcp_py.registry.strategy import Strategy
+
+GROUP: Final = "rbac.authorization.k8s.io"
+
+
+class _Rbac(Strategy):
+    has_generation = False
+    allow_create_on_update = True
+    validate_name = staticmethod(names.path_segment_problems)
+
+
+class RoleStrategy(_Rbac):
+    """Roles hold rules for resources of their namespace."""
+
+    def validate(self, obj: dict[str, Any]) -> list[FieldError]:
+        return rule_problems(obj.get("rules") or (), "rules", namespaced=True)
+
+
+class ClusterRoleStrategy(_Rbac):
+    """Cluster roles may also hold rules for URLs, and may be composed of others."""
+
+    def validate(self, obj: dict[str, Any]) -> list[FieldError]:
+        problems = rule_problems(obj.get("rules") or (), "rules", namespaced=False)
+        aggregation = obj.get("aggregationRule")
+        if aggregation is not None:
+            selectors = aggregation.get("clusterRoleSelectors") or ()
+            path = "aggregationRule.clusterRoleSelectors"
+            if not selectors:
+                problems.append(required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil"))
+            for index, selector in enumerate(selectors):
+                problems += selector_problems(selector, f"{path}[{index}]")
+        return problems
+
+
+class RoleBindingStrategy(_Rbac):
+    """Bindings of one namespace, to a role of it or to a cluster role."""
+
+    def __init__(self, *, namespaced: bool = True) -> None:
+        self._namespaced = namespaced
+        self._role_kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
+
+    def prepare_for_create(self, obj: dict[str, Any]) -> None:
+        reference = obj.get("roleRef")
+        if not isinstance(reference, dict):
+            reference = obj["roleRef"] = {}
+        if not reference.get("apiGroup"):
+            reference["apiGroup"] = GROUP
+        for subject in obj.get("subjects") or ():
+            if not subject.get("apiGroup") and subject.get("kind") in {"User", "Group"}:
+                subject["apiGroup"] = GROUP
+
+    def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
+        del old
+        self.prepare_for_create(obj)
+
+    def validate(self, obj: dict[str, Any]) -> list[FieldError]:
+        reference = obj["roleRef"]
+        problems = []
+        if reference.get("apiGroup") != GROUP:
+            problems.append(not_supported("roleRef.apiGroup", reference.get("apiGroup", ""), (GROUP,)))
+        if reference.get("kind") not in self._role_kinds:
+            problems.append(not_supported("roleRef.kind", reference.get("kind", ""), self._role_kinds))
+        if not reference.get("name"):
+            problems.append(required("roleRef.name"))
+        else:
+            problems += [invalid("roleRef.name", reference["name"], text) for text in names.path_segment_problems(reference["name"])]
+        for index, subject in enumerate(obj.get("subjects") or ()):
+            problems += self._subject_problems(subject, f"subjects[{index}]")
+        return problems
+
+    def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+        problems = self.validate(obj)
+        if obj.get("roleRef") != old.get("roleRef"):
+            problems.append(invalid("roleRef", obj["roleRef"], "cannot change roleRef"))
+        return problems
+
+    def _subject_problems(self, subject: dict[str, Any], path: str) -> list[FieldError]:
+        name, group, kind = subject.get("name", ""), subject.get("apiGroup", ""), subject.get("kind", "")
+        problems = [] if name else [required(f"{path}.name")]
+        match kind:
+            case "ServiceAccount":
+                if name:
+                    problems += [invalid(f"{path}.name", name, text) for text in names.dns_subdomain_problems(name)]
+                if group:
+                    problems.append(not_supported(f"{path}.apiGroup", group, ("",)))
+                if not self._namespaced and not subject.get("namespace"):
+                    problems.append(required(f"{path}.namespace"))
+            case "User" | "Group":
+                if group != GROUP:
+                    problems.append(not_supported(f"{path}.apiGroup", group, (GROUP,)))
+            case _:
+                problems.append(not_supported(f"{path}.kind", kind, ("ServiceAccount", "User", "Group")))
+        return problems
+
+
+def rule_problems(rules: Any, path: str, *, namespaced: bool) -> list[FieldError]:
+    """The problems of policy rules."""
+    problems: list[FieldError] = []
+    for index, rule in enumerate(rules):
+        here = f"{path}[{index}]"
+        if not rule.get("verbs"):
+            problems.append(required(f"{here}.verbs", "verbs must contain at least one value"))
+        if urls := rule.get("nonResourceURLs"):
+            if namespaced:
+                problems.append(invalid(f"{here}.nonResourceURLs", urls, "namespaced rules cannot apply to non-resource URLs"))
+            if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+                detail = "rules cannot apply to both regular resources and non-resource URLs"
+                problems.append(invalid(f"{here}.nonResourceURLs", urls, detail))
+            continue
+        if not rule.get("apiGroups"):
+            problems.append(required(f"{here}.apiGroups", "resource rules must supply at least one api group"))
+        if not rule.get("resources"):
+            problems.append(required(f"{here}.resources", "resource rules must supply at least one resource"))
+    return problems
+
+
+def selector_problems(selector: dict[str, Any], path: str) -> list[FieldError]:
+    """The problems of a label selector (k8s.io/apimachinery `pkg/apis/meta/v1/validation`)."""
+    problems = label_problems(selector.get("matchLabels") or {}, f"{path}.matchLabels")
+    for index, expression in enumerate(selector.get("matchExpressions") or ()):
+        here = f"{path}.matchExpressions[{index}]"
+        operator, values, key = expression.get("operator", ""), expression.get("values") or (), expression.get("key", "")
+        match operator:
+            case "In" | "NotIn":
+                if not values:
+                    problems.append(required(f"{here}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+            case "Exists" | "DoesNotExist":
+                if values:
+                    text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                    problems.append(FieldError("FieldValueForbidden", f"{here}.values", f"Forbidden: {text}"))
+            case _:
+                problems.append(invalid(f"{here}.operator", operator, "not a valid selector operator"))
+        problems += [invalid(f"{here}.key", key, text) for text in names.qualified_name_problems(key)]
+        problems += [
+            invalid(f"{here}.values[{position}]", value, text)
+            for position, value in enumerate(values)
+            for text in names.label_value_problems(value)
+        ]
+    return problems
