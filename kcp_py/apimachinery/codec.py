@@ -1,0 +1,182 @@
+"""Bytes to decoded objects and back: JSON here, YAML in `yaml_decoding` and `yaml_encoding`, which are loaded when first needed.
+
+Decoded objects are plain dicts, lists, strings, booleans, None, ints within 64 bits and floats. What is hostile is refused: NaN,
+infinities, lone surrogates, bytes that are not UTF-8, and nesting deeper than `MAX_DEPTH`, so that everything after the decoder may
+recurse.
+
+Source: sigs.k8s.io/json and sigs.k8s.io/yaml as used by apimachinery `pkg/runtime/serializer/json`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import orjson
+
+MAX_DEPTH: Final = 128
+"""Levels of maps and lists. The deepest public CRDs have about 40."""
+MAX_STRICT_ERRORS: Final = 100
+"""Problems collected of one document, as upstream."""
+
+_INT64_MAX: Final = 2**63 - 1
+_DIGITS_TO_ZERO: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
+_NINETEEN_DIGITS: Final = b"0" * 19
+
+
+class DecodeError(ValueError):
+    """A body that cannot be decoded; the text is the short one of Go's decoder, for the caller to frame."""
+
+
+def decode_json(body: bytes) -> Any:
+    """Decode JSON; ints beyond 64 bits become floats, of repeated keys the last wins.
+
+    Raises:
+        DecodeError: not JSON, or nested too deeply.
+    """
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise DecodeError(_go_text(body, error)) from None
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and too_deep(value, MAX_DEPTH):
+        raise DecodeError(f"exceeded max depth of {MAX_DEPTH}")
+    # orjson keeps ints up to 2^64-1; a number that large has nineteen digits in a row.
+    if _NINETEEN_DIGITS in body.translate(_DIGITS_TO_ZERO):
+        value = _shrink(value)
+    return value
+
+
+def duplicate_fields(body: bytes, value: Any = None) -> list[str]:
+    """The repeated keys of a JSON body that `decode_json` has accepted, such as `duplicate field "spec.replicas"`, in document order.
+
+    Args:
+        body: The JSON text.
+        value: What `decode_json` made of it, if at hand: spares decoding again.
+    """
+    if value is None:
+        value = decode_json(body)
+    # What a client library wrote compactly, and comes out as long as it went in, has lost nothing.
+    if len(orjson.dumps(value)) == len(body.rstrip()):
+        return []
+    found = False
+
+    def pairs_of(pairs: list[tuple[str, Any]]) -> _Pairs:
+        nonlocal found
+        found = found or len(dict(pairs)) != len(pairs)
+        return _Pairs(pairs)
+
+    document = json.loads(body, object_pairs_hook=pairs_of, parse_constant=str, parse_int=str, parse_float=str)
+    if not found:
+        return []
+    errors: dict[str, None] = {}
+    _collect_duplicates(document, "", errors)
+    return list(errors)
+
+
+def encode_pretty(obj: Any) -> bytes:
+    """JSON for people (`?pretty=true`, curl, browsers): indented by two spaces."""
+    return orjson.dumps(obj, option=orjson.OPT_INDENT_2)
+
+
+def decode_yaml(body: bytes) -> Any:
+    """Decode one YAML document; of repeated keys the last wins. Rules and errors: `yaml_decoding`.
+
+    Raises:
+        DecodeError: not YAML, not representable in JSON, or beyond the budgets.
+    """
+    from kcp_py.apimachinery import yaml_decoding  # noqa: PLC0415  # most processes never read YAML
+
+    return yaml_decoding.decode(body).value
+
+
+def decode_yaml_strict(body: bytes) -> tuple[Any, list[str]]:
+    """As `decode_yaml`, with the strict decoding errors: none, or one that lists all repeated keys.
+
+    Raises:
+        DecodeError: not YAML, not representable in JSON, or beyond the budgets.
+    """
+    from kcp_py.apimachinery import yaml_decoding  # noqa: PLC0415  # most processes never read YAML
+
+    decoded = yaml_decoding.decode(body)
+    return decoded.value, decoded.strict_errors()
+
+
+def encode_yaml(obj: Any) -> bytes:
+    """Encode as sigs.k8s.io/yaml does: keys sorted, lists not indented."""
+    from kcp_py.apimachinery import yaml_encoding  # noqa: PLC0415  # most processes never write YAML
+
+    return yaml_encoding.encode(obj)
+
+
+class _Pairs:
+    """A JSON object with its keys as written."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        self.pairs = pairs
+
+
+def _collect_duplicates(node: Any, path: str, errors: dict[str, None]) -> None:
+    if isinstance(node, _Pairs):
+        seen: set[str] = set()
+        for key, value in node.pairs:
+            here = f"{path}.{key}" if path else key
+            if key in seen and len(errors) < MAX_STRICT_ERRORS:
+                errors[f'duplicate field "{here}"'] = None
+            seen.add(key)
+            if isinstance(value, _Pairs | list):
+                _collect_duplicates(value, here, errors)
+    else:
+        for index, item in enumerate(node):
+            if isinstance(item, _Pairs | list):
+                _collect_duplicates(item, f"{path}[{index}]", errors)
+
+
+def too_deep(value: Any, limit: int) -> bool:
+    """Whether maps and lists are nested deeper than `limit`; does not recurse."""
+    level = [value] if type(value) in {dict, list} else []
+    for _ in range(limit):
+        if not level:
+            return False
+        level = [
+            child
+            for node in level
+            for child in (node.values() if type(node) is dict else node)
+            if type(child) is dict or type(child) is list
+        ]
+    return bool(level)
+
+
+def _shrink(value: Any) -> Any:
+    """Turn ints beyond int64 into floats."""
+    kind = type(value)
+    if kind is dict:
+        return {key: _shrink(item) for key, item in value.items()}
+    if kind is list:
+        return [_shrink(item) for item in value]
+    return float(value) if kind is int and value > _INT64_MAX else value
+
+
+def _go_text(body: bytes, error: orjson.JSONDecodeError) -> str:
+    if not body.strip(b" \t\r\n"):
+        return "unexpected end of JSON input"
+    text = str(error)
+    if "UTF-8" in text:
+        return "invalid UTF-8"
+    if "depth limit" in text:
+        return f"exceeded max depth of {MAX_DEPTH}"
+    if "infinity" in text:
+        return "number out of range"
+    if "surrogate" in text:
+        return "invalid surrogate pair in string literal"
+    position = error.pos
+    document = body.decode("utf-8", "replace")
+    if position >= len(document.rstrip(" \t\r\n")) or "end of data" in text:
+        return "unexpected end of JSON input"
+    character = document[position]
+    shown = "'\\''" if character == "'" else f"'{character}'" if character.isprintable() else repr(character)
+    if "after document" in text:
+        return f"invalid character {shown} after top-level value"
+    where = "looking for beginning of object key string" if "key" in text else "looking for beginning of value"
+    return f"invalid character {shown} {where}"
