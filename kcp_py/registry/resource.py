@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind
 from kcp_py.apimachinery.table import Column
+from kcp_py.registry.rendering import Renderer
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.storage.keys import ResourceKeys
 
+Converter = Callable[[Sequence[dict[str, Any]], str], Awaitable[list[dict[str, Any]]]]
+"""Brings objects, which may be of several versions, to one `apiVersion`. Inputs are not kept and may be changed."""
+
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 """The verbs of an ordinary resource, in the order of discovery."""
+
+DefaultObjects = Callable[[str, str, str], Mapping[str, bytes]]
+"""(cluster, uid of the cluster, RFC 3339 time of its creation) -> stored form of each object by name, in name order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,6 +45,12 @@ class ServedResource:
     """Of this version."""
     storage_schema: CompiledSchema
     """Of the storage version: reads default and prune by it before they convert."""
+    storage_group: str | None = None
+    """The group in which objects are written, where it is not `group`: events of both groups are one storage."""
+    converter: Converter | None = None
+    """None: versions differ in `apiVersion` alone."""
+    default_objects: DefaultObjects | None = None
+    """Objects that every cluster has without storing them."""
     short_names: Sequence[str] = ()
     categories: Sequence[str] = ()
     verbs: Sequence[str] = ALL_VERBS
@@ -49,11 +62,24 @@ class ServedResource:
     """Field selectors beyond metadata.name and metadata.namespace: label -> dotted path in the object."""
     strategic_merge: Mapping[str, Any] | None = None
     """The OpenAPI schema that drives strategic merge patch; None where it is answered with 415."""
+    definitions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What `$ref`s in `document` and `strategic_merge` refer to."""
     warnings: Sequence[str] = ()
     """Sent with every answer, such as the deprecation of the version."""
     storage_version_hash: str = ""
+    renderer: Renderer = field(init=False)
     document: Mapping[str, Any] = field(default_factory=dict)
     """The source of `schema`, for OpenAPI publication."""
+
+    def __post_init__(self) -> None:
+        renderer = Renderer(
+            api_version=self.group_version,
+            stored_api_version=self.storage_group_version,
+            kind=self.kind,
+            bare_items=self.builtin,
+            same_form=self.converter is None and self.schema is self.storage_schema,
+        )
+        object.__setattr__(self, "renderer", renderer)
 
     @property
     def group_version(self) -> str:
@@ -63,7 +89,8 @@ class ServedResource:
     @property
     def storage_group_version(self) -> str:
         """The `apiVersion` of stored objects."""
-        return f"{self.group}/{self.storage_version}" if self.group else self.storage_version
+        group = self.group if self.storage_group is None else self.storage_group
+        return f"{group}/{self.storage_version}" if group else self.storage_version
 
     @property
     def group_resource(self) -> GroupResource:
@@ -72,3 +99,15 @@ class ServedResource:
     @property
     def group_version_kind(self) -> GroupVersionKind:
         return GroupVersionKind(self.group, self.version, self.kind)
+
+
+class Served(NamedTuple):
+    """A resource as one cluster serves it right now."""
+
+    resource: ServedResource
+    fresh_since: int = 0
+    """Objects written at or after this revision obey the present schema; older ones are pruned and defaulted when they are read."""
+    definition_key: str = ""
+    """The key of the CRD that the resource comes from; empty for built-ins."""
+    definition_revision: int = 0
+    """The CRD's mod revision when this was worked out: writes are refused once it is another."""

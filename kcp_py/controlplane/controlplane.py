@@ -1,0 +1,228 @@
+"""`ControlPlane`: a whole server, from options, as an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from contextlib import AsyncExitStack
+from typing import Self
+
+import structlog
+from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp
+
+from kcp_py.aio.supervisor import Supervisor
+from kcp_py.apimachinery.continue_token import ContinueTokens
+from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.authn.authenticator import Union as AuthenticatorUnion
+from kcp_py.authn.certificate import ClientCertificates
+from kcp_py.authn.tokenfile import TokenFiles
+from kcp_py.authz.authorizer import Union as AuthorizerUnion
+from kcp_py.authz.static import AlwaysAllowPaths, PrivilegedGroups
+from kcp_py.client import LocalClient
+from kcp_py.controllers import start_controllers
+from kcp_py.logicalcluster import ROOT, Name, parse_name
+from kcp_py.options import Options
+from kcp_py.registry.builtin.resources import builtin_resources
+from kcp_py.registry.definition_strategy import DefinitionStrategy
+from kcp_py.registry.store import Access
+from kcp_py.registry.tables import ResourceTables
+from kcp_py.registry.wildcard import WildcardIndex
+from kcp_py.server.chain import ChainSettings, create_edge
+from kcp_py.server.handlers.backend import Backend, Limits
+from kcp_py.server.handlers.documents import Documents
+from kcp_py.server.handlers.tree import ResourceTree
+from kcp_py.server.pages.health import HealthChecks
+from kcp_py.server.pages.shell import create_shell
+from kcp_py.storage.compaction import Compaction
+from kcp_py.storage.contract import Compare, ConflictError, Put, Storage
+from kcp_py.storage.keys import internal_key, resource_keys
+from kcp_py.storage.opening import open_storage
+from kcp_py.telemetry.logs import AccessLog
+from kcp_py.telemetry.metrics import RequestMetrics
+from kcp_py.tenancy import LogicalClusters
+from kcp_py.watchcache import Feed
+
+_DEFINITIONS = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
+_TOKEN_KEY_BYTES = 32
+_FILES_POLL_SECONDS = 3.0
+
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.controlplane")
+
+
+class ControlPlane:
+    """A running control plane::
+
+    async with ControlPlane(Options(storage="memory")) as control_plane:
+        serve(control_plane.app)
+
+    Attributes:
+        app: the ASGI application; set while the context is open.
+        backend: what the handlers work with.
+        client: the in-process client.
+    """
+
+    app: ASGIApp
+    backend: Backend
+    client: LocalClient
+
+    def __init__(self, options: Options, *, storage: Storage | None = None) -> None:
+        """Prepare; nothing is opened before the context is entered.
+
+        Args:
+            options: the settings.
+            storage: an unopened store to use instead of the one that the options name.
+        """
+        self._options = options
+        self._given_storage = storage
+        self._stack = AsyncExitStack()
+        self._stopping = False
+        self._feed_running = False
+
+    async def __aenter__(self) -> Self:
+        await self._stack.__aenter__()
+        try:
+            await self._build()
+        except BaseException:
+            await self._stack.__aexit__(*sys.exc_info())
+            raise
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self.begin_shutdown()
+        await self._stack.aclose()
+
+    def begin_shutdown(self) -> None:
+        """Stop being ready and end every watch; requests in flight go on."""
+        self._stopping = True
+        if hasattr(self, "backend"):
+            self.backend.feed.end_watches()
+
+    async def _build(self) -> None:
+        options = self._options
+        root = options.etcd_prefix
+        storage = await self._stack.enter_async_context(self._given_storage or _storage_of(options))
+        supervisor = await self._stack.enter_async_context(Supervisor(_report))
+        feed = Feed(
+            storage,
+            root,
+            max_bytes=options.watch_history_bytes,
+            watcher_buffer=options.watch_buffer_events,
+        )
+        access = Access(storage)
+        definition_keys = resource_keys(root, *_DEFINITIONS, namespaced=False)
+        names = {(resource.group, resource.resource) for resource in builtin_resources(root)}
+        builtins = builtin_resources(root, strategies={_DEFINITIONS: DefinitionStrategy(builtin=frozenset(names))})
+        tables = ResourceTables(storage, feed, builtins, root=root, definition_keys=definition_keys)
+        clusters = LogicalClusters(access, feed, root=root, url=options.external_url(options.secure_port))
+        wildcard = WildcardIndex(storage, feed, tables, definition_keys)
+
+        def forget(cluster: Name) -> None:
+            tables.invalidate(cluster)
+            feed.end_watches(cluster=cluster)
+
+        clusters.on_gone(forget)
+        access.after_write[definition_keys.prefix] = tables.invalidate
+        access.after_write[clusters.prefix] = clusters.invalidate
+        started = asyncio.Event()
+        supervisor.start("feed", lambda: self._follow(feed, started))
+        await started.wait()
+        await clusters.ensure(ROOT)
+        self.backend = Backend(
+            access=access,
+            tables=tables,
+            wildcard=wildcard,
+            clusters=clusters,
+            feed=feed,
+            tokens=ContinueTokens(await _token_key(storage, root)),
+            implicit_clusters=options.logical_clusters == "implicit",
+            limits=Limits(max_body_bytes=options.max_request_body_bytes, min_watch_seconds=int(options.min_request_timeout)),
+        )
+        self.client = LocalClient(access, tables=tables, wildcard=wildcard, clusters=clusters, feed=feed)
+        start_controllers(supervisor, self.client, options.controllers)
+        if options.storage != "etcd" or True:
+            compaction = Compaction(storage, max_age=options.event_history_age, max_revisions=options.event_history_count)
+            supervisor.start("compaction", compaction.run)
+        self.app = await self._edge(storage, supervisor)
+
+    async def _follow(self, feed: Feed, started: asyncio.Event) -> None:
+        self._feed_running = True
+        try:
+            await feed.run(started=started)
+        finally:
+            self._feed_running = False
+
+    async def _edge(self, storage: Storage, supervisor: Supervisor) -> ASGIApp:
+        options = self._options
+        checks = HealthChecks()
+        checks.add("etcd", storage.check)
+        checks.add("informer-sync", self._check_feed, endpoints=["readyz"])
+        checks.add("shutdown", self._check_running, endpoints=["readyz"])
+        registry = CollectorRegistry()
+        token_files = TokenFiles([path for path in options.token_auth_files if path.exists()])
+        supervisor.start("token files", lambda: _reload(token_files))
+        settings = ChainSettings(
+            authenticator=AuthenticatorUnion(ClientCertificates(), token_files.tokens),
+            authorizer=AuthorizerUnion(AlwaysAllowPaths(), PrivilegedGroups()),
+            metrics=RequestMetrics(registry),
+            access_log=AccessLog(sys.stderr.buffer.write) if options.log_level == "debug" else None,
+            anonymous=options.anonymous_auth,
+            default_cluster=parse_name(options.default_cluster),
+            cluster_header=options.cluster_header,
+            request_timeout=options.request_timeout,
+        )
+        shell = create_shell(checks=checks, registry=registry)
+        address = options.external_url(options.secure_port).partition("://")[2]
+        tree = ResourceTree(self.backend, Documents(self.backend, server_address=address))
+        return create_edge(settings, tree=tree, shell=shell)
+
+    async def _check_feed(self) -> None:
+        if not self._feed_running:
+            raise RuntimeError("the store's changes are not followed")
+
+    async def _check_running(self) -> None:
+        if self._stopping:
+            raise RuntimeError("the server is shutting down")
+
+
+def _storage_of(options: Options) -> Storage:
+    if options.storage == "etcd":
+        from kcp_py.storage.etcd import EtcdOptions, EtcdStorage  # noqa: PLC0415 - its library is large
+
+        return EtcdStorage(
+            EtcdOptions(
+                endpoints=options.etcd_servers,
+                ca_file=str(options.etcd_cafile or ""),
+                cert_file=str(options.etcd_certfile or ""),
+                key_file=str(options.etcd_keyfile or ""),
+                username=options.etcd_username_file.read_text().strip() if options.etcd_username_file else "",
+                password=options.etcd_password_file.read_text().strip() if options.etcd_password_file else "",
+                prefix=options.etcd_prefix,
+            )
+        )
+    return open_storage(options.storage, path=options.database_file if options.storage == "sqlite" else None)
+
+
+async def _token_key(storage: Storage, root: str) -> bytes:
+    """The key that signs continue tokens, made once and shared by all servers of a store."""
+    key = internal_key(root, "continue-token-key")
+    while True:
+        found = await storage.get(key)
+        if found is not None:
+            return found.value
+        try:
+            await storage.transact([Compare(key, mod_revision=0)], [Put(key, secrets.token_bytes(_TOKEN_KEY_BYTES))])
+        except ConflictError:
+            continue
+
+
+async def _reload(token_files: TokenFiles) -> None:
+    while True:
+        await asyncio.sleep(_FILES_POLL_SECONDS)
+        if await asyncio.to_thread(token_files.reload_if_changed):
+            _log.info("tokens_reloaded")
+
+
+def _report(name: str, error: BaseException, delay: float) -> None:
+    _log.error("task_failed", task=name, error=str(error) or type(error).__name__, restart_seconds=delay, exc_info=error)

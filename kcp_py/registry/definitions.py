@@ -1,0 +1,250 @@
+"""CustomResourceDefinitions turned into served resources.
+
+A compiled definition is one immutable value, keyed by the hash of everything in the CRD that serving depends on. Clusters whose CRDs are equal share it,
+and it goes when its last user goes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import orjson
+
+from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.apimachinery.objectmeta import finalizer_warnings
+from kcp_py.apimachinery.table import CUSTOM_RESOURCE_COLUMNS, NAME, Column, age_of
+from kcp_py.registry.discovery import version_order
+from kcp_py.registry.resource import ALL_VERBS, ServedResource
+from kcp_py.registry.strategy import Strategy
+from kcp_py.schema.contract import CompiledSchema
+from kcp_py.schema.jsonpath import compile_path
+from kcp_py.schema.structural import compile_schema
+from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
+
+_TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch")
+"""What discovery offers of a CRD that is being deleted."""
+
+_MAX_REPLICAS: Final = 2**31 - 1
+
+
+class CompiledDefinition:
+    """The resources of one CRD, one per served version. Immutable; compared by identity, which is content."""
+
+    __slots__ = ("__weakref__", "digest", "established", "group", "plural", "resources", "terminating")
+
+    def __init__(self, digest: bytes, crd: Mapping[str, Any], root: str) -> None:
+        self.digest = digest
+        self.group: str = crd["spec"]["group"]
+        self.plural: str = crd["spec"]["names"]["plural"]
+        self.established = condition_is_true(crd, "Established")
+        self.terminating = condition_is_true(crd, "Terminating") or bool(crd["metadata"].get("deletionTimestamp"))
+        self.resources: tuple[ServedResource, ...] = tuple(_resources(crd, root, terminating=self.terminating))
+
+
+class Definitions:
+    """Every compiled definition that somebody uses, by content."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._compiled: WeakValueDictionary[bytes, CompiledDefinition] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._compiled)
+
+    def compile(self, crd: Mapping[str, Any]) -> CompiledDefinition:
+        """The compiled form of a stored CRD, shared with everybody whose CRD has the same content."""
+        digest = _digest(crd)
+        compiled = self._compiled.get(digest)
+        if compiled is None:
+            compiled = CompiledDefinition(digest, crd, self._root)
+            self._compiled[digest] = compiled
+        return compiled
+
+
+def condition_is_true(crd: Mapping[str, Any], condition_type: str) -> bool:
+    """Whether a condition of the CRD's status is True."""
+    conditions = (crd.get("status") or {}).get("conditions") or ()
+    return any(condition["type"] == condition_type and condition["status"] == "True" for condition in conditions)
+
+
+def is_served(crd: Mapping[str, Any]) -> bool:
+    """Whether requests for the CRD's resource are answered: its names were accepted, or once were."""
+    return condition_is_true(crd, "NamesAccepted") or condition_is_true(crd, "Established")
+
+
+def _digest(crd: Mapping[str, Any]) -> bytes:
+    status = crd.get("status") or {}
+    content = (
+        crd["spec"],
+        status.get("acceptedNames"),
+        condition_is_true(crd, "Established"),
+        condition_is_true(crd, "Terminating") or bool(crd["metadata"].get("deletionTimestamp")),
+    )
+    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).digest()
+
+
+def _resources(crd: Mapping[str, Any], root: str, *, terminating: bool) -> Sequence[ServedResource]:
+    spec = crd["spec"]
+    names = (crd.get("status") or {}).get("acceptedNames") or spec["names"]
+    namespaced = spec["scope"] == "Namespaced"
+    keys = resource_keys(root, spec["group"], spec["names"]["plural"], namespaced=namespaced, identity=CUSTOM_RESOURCES)
+    versions = spec["versions"]
+    storage = next(version for version in versions if version["storage"])
+    schemas: dict[bytes, CompiledSchema] = {}
+    compiled = {version["name"]: _compiled_schema(version, schemas) for version in versions if version["served"] or version["storage"]}
+    return [
+        ServedResource(
+            group=spec["group"],
+            version=version["name"],
+            resource=spec["names"]["plural"],
+            kind=names.get("kind") or spec["names"]["kind"],
+            list_kind=names.get("listKind") or spec["names"]["listKind"],
+            singular=names.get("singular") or spec["names"]["singular"],
+            namespaced=namespaced,
+            keys=keys,
+            strategy=CustomResourceStrategy(kind=spec["names"]["kind"], version=version),
+            columns=printer_columns(version.get("additionalPrinterColumns")),
+            storage_version=storage["name"],
+            schema=compiled[version["name"]],
+            storage_schema=compiled[storage["name"]],
+            short_names=tuple(names.get("shortNames") or ()),
+            categories=tuple(names.get("categories") or ()),
+            verbs=_TERMINATING_VERBS if terminating else ALL_VERBS,
+            has_status=(version.get("subresources") or {}).get("status") is not None,
+            builtin=False,
+            field_labels={
+                field["jsonPath"].removeprefix("."): field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or ()
+            },
+            warnings=_deprecation(spec, version),
+            storage_version_hash=_storage_version_hash(spec["group"], storage["name"], spec["names"]["kind"]),
+            document=(version.get("schema") or {}).get("openAPIV3Schema") or {},
+        )
+        for version in versions
+        if version["served"]
+    ]
+
+
+def _compiled_schema(version: Mapping[str, Any], schemas: dict[bytes, CompiledSchema]) -> CompiledSchema:
+    """Versions with equal schemas share one compiled schema, which also tells reads that nothing needs converting."""
+    document = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    key = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+    if key not in schemas:
+        schemas[key] = compile_schema(document)
+    return schemas[key]
+
+
+def _storage_version_hash(group: str, version: str, kind: str) -> str:
+    return base64.b64encode(hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()[:8]).decode()
+
+
+def _deprecation(spec: Mapping[str, Any], version: Mapping[str, Any]) -> tuple[str, ...]:
+    if not version.get("deprecated"):
+        return ()
+    if warning := version.get("deprecationWarning"):
+        return (warning,)
+    group, kind = spec["group"], spec["names"]["kind"]
+    text = f"{group}/{version['name']} {kind} is deprecated"
+    order = {candidate["name"]: version_order(candidate["name"]) for candidate in spec["versions"]}
+    newer = [
+        candidate["name"]
+        for candidate in spec["versions"]
+        if candidate["served"] and not candidate.get("deprecated") and order[candidate["name"]] < order[version["name"]]
+    ]
+    if newer:
+        text += f"; use {group}/{min(newer, key=order.__getitem__)} {kind}"
+    return (text,)
+
+
+class CustomResourceStrategy(Strategy):
+    """The rules of custom resources that their schemas do not hold."""
+
+    allow_unconditional_update = False
+
+    def __init__(self, *, kind: str, version: Mapping[str, Any]) -> None:
+        self._kind = kind
+        scale = (version.get("subresources") or {}).get("scale") or {}
+        self._replicas = tuple(scale["specReplicasPath"].removeprefix(".").split(".")) if scale.get("specReplicasPath") else ()
+
+    def validate(self, obj: dict[str, Any]) -> list[FieldError]:
+        """The replicas that `/scale` shows have to be a count."""
+        value: Any = obj
+        for segment in self._replicas:
+            if not isinstance(value, dict):
+                return []
+            value = value.get(segment)
+        if not self._replicas or type(value) is not int:
+            return []
+        path = "." + ".".join(self._replicas)
+        if value < 0:
+            return [invalid(path, value, "should be a non-negative integer")]
+        if value > _MAX_REPLICAS:
+            return [invalid(path, value, f"should be less than or equal to {_MAX_REPLICAS}")]
+        return []
+
+    def warnings(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
+        """Finalizers that others could mistake for theirs."""
+        return finalizer_warnings(obj["metadata"], old["metadata"] if old else None)
+
+
+def printer_columns(columns: Sequence[Mapping[str, Any]] | None) -> tuple[Column, ...]:
+    """The Table columns of a CRD version: the name, then those declared, or the age where none are."""
+    if not columns:
+        return CUSTOM_RESOURCE_COLUMNS
+    return (NAME, *map(_column, columns))
+
+
+def _column(document: Mapping[str, Any]) -> Column:
+    description = document.get("description") or f"Custom resource definition column (in JSONPath format): {document['jsonPath']}"
+    return Column(
+        document["name"],
+        document["type"],
+        document.get("format", ""),
+        description,
+        document.get("priority", 0),
+        _cell(document["type"], document["jsonPath"]),
+    )
+
+
+def _cell(column_type: str, json_path: str) -> Callable[[Mapping[str, Any], float], Any]:
+    find = compile_path(json_path)
+
+    def cell(obj: Mapping[str, Any], now: float) -> Any:
+        found = find(obj)
+        if not found:
+            return None
+        return _printed(found[0], column_type, now)
+
+    return cell
+
+
+def _printed(value: Any, column_type: str, now: float) -> Any:
+    """A value as its column's type shows it; null where the types do not agree."""
+    match column_type, value:
+        case _, None:
+            return None
+        case "integer", bool():
+            return None
+        case "integer", int():
+            return value
+        case "integer", float() if value.is_integer():
+            return int(value)
+        case "number", bool():
+            return None
+        case "number", int() | float():
+            return value
+        case "boolean", bool():
+            return value
+        case "string", str():
+            return value
+        case "string", bool():
+            return "true" if value else "false"
+        case "string", _:
+            return orjson.dumps(value).decode()
+        case "date", str():
+            return age_of(value, now)
+        case _:
+            return None

@@ -1,0 +1,86 @@
+"""Whether a namespace can take new objects, and the namespaces that every cluster has.
+
+`default`, `kube-system`, `kube-public` and `kube-node-lease` exist in every logical cluster without being stored: they are worked out from the cluster's
+own object, and stored only once somebody changes them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import orjson
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.registry.rendering import encode_stored
+from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.scope import ClusterScope
+from kcp_py.storage.contract import Compare, Storage
+from kcp_py.storage.keys import ResourceKeys, resource_keys
+
+DEFAULT_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+"""In the order of their keys."""
+
+NAMESPACES: Final = GroupResource("", "namespaces")
+
+_UID_SPACE: Final = uuid.UUID("6b637020-7079-5e61-8d65-737061636573")
+
+
+def namespace_keys(root: str) -> ResourceKeys:
+    """The keys of namespaces."""
+    return resource_keys(root, "", "namespaces", namespaced=False)
+
+
+def default_namespaces(cluster: str, uid: str, created_at: str) -> Mapping[str, bytes]:
+    """The namespaces of a cluster that were not stored, by name. Their uids follow from the cluster's, so that they end with it."""
+    return {name: _namespace(name, str(uuid.uuid5(_UID_SPACE, f"{cluster}/{uid}/{name}")), created_at) for name in DEFAULT_NAMESPACES}
+
+
+def _namespace(name: str, uid: str, created_at: str) -> bytes:
+    return encode_stored(
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {
+                "name": name,
+                "uid": uid,
+                "creationTimestamp": created_at,
+                "labels": {"kubernetes.io/metadata.name": name},
+            },
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        }
+    )
+
+
+async def namespace_guard(storage: Storage, resource: ServedResource, scope: ClusterScope, namespace: str) -> Sequence[Compare]:
+    """Check that a namespace exists and is not terminating (upstream's NamespaceLifecycle admission).
+
+    Returns:
+        What has to hold when the object is stored, so that no object outlives its namespace.
+
+    Raises:
+        StatusError: 404 for a missing namespace, 403 for a terminating one.
+    """
+    if namespace in DEFAULT_NAMESPACES and not scope.terminating:
+        return ()
+    root = resource.keys.prefix[: resource.keys.prefix.index("/", 1)]
+    key = namespace_keys(root).object_key(scope.name, "", namespace)
+    item = await storage.get(key)
+    if item is None:
+        raise errors.not_found(NAMESPACES, namespace)
+    if b'"deletionTimestamp":"' in item.value and orjson.loads(item.value)["metadata"].get("deletionTimestamp"):
+        raise terminating(resource, namespace)
+    return (Compare(key, mod_revision=item.mod_revision),)
+
+
+def terminating(resource: ServedResource, namespace: str, name: str = "") -> errors.StatusError:
+    """403 for new content in a namespace that is on its way out."""
+    error = errors.forbidden(
+        resource.group_resource, name, f"unable to create new content in namespace {namespace} because it is being terminated"
+    )
+    cause = {"reason": "NamespaceTerminating", "message": f"namespace {namespace} is being terminated", "field": "metadata.namespace"}
+    error.details = {**(error.details or {}), "causes": [cause]}
+    return error

@@ -1,0 +1,106 @@
+"""From stored bytes to answered bytes without parsing: the splice.
+
+An object is stored as compact JSON whose members begin in a fixed order, without what the storage key and revision already say::
+
+    {"apiVersion":"v1","kind":"ConfigMap","metadata":{"annotations":{"a":"b"},"name":"game",...},"data":{...}}
+
+so everything up to the first brace of `metadata` is known beforehand (the *head*), and `annotations`, where there are any, come right behind it. A
+read puts resourceVersion and the cluster's annotation between head and rest::
+
+    {"apiVersion":"v1","kind":"ConfigMap","metadata":{"resourceVersion":"7","annotations":{"kcp.io/cluster":"team-a","a":"b"},"name":...
+
+which costs about a microsecond where parsing and printing the object costs ten and more.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from kcp_py.storage.contract import KeyValue
+
+CLUSTER_ANNOTATION: Final = "kcp.io/cluster"
+"""On every object that is returned: the logical cluster it lives in. Never stored, never taken from clients."""
+
+_ANNOTATIONS: Final = b'"annotations":{'
+
+
+def encode_stored(obj: dict[str, Any]) -> bytes:
+    """The stored form of an object in its storage version. `metadata` must hold neither resourceVersion nor the cluster's annotation."""
+    metadata = obj["metadata"]
+    if metadata.get("annotations"):
+        metadata = {"annotations": metadata["annotations"], **metadata}
+    return orjson.dumps({"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, **_rest(obj)})
+
+
+def _rest(obj: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in obj.items() if key not in {"apiVersion", "kind", "metadata"}}
+
+
+class Renderer:
+    """The splice for one resource in one version."""
+
+    __slots__ = ("_bare_head", "_head", "_same_form", "_stored_head")
+
+    def __init__(self, *, api_version: str, stored_api_version: str, kind: str, bare_items: bool, same_form: bool) -> None:
+        """Prepare the heads.
+
+        Args:
+            api_version: of answers.
+            stored_api_version: of stored objects.
+            kind: of both.
+            bare_items: items of lists carry neither apiVersion nor kind, as those of typed kinds.
+            same_form: stored and answered objects differ in apiVersion alone.
+        """
+        self._stored_head = _head(stored_api_version, kind)
+        self._head = _head(api_version, kind)
+        self._bare_head = b'{"metadata":{' if bare_items else self._head
+        self._same_form = same_form
+
+    def splice(self, item: KeyValue, cluster: str, *, wildcard: bool = False, in_list: bool = False) -> bytes | None:
+        """The answered form of a stored object, or None where the object has to be decoded and converted first."""
+        value = item.value
+        if not self._same_form or not value.startswith(self._stored_head):
+            return None
+        head = self._bare_head if in_list else self._head
+        rest = value[len(self._stored_head) :]
+        name = f',"clusterName":"{cluster}"' if wildcard else ""
+        if rest.startswith(_ANNOTATIONS):
+            added = f'"resourceVersion":"{item.mod_revision}"{name},"annotations":{{"{CLUSTER_ANNOTATION}":"{cluster}",'
+            return b"".join((head, added.encode(), rest[len(_ANNOTATIONS) :]))
+        added = f'"resourceVersion":"{item.mod_revision}"{name},"annotations":{{"{CLUSTER_ANNOTATION}":"{cluster}"}},'
+        return b"".join((head, added.encode(), rest))
+
+    def dress(self, obj: dict[str, Any], mod_revision: int, cluster: str, *, wildcard: bool = False) -> dict[str, Any]:
+        """The same for an object that was decoded: adds to its metadata, in place, what storage leaves out."""
+        metadata = obj["metadata"]
+        if mod_revision:
+            metadata["resourceVersion"] = str(mod_revision)
+        if wildcard:
+            metadata["clusterName"] = cluster
+        metadata["annotations"] = {CLUSTER_ANNOTATION: cluster, **metadata.get("annotations", {})}
+        return obj
+
+    def encode(self, obj: dict[str, Any], *, in_list: bool = False) -> bytes:
+        """The answered bytes of a dressed object."""
+        if in_list and self._bare_head is not self._head:
+            obj = {key: value for key, value in obj.items() if key not in {"apiVersion", "kind"}}
+        return orjson.dumps(obj)
+
+
+def undress(obj: dict[str, Any]) -> None:
+    """Take from a client's object, in place, what storage leaves out and only the server says."""
+    metadata = obj["metadata"]
+    metadata.pop("resourceVersion", None)
+    metadata.pop("clusterName", None)
+    metadata.pop("selfLink", None)
+    annotations = metadata.get("annotations")
+    if annotations is not None:
+        annotations.pop(CLUSTER_ANNOTATION, None)
+        if not annotations:
+            del metadata["annotations"]
+
+
+def _head(api_version: str, kind: str) -> bytes:
+    return orjson.dumps({"apiVersion": api_version, "kind": kind, "metadata": {}})[:-2]

@@ -1,0 +1,36 @@
+"""`ClusterScope`: the logical cluster that a request works in, as the registry has to know it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kcp_py.logicalcluster import Name
+from kcp_py.storage.contract import Compare, Operation
+
+
+class ClusterScope(NamedTuple):
+    """One life of one logical cluster.
+
+    Every create carries `guard`, so that nothing is ever written into a cluster that was deleted, made again, or began to terminate after the scope was
+    worked out; and `birth`, so that the first object of a cluster that does not exist yet creates the cluster in the same transaction.
+    """
+
+    name: Name
+    uid: str
+    """Of the LogicalCluster object: another one after delete and re-creation. Tokens and caches are keyed by it."""
+    created_revision: int
+    """Revisions before this one belong to an earlier life of the name; 0 where the cluster has no object."""
+    created_at: str
+    """RFC 3339."""
+    terminating: bool = False
+    inactive: bool = False
+    guard: tuple[Compare, ...] = ()
+    birth: tuple[Operation, ...] = ()
+
+
+class StaleScopeError(Exception):
+    """What a write relied on has changed meanwhile: the cluster, the definition of the resource, or the namespace. Work it out again and retry."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"changed meanwhile: {key}")
+        self.key = key

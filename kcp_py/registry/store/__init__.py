@@ -1,0 +1,14 @@
+"""The generic store: one module per verb, the same for every kind.
+
+Belongs here: the order of steps of a write, optimistic locks, finalizers, paging. Does not belong here: what is special about a kind (strategies), who
+may do it (authz), how the request and the answer look (server).
+"""
+
+from kcp_py.registry.store.access import Access
+from kcp_py.registry.store.create import create
+from kcp_py.registry.store.delete import delete
+from kcp_py.registry.store.read import get, load, load_one
+from kcp_py.registry.store.scan import Page, Scan, scan
+from kcp_py.registry.store.update import Transform, update
+
+__all__ = ["Access", "Page", "Scan", "Transform", "create", "delete", "get", "load", "load_one", "scan", "update"]

@@ -1,0 +1,119 @@
+"""`Access`: what every verb needs besides its arguments, and the translation of storage errors."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.timestamps import format_time
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.resource import Served
+from kcp_py.registry.scope import ClusterScope
+from kcp_py.storage import contract
+from kcp_py.storage.contract import Storage
+
+
+class Admission(NamedTuple):
+    """One write as admission sees it."""
+
+    operation: str
+    """CREATE, UPDATE or DELETE."""
+    scope: ClusterScope
+    served: Served
+    namespace: str
+    name: str
+    subresource: str
+    obj: dict[str, Any] | None
+    old: dict[str, Any] | None
+    dry_run: bool
+
+
+Admit = Callable[[Admission], Awaitable[None]]
+"""A step of admission. Mutating steps may change `obj` in place; a refusal is a StatusError."""
+
+
+async def _admit_all(admission: Admission) -> None:
+    del admission
+
+
+def _new_uid() -> str:
+    return str(uuid.UUID(int=random.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62) | (4 << 76) | (2 << 62)))
+
+
+@dataclass(slots=True)
+class Access:
+    """The store and the world around it, as the verbs see them."""
+
+    storage: Storage
+    clock: Callable[[], float] = time.time
+    new_uid: Callable[[], str] = _new_uid
+    mutate: Admit = _admit_all
+    validate: Admit = _admit_all
+
+    after_write: dict[str, Callable[[Name], None]] = field(default_factory=dict)
+    """By resource prefix: called with the cluster after a write of the resource, before the writer is answered. Caches use it to read their own writes."""
+
+    def written(self, served: Served, scope: ClusterScope) -> None:
+        """Tell who needs to know."""
+        callback = self.after_write.get(served.resource.keys.prefix)
+        if callback is not None:
+            callback(scope.name)
+
+    def now(self) -> str:
+        """The present as RFC 3339 with seconds."""
+        return format_time(self.clock())
+
+
+class Written(NamedTuple):
+    """The outcome of a write."""
+
+    obj: dict[str, Any]
+    """The object in the storage version, as stored."""
+    value: bytes
+    """Its stored form."""
+    mod_revision: int
+    """0 for a dry run of a create."""
+    created: bool = False
+    deleted: bool = False
+
+
+def translate(error: contract.StorageError) -> StatusError:
+    """What a client is told about a storage error."""
+    match error:
+        case contract.CompactedError():
+            return errors.expired(f"The resourceVersion for the provided list is too old. ({error.revision} < {error.compact_revision})")
+        case contract.FutureRevisionError():
+            return errors.too_large_resource_version(error.revision, error.current)
+        case contract.NoSpaceError():
+            return StatusError(507, "", "the store is full: nothing can be written until objects are deleted or space is made")
+        case contract.UnavailableError():
+            return errors.service_unavailable("the store cannot be reached, please try again", retry_after_seconds=1)
+        case _:
+            return errors.internal("storage failed")
+
+
+def field_error_object_name(obj: dict[str, Any]) -> str:
+    """The name that validation messages carry."""
+    metadata = obj.get("metadata") or {}
+    name = metadata.get("name")
+    return name if isinstance(name, str) else ""
+
+
+GUARD_ATTEMPTS = 8
+"""How often a write is worked out again because what it relied on changed meanwhile."""
+
+LOCK_ATTEMPTS = 6
+"""How often a write without an optimistic lock of its own is retried on conflict; upstream tries a patch five times."""
+
+
+def compares_of(scope: ClusterScope, served: Served) -> Sequence[contract.Compare]:
+    """The conditions under which a create may be stored at all."""
+    if served.definition_key:
+        return (*scope.guard, contract.Compare(served.definition_key, mod_revision=served.definition_revision))
+    return scope.guard

@@ -1,0 +1,139 @@
+"""POST: from a decoded object to a stored one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kcp_py.apimachinery import errors, generate_name
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.objectmeta import validate_object_meta
+from kcp_py.registry.namespaces import namespace_guard
+from kcp_py.registry.rendering import encode_stored, undress
+from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.scope import ClusterScope, StaleScopeError
+from kcp_py.registry.store.access import Access, Admission, Written, compares_of, field_error_object_name
+from kcp_py.registry.store.read import defaults_of, to_storage
+from kcp_py.storage.contract import Compare, ConflictError, Put
+
+_GENERATED_NAME_ATTEMPTS = 8
+"""Upstream's number of tries for a generated name that is taken (since 1.32)."""
+
+
+async def create(
+    access: Access,
+    scope: ClusterScope,
+    served: Served,
+    namespace: str,
+    obj: dict[str, Any],
+    *,
+    warnings: list[str],
+    dry_run: bool = False,
+) -> Written:
+    """Store a new object.
+
+    Args:
+        access: the store.
+        scope: the logical cluster.
+        served: the resource in it.
+        namespace: of the URL; empty for cluster-scoped resources.
+        obj: decoded, pruned and defaulted, in the served version; changed in place.
+        warnings: filled with texts for the client.
+        dry_run: do everything but store.
+
+    Raises:
+        StatusError: 409 AlreadyExists, 422 and whatever admission says.
+        StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
+    """
+    resource = served.resource
+    prepare_new(access, resource, namespace, obj)
+    metadata = obj["metadata"]
+    base_name = metadata.get("generateName", "") if not metadata.get("name") else ""
+    for attempt in range(_GENERATED_NAME_ATTEMPTS):
+        if base_name:
+            metadata["name"] = generate_name.generate(base_name)
+        try:
+            return await _create_named(access, scope, served, obj, warnings=warnings, dry_run=dry_run)
+        except StatusError as error:
+            if not base_name or error.reason != "AlreadyExists":
+                raise
+            if attempt == _GENERATED_NAME_ATTEMPTS - 1:
+                raise _no_unique_name(resource, metadata["name"]) from error
+    raise AssertionError("unreachable")
+
+
+def prepare_new(access: Access, resource: ServedResource, namespace: str, obj: dict[str, Any]) -> None:
+    """Give an object, in place, the metadata that only the server sets.
+
+    Raises:
+        StatusError: a resourceVersion was given (500 without reason, as upstream).
+    """
+    metadata = obj["metadata"]
+    if metadata.get("resourceVersion"):
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+    undress(obj)
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"):
+        metadata.pop(key, None)
+    if resource.namespaced:
+        metadata["namespace"] = namespace
+    metadata["uid"] = access.new_uid()
+    metadata["creationTimestamp"] = access.now()
+    if resource.strategy.has_generation:
+        metadata["generation"] = 1
+    else:
+        metadata.pop("generation", None)
+    if resource.has_status:
+        obj.pop("status", None)
+    resource.strategy.prepare_for_create(obj)
+
+
+async def _create_named(
+    access: Access, scope: ClusterScope, served: Served, obj: dict[str, Any], *, warnings: list[str], dry_run: bool
+) -> Written:
+    resource = served.resource
+    metadata = obj["metadata"]
+    name = field_error_object_name(obj)
+    namespace = metadata.get("namespace", "")
+    admission = Admission("CREATE", scope, served, namespace, name, "", obj, None, dry_run)
+    await access.mutate(admission)
+    problems = validate_object_meta(metadata, namespaced=resource.namespaced, validate_name=resource.strategy.validate_name)
+    problems += resource.schema.validate(obj)
+    problems += resource.strategy.validate(obj)
+    if problems:
+        raise errors.invalid(resource.group_version_kind.group_kind, name, problems)
+    warnings.extend(resource.strategy.warnings(obj, None))
+    await access.validate(admission)
+    namespace_compares = await namespace_guard(access.storage, resource, scope, namespace) if namespace else ()
+    key = resource.keys.object_key(scope.name, namespace, name)
+    if name in defaults_of(resource, scope):
+        raise errors.already_exists(resource.group_resource, name)
+    stored = await to_storage(resource, obj)
+    value = encode_stored(stored)
+    if dry_run:
+        if (current := await access.storage.get(key)) is not None:
+            raise already_exists(resource, name, current.value)
+        return Written(stored, value, 0, created=True)
+    compares = (Compare(key, mod_revision=0), *compares_of(scope, served), *namespace_compares)
+    birth = [operation for operation in scope.birth if operation.key != key]
+    try:
+        revision = await access.storage.transact(compares, (Put(key, value), *birth))
+    except ConflictError as conflict:
+        if conflict.key != key:
+            raise StaleScopeError(conflict.key) from conflict
+        raise already_exists(resource, name, conflict.current.value if conflict.current else b"") from conflict
+    access.written(served, scope)
+    return Written(stored, value, revision, created=True)
+
+
+def already_exists(resource: ServedResource, name: str, current: bytes) -> StatusError:
+    """409 for a create over an existing object, with upstream's hint where that one is on its way out."""
+    error = errors.already_exists(resource.group_resource, name)
+    if b'"deletionTimestamp":"' in current:
+        error.message = f"object is being deleted: {error.message}"
+    return error
+
+
+def _no_unique_name(resource: ServedResource, name: str) -> StatusError:
+    error = errors.already_exists(resource.group_resource, name)
+    error.message += ", the server was not able to generate a unique name for the object"
+    error.details = {**(error.details or {}), "retryAfterSeconds": 1}
+    return error

@@ -1,0 +1,124 @@
+"""DELETE: preconditions, finalizers, removal."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kcp_py.apimachinery import errors
+from kcp_py.registry.rendering import encode_stored
+from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.scope import ClusterScope, StaleScopeError
+from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written
+from kcp_py.registry.store.read import find, load_one, to_storage
+from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Put
+
+_ORPHAN = "orphan"
+_FOREGROUND = "foregroundDeletion"
+
+
+class Deletion(NamedTuple):
+    """What a caller asks of a DELETE."""
+
+    propagation: str = ""
+    """`Orphan`, `Foreground`, `Background`, or empty for the kind's default."""
+    uid: str = ""
+    """Precondition; empty for none."""
+    resource_version: str = ""
+    """Precondition; empty for none."""
+    dry_run: bool = False
+
+
+async def delete(access: Access, scope: ClusterScope, served: Served, namespace: str, name: str, *, deletion: Deletion) -> Written:
+    """Delete an object, or mark it for deletion while finalizers remain (`deleted` tells which).
+
+    Raises:
+        StatusError: 404, 403 for what must not be deleted, 409 for a failed precondition.
+        StaleScopeError: the definition changed meanwhile.
+    """
+    resource = served.resource
+    for _ in range(LOCK_ATTEMPTS):
+        item = await find(access, scope, served, namespace, name)
+        if item is None:
+            raise errors.not_found(resource.group_resource, name)
+        old = await load_one(served, item)
+        _check_preconditions(resource, old, item, deletion)
+        if refusal := resource.strategy.check_delete(old):
+            raise errors.forbidden(resource.group_resource, name, refusal)
+        await access.validate(Admission("DELETE", scope, served, namespace, name, "", None, old, deletion.dry_run))
+        try:
+            return await _delete_once(access, scope, served, item, deletion)
+        except ConflictError as conflict:
+            if conflict.key != item.key:
+                raise StaleScopeError(conflict.key) from conflict
+    raise errors.conflict(resource.group_resource, name, errors.OBJECT_MODIFIED)
+
+
+async def _delete_once(access: Access, scope: ClusterScope, served: Served, item: KeyValue, deletion: Deletion) -> Written:
+    resource = served.resource
+    obj = await load_one(served, item)
+    metadata = obj["metadata"]
+    terminating = bool(metadata.get("deletionTimestamp"))
+    changed = _set_propagation(metadata, deletion.propagation)
+    if not terminating:
+        changed = resource.strategy.prepare_for_delete(obj) or changed
+    if not resource.strategy.has_pending_finalizers(obj):
+        stored = await to_storage(resource, obj)
+        value = encode_stored(stored)
+        if deletion.dry_run or not item.create_revision:  # a default object is not there to be removed
+            return Written(stored, value, item.mod_revision, deleted=True)
+        revision = await access.storage.transact((Compare(item.key, mod_revision=item.mod_revision),), (Delete(item.key),))
+        access.written(served, scope)
+        return Written(stored, value, revision, deleted=True)
+    if not terminating:
+        metadata["deletionTimestamp"] = access.now()
+        metadata["deletionGracePeriodSeconds"] = 0
+        if "generation" in metadata:
+            metadata["generation"] += 1
+        changed = True
+    stored = await to_storage(resource, obj)
+    value = encode_stored(stored)
+    if deletion.dry_run or not changed:
+        return Written(stored, value, item.mod_revision)
+    stored_already = item.create_revision != 0
+    compares = (Compare(item.key, mod_revision=item.mod_revision if stored_already else 0), *(() if stored_already else scope.guard))
+    operations = (Put(item.key, value), *(() if stored_already else scope.birth))
+    revision = await access.storage.transact(compares, operations)
+    access.written(served, scope)
+    return Written(stored, value, revision)
+
+
+def _set_propagation(metadata: dict[str, Any], propagation: str) -> bool:
+    """Bring the two finalizers of the garbage collector in line with what was asked; without a wish, what is there stays."""
+    if not propagation:
+        return False
+    before = metadata.get("finalizers", [])
+    after = [finalizer for finalizer in before if finalizer not in {_ORPHAN, _FOREGROUND}]
+    if propagation == "Orphan":
+        after.append(_ORPHAN)
+    elif propagation == "Foreground":
+        after.append(_FOREGROUND)
+    if sorted(after) == sorted(before):
+        return False
+    if after:
+        metadata["finalizers"] = after
+    else:
+        metadata.pop("finalizers", None)
+    return True
+
+
+def _check_preconditions(resource: ServedResource, old: dict[str, Any], item: KeyValue, deletion: Deletion) -> None:
+    uid = old["metadata"]["uid"]
+    if deletion.uid and deletion.uid != uid:
+        raise errors.conflict(
+            resource.group_resource,
+            old["metadata"]["name"],
+            f"the UID in the precondition ({deletion.uid}) does not match the UID in record ({uid}). "
+            "The object might have been deleted and then recreated",
+        )
+    if deletion.resource_version and deletion.resource_version != str(item.mod_revision):
+        raise errors.conflict(
+            resource.group_resource,
+            old["metadata"]["name"],
+            f"the ResourceVersion in the precondition ({deletion.resource_version}) does not match the ResourceVersion in record "
+            f"({item.mod_revision}). The object might have been modified",
+        )

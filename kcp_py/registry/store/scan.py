@@ -1,0 +1,94 @@
+"""Reading many objects: the keys of a list, in order, in pages, together with what clusters have by default."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from kcp_py.registry.resource import Served
+from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.store.access import Access
+from kcp_py.registry.store.read import default_revision, defaults_of
+from kcp_py.storage.contract import KeyValue, prefix_end
+
+ScopeScan = Callable[[str, int, int], Awaitable[Sequence[ClusterScope]]]
+"""(first cluster, limit or 0, revision or 0) -> the clusters that exist, in name order."""
+
+
+class Scan(NamedTuple):
+    """What to read."""
+
+    scope: ClusterScope | None
+    """None for all clusters."""
+    namespace: str = ""
+    start: str = ""
+    """Skip keys before this one."""
+    limit: int = 0
+    revision: int = 0
+    counted: bool = False
+
+
+class Page(NamedTuple):
+    """What was read."""
+
+    items: list[KeyValue]
+    """Objects that a cluster has by default have `create_revision` 0."""
+    revision: int
+    more: bool
+    remaining: int
+    """How many objects remain behind the last item; -1 where that was not asked for or is not known."""
+
+
+async def scan(access: Access, served: Served, what: Scan, *, scopes: ScopeScan | None = None) -> Page:
+    """Read a page of one resource.
+
+    Args:
+        access: the store.
+        served: the resource.
+        what: which part of it.
+        scopes: the clusters that exist, needed where `what.scope` is None and the resource has default objects.
+
+    Raises:
+        StorageError: compacted or future revision, store unavailable.
+    """
+    resource = served.resource
+    if what.scope is None:
+        prefix = resource.keys.prefix
+    elif what.namespace:
+        prefix = resource.keys.namespace_prefix(what.scope.name, what.namespace)
+    else:
+        prefix = resource.keys.cluster_prefix(what.scope.name)
+    found = await access.storage.range(prefix, start=what.start, limit=what.limit, revision=what.revision, count=what.counted)
+    remaining = found.total - len(found.items) if what.counted else -1
+    if resource.default_objects is None:
+        return Page(found.items, found.revision, found.more, remaining)
+    if what.scope is not None:
+        defaults = _default_items(served, what.scope)
+    else:
+        assert scopes is not None
+        first = what.start[len(prefix) :].partition("/")[0] if what.start > prefix else ""
+        limit = what.limit and what.limit + 1
+        defaults = [item for scope in await scopes(first, limit, found.revision) for item in _default_items(served, scope)]
+    defaults = [item for item in defaults if item.key >= what.start]
+    return _merged(found.items, defaults, what, prefix, found.revision, more=found.more)
+
+
+def _default_items(served: Served, scope: ClusterScope) -> list[KeyValue]:
+    keys = served.resource.keys
+    revision = default_revision(scope)
+    return [
+        KeyValue(keys.object_key(scope.name, "", name), value, revision, 0) for name, value in defaults_of(served.resource, scope).items()
+    ]
+
+
+def _merged(stored: list[KeyValue], defaults: list[KeyValue], what: Scan, prefix: str, revision: int, *, more: bool) -> Page:
+    """Put defaults between stored items, where they are not stored themselves."""
+    # Behind the last stored item of a full page lies what was not read: a default object there may be stored after all.
+    horizon = stored[-1].key if more and stored else prefix_end(prefix)
+    taken = {item.key for item in stored}
+    within = [item for item in defaults if item.key <= horizon and item.key not in taken]
+    beyond = any(item.key > horizon for item in defaults)
+    items = sorted([*stored, *within], key=lambda item: item.key) if within else stored
+    if what.limit and len(items) > what.limit:
+        return Page(items[: what.limit], revision, more=True, remaining=-1)
+    return Page(items, revision, more=more or beyond, remaining=-1)

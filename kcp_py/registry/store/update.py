@@ -1,0 +1,213 @@
+"""PUT and PATCH, of objects and of their status: read, transform, check, compare and set."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.fielderrors import invalid
+from kcp_py.apimachinery.objectmeta import validate_object_meta, validate_object_meta_update
+from kcp_py.registry.rendering import encode_stored, undress
+from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.scope import ClusterScope, StaleScopeError
+from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written, compares_of
+from kcp_py.registry.store.create import create
+from kcp_py.registry.store.read import find, load_one, to_storage
+from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
+
+Transform = Callable[[KeyValue | None], Awaitable[dict[str, Any]]]
+"""From the object as stored (None: it does not exist) to the new object: decoded, pruned and defaulted, in the served version. May be called again
+after a conflict, and must not change what it was given."""
+
+_FILLED_FROM_STORED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+"""What an update may leave out and cannot change."""
+
+
+async def update(
+    access: Access,
+    scope: ClusterScope,
+    served: Served,
+    namespace: str,
+    name: str,
+    *,
+    transform: Transform,
+    warnings: list[str],
+    subresource: str = "",
+    may_create: bool = False,
+    dry_run: bool = False,
+) -> Written:
+    """Replace an object by what `transform` makes of it.
+
+    An update that changes nothing writes nothing and keeps the resourceVersion. One that takes the last finalizer from an object that is being deleted
+    removes the object.
+
+    Args:
+        access: the store.
+        scope: the logical cluster.
+        served: the resource in it.
+        namespace: of the URL.
+        name: of the URL.
+        transform: makes the new object.
+        warnings: filled with texts for the client.
+        subresource: `status` or empty.
+        may_create: whether the verb creates missing objects where the kind allows that.
+        dry_run: do everything but store.
+
+    Raises:
+        StatusError: 404, 409, 422 and whatever transform and admission say.
+        StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
+    """
+    resource = served.resource
+    for _ in range(LOCK_ATTEMPTS):
+        item = await find(access, scope, served, namespace, name)
+        if item is None:
+            if not (may_create and resource.strategy.allow_create_on_update and not subresource):
+                raise errors.not_found(resource.group_resource, name)
+            obj = await transform(None)
+            obj["metadata"].pop("resourceVersion", None)
+            return await create(access, scope, served, namespace, obj, warnings=warnings, dry_run=dry_run)
+        new = await transform(item)
+        try:
+            return await _replace(access, scope, served, item, new, warnings=warnings, subresource=subresource, dry_run=dry_run)
+        except ConflictError as conflict:
+            if conflict.key != resource.keys.object_key(scope.name, namespace, name):
+                raise StaleScopeError(conflict.key) from conflict
+    raise errors.conflict(resource.group_resource, name, errors.OBJECT_MODIFIED)
+
+
+async def _replace(
+    access: Access,
+    scope: ClusterScope,
+    served: Served,
+    item: KeyValue,
+    new: dict[str, Any],
+    *,
+    warnings: list[str],
+    subresource: str,
+    dry_run: bool,
+) -> Written:
+    """One try.
+
+    Raises:
+        ConflictError: the object changed since it was read.
+    """
+    resource = served.resource
+    old = await load_one(served, item)
+    _check_lock(resource, new["metadata"], old["metadata"], item)
+    undress(new)
+    if subresource:
+        new = _with_status_of(old, new)
+        resource.strategy.prepare_for_status_update(new, old)
+    else:
+        _fill_from(new, old, resource)
+        resource.strategy.prepare_for_update(new, old)
+        _raise_generation(new, old, resource)
+    metadata = new["metadata"]
+    name, namespace = metadata["name"], metadata.get("namespace", "")
+    admission = Admission("UPDATE", scope, served, namespace, name, subresource, new, old, dry_run)
+    await access.mutate(admission)
+    problems = validate_object_meta(metadata, namespaced=resource.namespaced, validate_name=resource.strategy.validate_name)
+    problems += validate_object_meta_update(metadata, old["metadata"])
+    problems += resource.schema.validate(new, old)
+    problems += resource.strategy.validate_update(new, old)
+    if problems:
+        raise errors.invalid(resource.group_version_kind.group_kind, name, problems)
+    warnings.extend(resource.strategy.warnings(new, old))
+    await access.validate(admission)
+    finished = bool(metadata.get("deletionTimestamp")) and not resource.strategy.has_pending_finalizers(new)
+    stored = await to_storage(resource, new)
+    value = encode_stored(stored)
+    if dry_run or (not finished and unchanged(value, stored, item)):
+        return Written(stored, value, item.mod_revision, deleted=finished)
+    if item.create_revision:
+        compares = [Compare(item.key, mod_revision=item.mod_revision)]
+        if served.definition_key:
+            compares.append(Compare(served.definition_key, mod_revision=served.definition_revision))
+        birth: tuple[Operation, ...] = ()
+    else:  # a default object, which becomes a stored one
+        compares = [Compare(item.key, mod_revision=0), *compares_of(scope, served)]
+        birth = scope.birth
+    operations: tuple[Operation, ...] = (Delete(item.key),) if finished else (Put(item.key, value), *birth)
+    revision = await access.storage.transact(compares, operations)
+    access.written(served, scope)
+    return Written(stored, value, revision, deleted=finished)
+
+
+def unchanged(value: bytes, stored: dict[str, Any], item: KeyValue) -> bool:
+    """Whether an object is the stored one, in whatever order its members come."""
+    if value == item.value:
+        return True
+    if len(value) != len(item.value):
+        return False
+    return same_json(stored, orjson.loads(item.value))
+
+
+def same_json(a: Any, b: Any) -> bool:
+    """Whether two decoded values are the same JSON. Python alone would call 1, 1.0 and true equal."""
+    return a == b and orjson.dumps(a, option=orjson.OPT_SORT_KEYS) == orjson.dumps(b, option=orjson.OPT_SORT_KEYS)
+
+
+def _check_lock(resource: ServedResource, new: dict[str, Any], old: dict[str, Any], item: KeyValue) -> None:
+    name = old["name"]
+    given = new.get("resourceVersion") or ""
+    if given:
+        if not given.isascii() or not given.isdigit():
+            problem = invalid("metadata.resourceVersion", given, "must be a positive integer")
+            raise errors.invalid(resource.group_version_kind.group_kind, name, [problem])
+        if given != str(item.mod_revision):
+            raise errors.conflict(resource.group_resource, name, errors.OBJECT_MODIFIED)
+    elif not resource.strategy.allow_unconditional_update:
+        # The value is printed in hexadecimal, as upstream prints the unsigned zero.
+        problem = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        problem = problem._replace(text=problem.text.replace("Invalid value: 0:", "Invalid value: 0x0:"))
+        raise errors.invalid(resource.group_version_kind.group_kind, name, [problem])
+    if new.get("uid") and new["uid"] != old["uid"]:
+        detail = f"Precondition failed: UID in precondition: {new['uid']}, UID in object meta: {old['uid']}"
+        raise errors.conflict(resource.group_resource, name, detail)
+
+
+def _fill_from(new: dict[str, Any], old: dict[str, Any], resource: ServedResource) -> None:
+    """Take from the stored object, in place, what an update of the main resource does not set."""
+    metadata, before = new["metadata"], old["metadata"]
+    for key in _FILLED_FROM_STORED:
+        if not metadata.get(key) and key in before:
+            metadata[key] = before[key]
+        elif key not in before:
+            metadata.pop(key, None)
+    metadata["name"] = before["name"]
+    if resource.namespaced:
+        metadata["namespace"] = before["namespace"]
+    metadata.pop("managedFields", None)
+    if "generation" in before:
+        metadata["generation"] = before["generation"]
+    else:
+        metadata.pop("generation", None)
+    if resource.has_status:
+        if "status" in old:
+            new["status"] = old["status"]
+        else:
+            new.pop("status", None)
+
+
+def _with_status_of(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The stored object with the status of the request: an update of `/status` changes nothing else."""
+    result = {key: value for key, value in old.items() if key != "status"}
+    # Steps to come may change the metadata; `old` has to stay as it is.
+    result["metadata"] = dict(old["metadata"])
+    if "status" in new:
+        result["status"] = new["status"]
+    return result
+
+
+def _raise_generation(new: dict[str, Any], old: dict[str, Any], resource: ServedResource) -> None:
+    if not resource.strategy.has_generation:
+        return
+    outside = {"metadata", "status"} if resource.has_status else {"metadata"}
+    if not same_json(
+        {key: value for key, value in new.items() if key not in outside},
+        {key: value for key, value in old.items() if key not in outside},
+    ):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

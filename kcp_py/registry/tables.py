@@ -1,0 +1,179 @@
+"""Which resources a logical cluster serves: the built-ins, and what its own CustomResourceDefinitions define.
+
+A table is worked out from the cluster's CRDs when the cluster is first asked for, kept while it is used, and dropped on any change of one of them: the next
+request works it out again. Tables of all clusters are bounded in number; what is heavy in them is shared by content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import orjson
+
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.definitions import CompiledDefinition, Definitions, is_served
+from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.storage.contract import Storage
+from kcp_py.storage.keys import ResourceKeys
+from kcp_py.watchcache import Feed, ObjectEvent
+
+ResourceKey = tuple[str, str, str]
+"""(group, version, plural)."""
+
+
+class ResourceTable:
+    """What one cluster serves, at one moment. Immutable."""
+
+    __slots__ = ("_builtins", "definitions", "digest", "served")
+
+    def __init__(
+        self,
+        builtins: Mapping[ResourceKey, Served],
+        definitions: Sequence[CompiledDefinition] = (),
+        served: Mapping[ResourceKey, Served] | None = None,
+    ) -> None:
+        self._builtins = builtins
+        self.served: Mapping[ResourceKey, Served] = served or {}
+        """Only what CRDs define."""
+        self.definitions = tuple(definitions)
+        """In the order of the CRDs' names."""
+        self.digest = hashlib.sha256(b"".join(definition.digest for definition in definitions)).digest()
+        """Equal for clusters that serve the same: documents about the table are shared by it."""
+
+    def find(self, group: str, version: str, resource: str) -> Served | None:
+        """The resource that a URL names."""
+        key = (group, version, resource)
+        return self._builtins.get(key) or self.served.get(key)
+
+    def resources(self) -> Iterable[ServedResource]:
+        """Everything that discovery tells of: built-ins, then established definitions."""
+        for served in self._builtins.values():
+            yield served.resource
+        for definition in self.definitions:
+            if definition.established:
+                yield from definition.resources
+
+    def stored_resources(self) -> Iterable[Served]:
+        """One entry per kind of stored object, whatever versions it is served in; those of CRDs first."""
+        seen: set[str] = set()
+        for served in (*self.served.values(), *self._builtins.values()):
+            if served.resource.keys.prefix not in seen:
+                seen.add(served.resource.keys.prefix)
+                yield served
+
+
+class ResourceTables:
+    """The tables of all clusters, worked out on demand."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        feed: Feed,
+        builtins: Sequence[ServedResource],
+        *,
+        root: str,
+        definition_keys: ResourceKeys,
+        capacity: int = 10_000,
+    ) -> None:
+        self._storage = storage
+        self._feed = feed
+        self._definition_keys = definition_keys
+        self._capacity = capacity
+        self._tables: OrderedDict[Name, ResourceTable] = OrderedDict()
+        self._loading: dict[Name, object] = {}
+        self._builtins: Final = MappingProxyType(
+            {(resource.group, resource.version, resource.resource): Served(resource) for resource in builtins}
+        )
+        self._builtin_names: Final = {(resource.group, resource.resource) for resource in builtins}
+        self.definitions = Definitions(root)
+        self.builtin_table = ResourceTable(self._builtins)
+        """What a cluster without CRDs serves."""
+        feed.listen(definition_keys.prefix, self._definition_changed)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    @property
+    def builtins(self) -> Iterable[ServedResource]:
+        return (served.resource for served in self._builtins.values())
+
+    def builtin(self, group: str, version: str, resource: str) -> Served | None:
+        """A resource that every cluster serves."""
+        return self._builtins.get((group, version, resource))
+
+    def is_builtin(self, group: str, resource: str) -> bool:
+        """Whether a resource is served without a CRD, in whatever version."""
+        return (group, resource) in self._builtin_names
+
+    async def get(self, cluster: Name) -> ResourceTable:
+        """The table of one cluster."""
+        table = self._tables.get(cluster)
+        if table is not None:
+            self._tables.move_to_end(cluster)
+            return table
+        token = object()
+        self._loading[cluster] = token
+        try:
+            table = await self._load(cluster)
+        finally:
+            unchanged = self._loading.get(cluster) is token
+            if unchanged:
+                del self._loading[cluster]
+        if unchanged:
+            self._tables[cluster] = table
+            if len(self._tables) > self._capacity:
+                self._tables.popitem(last=False)
+        return table
+
+    def table_of(self, definitions: Sequence[CompiledDefinition]) -> ResourceTable:
+        """A table for documents alone: it tells what is served, and serves no custom resources itself."""
+        return ResourceTable(self._builtins, definitions)
+
+    def cached(self, cluster: Name) -> ResourceTable | None:
+        """The table if it is at hand."""
+        return self._tables.get(cluster)
+
+    def invalidate(self, cluster: Name) -> None:
+        """Forget a cluster's table: one of its CRDs changed, or the cluster is gone."""
+        self._tables.pop(cluster, None)
+        self._loading.pop(cluster, None)
+
+    async def _load(self, cluster: Name) -> ResourceTable:
+        found = await self._storage.range(self._definition_keys.cluster_prefix(cluster))
+        if not found.items:
+            return self.builtin_table
+        compiled: list[CompiledDefinition] = []
+        served: dict[ResourceKey, Served] = {}
+        for item in found.items:
+            crd: dict[str, Any] = orjson.loads(item.value)
+            if not is_served(crd) or self.is_builtin(crd["spec"]["group"], crd["spec"]["names"]["plural"]):
+                continue
+            definition = self.definitions.compile(crd)
+            compiled.append(definition)
+            for resource in definition.resources:
+                served[resource.group, resource.version, resource.resource] = Served(
+                    resource, item.mod_revision, item.key, item.mod_revision
+                )
+        return ResourceTable(self._builtins, compiled, served)
+
+    def _definition_changed(self, event: ObjectEvent) -> None:
+        """A CRD changed: its cluster's table is worked out anew, and watches of its resource end, so that clients look again."""
+        cluster = Name(event.route.cluster)
+        table = self._tables.get(cluster)
+        self.invalidate(cluster)
+        plural, _, group = event.route.name.partition(".")
+        before = None
+        if table is not None:
+            before = next((found for found in table.definitions if (found.group or "core") == group and found.plural == plural), None)
+        if event.previous is None:
+            return
+        if event.value is not None and before is not None:
+            crd = orjson.loads(event.value)
+            if is_served(crd) and self.definitions.compile(crd) is before:
+                return
+        prefix = f"{self._definition_keys.prefix.rsplit('/', 3)[0]}/{group}/{plural}/customresources/"
+        self._feed.end_watches(prefix=prefix, cluster=cluster)

@@ -1,0 +1,93 @@
+"""Custom resources over all clusters at once: which clusters define what.
+
+The index holds, for every CRD of every cluster, its name alone. It is read from the store when a wildcard request first needs it and follows the feed from
+then on, so a server that nobody asks for wildcards of custom resources does not pay for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.definitions import CompiledDefinition
+from kcp_py.registry.resource import Served
+from kcp_py.registry.tables import ResourceTable, ResourceTables
+from kcp_py.storage.contract import Storage
+from kcp_py.storage.keys import ResourceKeys
+from kcp_py.watchcache import Feed, ObjectEvent
+
+
+class WildcardIndex:
+    """CRD name -> the clusters that have it."""
+
+    def __init__(self, storage: Storage, feed: Feed, tables: ResourceTables, definition_keys: ResourceKeys) -> None:
+        self._storage = storage
+        self._feed = feed
+        self._tables = tables
+        self._keys = definition_keys
+        self._clusters: dict[str, dict[Name, None]] | None = None
+        self._filling = asyncio.Lock()
+        self._changed_meanwhile: list[ObjectEvent] = []
+        feed.listen(definition_keys.prefix, self._definition_changed)
+
+    async def find(self, group: str, version: str, resource: str) -> Served | None:
+        """The resource as some cluster serves it, for everything that is the same in all: kind, scope, columns. None where no cluster serves it."""
+        if builtin := self._tables.builtin(group, version, resource):
+            return builtin
+        index = await self._filled()
+        for cluster in list(index.get(f"{resource}.{group or 'core'}", ())):
+            table = await self._tables.get(cluster)
+            if served := table.find(group, version, resource):
+                return served
+        return None
+
+    async def table(self) -> ResourceTable:
+        """What is served in at least one cluster, for discovery over all of them: of each kind, the definition of the first cluster that has it."""
+        definitions: list[CompiledDefinition] = []
+        for name, clusters in sorted((await self._filled()).items()):
+            for cluster in list(clusters):
+                table = await self._tables.get(cluster)
+                found = [
+                    definition
+                    for definition in table.definitions
+                    if definition.established and f"{definition.plural}.{definition.group or 'core'}" == name
+                ]
+                if found:
+                    definitions += found
+                    break
+        return self._tables.table_of(definitions)
+
+    async def _filled(self) -> dict[str, dict[Name, None]]:
+        if self._clusters is not None:
+            return self._clusters
+        async with self._filling:
+            if self._clusters is None:
+                self._changed_meanwhile = []
+                found = await self._storage.range(self._keys.prefix, keys_only=True)
+                index: dict[str, dict[Name, None]] = {}
+                for item in found.items:
+                    key = self._keys.parse(item.key)
+                    index.setdefault(key.name, {})[key.cluster] = None
+                self._clusters = index
+                for event in self._changed_meanwhile:
+                    if event.mod_revision > found.revision:
+                        self._apply(index, event)
+                self._changed_meanwhile = []
+        return self._clusters
+
+    def _definition_changed(self, event: ObjectEvent) -> None:
+        if self._clusters is None:
+            if self._filling.locked():
+                self._changed_meanwhile.append(event)
+            return
+        self._apply(self._clusters, event)
+
+    @staticmethod
+    def _apply(index: dict[str, dict[Name, None]], event: ObjectEvent) -> None:
+        name, cluster = event.route.name, Name(event.route.cluster)
+        if event.value is not None:
+            index.setdefault(name, {})[cluster] = None
+        elif (clusters := index.get(name)) is not None:
+            clusters.pop(cluster, None)
+            if not clusters:
+                del index[name]

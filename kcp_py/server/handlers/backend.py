@@ -1,0 +1,42 @@
+"""`Backend`: what the handlers work with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kcp_py.apimachinery.continue_token import ContinueTokens
+from kcp_py.registry.store import Access
+from kcp_py.registry.tables import ResourceTables
+from kcp_py.registry.wildcard import WildcardIndex
+from kcp_py.tenancy import LogicalClusters
+from kcp_py.watchcache import Feed
+
+
+@dataclass(slots=True, kw_only=True)
+class Limits:
+    """Bounds of single requests."""
+
+    max_body_bytes: int = 3 * 1024 * 1024
+    min_watch_seconds: int = 1800
+    """Watches without a timeout of their own end after this time up to twice as long, at random."""
+    bookmark_seconds: float = 60.0
+    list_chunk: int = 500
+    """So many objects are read and written out before other requests get a turn."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Backend:
+    """The registry and what belongs to it, as the composition root puts it together."""
+
+    access: Access
+    tables: ResourceTables
+    wildcard: WildcardIndex
+    clusters: LogicalClusters
+    feed: Feed
+    tokens: ContinueTokens
+    implicit_clusters: bool = True
+    """Whether a privileged caller may name clusters that do not exist yet."""
+    limits: Limits = field(default_factory=Limits)
+    clock: Callable[[], float] = time.time

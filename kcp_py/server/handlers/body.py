@@ -1,0 +1,163 @@
+"""From a request body to an object: decoded, of the right kind, pruned and defaulted."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.codec import decode_json, decode_yaml, duplicate_fields
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.apimachinery.objectmeta import deduplicate_owner_references, prune_object_meta, type_problem
+from kcp_py.registry.rendering import CLUSTER_ANNOTATION
+from kcp_py.registry.resource import ServedResource
+from kcp_py.server.negotiation import Media
+
+_EXCERPT_BYTES: Final = 30
+_MAX_STRICT_ISSUES: Final = 100
+
+
+def decode(body: bytes, media: Media, resource: ServedResource) -> dict[str, Any]:
+    """Decode a body into an object of the resource's kind, with metadata of the right types.
+
+    Raises:
+        StatusError: 400 for what cannot be decoded or is of another version or kind, 422 for another kind of a custom resource.
+    """
+    try:
+        obj = decode_json(body) if media == "json" else decode_yaml(body)
+    except ValueError as error:
+        detail = f"couldn't get version/kind; json parse error: {error} ({_excerpt(body)})"
+        raise errors.bad_request(_unrecognized(resource, detail)) from error
+    if not isinstance(obj, dict):
+        detail = f"couldn't get version/kind; json parse error: json: cannot unmarshal {_json_kind(obj)} into Go value of type "
+        raise errors.bad_request(_unrecognized(resource, f"{detail}struct ({_excerpt(body)})"))
+    check_kind(obj, resource, body)
+    check_metadata(obj, resource)
+    return obj
+
+
+def check_kind(obj: dict[str, Any], resource: ServedResource, body: bytes = b"") -> None:
+    """Compare apiVersion and kind with what the URL asks for. Typed kinds may leave them out; they are filled in."""
+    api_version, kind = obj.get("apiVersion"), obj.get("kind")
+    if resource.builtin:
+        if not kind:
+            obj["kind"] = kind = resource.kind
+        if not api_version:
+            obj["apiVersion"] = api_version = resource.group_version
+    if not kind or not isinstance(kind, str):
+        raise errors.bad_request(_unrecognized(resource, f"Object 'Kind' is missing in '{body.decode(errors='replace')}'"))
+    if api_version != resource.group_version:
+        if not isinstance(api_version, str) or not api_version:
+            raise errors.bad_request(_unrecognized(resource, f"Object 'apiVersion' is missing in '{body.decode(errors='replace')}'"))
+        detail = f"the API version in the data ({api_version}) does not match the expected API version ({resource.group_version})"
+        raise errors.bad_request(detail)
+    if kind != resource.kind:
+        if resource.builtin:
+            detail = f'no kind "{kind}" is registered for version "{resource.group_version}" in scheme "kcp-py"'
+            raise errors.bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {detail}')
+        metadata = obj.get("metadata")
+        name = metadata.get("name", "") if isinstance(metadata, dict) else ""
+        group_kind = f"{kind}.{resource.group}" if resource.group else kind
+        raise errors.invalid(group_kind, str(name), [invalid("kind", kind, f"must be {resource.kind}")])
+
+
+def check_metadata(obj: dict[str, Any], resource: ServedResource) -> None:
+    """Refuse metadata of the wrong types, as a typed decoder does.
+
+    Raises:
+        StatusError: 400.
+    """
+    if obj.get("metadata") is None:
+        obj["metadata"] = {}
+    problem = type_problem(obj)
+    if problem is not None:
+        raise cannot_be_handled(resource, problem)
+
+
+def cannot_be_handled(resource: ServedResource, problem: str) -> StatusError:
+    """400 for a body whose kind is known but whose content is not of the kind's types."""
+    return errors.bad_request(f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {problem}')
+
+
+def settle(
+    obj: dict[str, Any],
+    resource: ServedResource,
+    *,
+    field_validation: str,
+    warnings: list[str],
+    body: bytes = b"",
+    media: Media = "json",
+) -> dict[str, Any]:
+    """Prune what the kind does not know, tell the client as it asked to be told, and fill defaults; in place.
+
+    Args:
+        obj: decoded.
+        resource: its kind.
+        field_validation: `Strict`, `Warn` (also when empty) or `Ignore`.
+        warnings: filled under `Warn`.
+        body: the source of `obj`, searched for duplicate fields; empty where there is none.
+        media: of `body`.
+
+    Raises:
+        StatusError: 400 for unknown or duplicate fields under `Strict`, and for values of the wrong type in typed kinds.
+    """
+    metadata = obj["metadata"]
+    annotations = metadata.get("annotations")
+    if annotations is not None:
+        annotations.pop(CLUSTER_ANNOTATION, None)
+    metadata.pop("clusterName", None)
+    issues: list[str] = []
+    if field_validation != "Ignore" and body and media == "json":
+        issues += duplicate_fields(body)
+    issues += [f'unknown field "metadata.{name}"' for name in prune_object_meta(metadata)]
+    issues += [f'unknown field "{path}"' for path in resource.schema.prune(obj)]
+    if issues and field_validation == "Strict":
+        problem = f"strict decoding error: {', '.join(issues[:_MAX_STRICT_ISSUES])}"
+        raise cannot_be_handled(resource, problem) if resource.builtin else errors.bad_request(problem)
+    if issues and field_validation != "Ignore":
+        warnings.extend(issues[:_MAX_STRICT_ISSUES])
+    resource.schema.default(obj)
+    if resource.builtin:
+        for mismatch in resource.schema.validate(obj):
+            if mismatch.reason == "FieldValueTypeInvalid":
+                raise cannot_be_handled(resource, _go_type_problem(mismatch, resource))
+    warning = deduplicate_owner_references(metadata)
+    if warning:
+        warnings.append(warning)
+    return obj
+
+
+def _go_type_problem(problem: FieldError, resource: ServedResource) -> str:
+    """A type mismatch as Go's JSON decoder words it."""
+    given = problem.text.partition('"')[2].partition('"')[0]
+    wanted = problem.text.partition("must be of type ")[2].partition(":")[0]
+    go_names = {"integer": "int32", "boolean": "bool", "object": "map[string]json", "array": "[]json"}
+    json_names = {"integer": "number", "boolean": "bool"}
+    return (
+        f"json: cannot unmarshal {json_names.get(given, given)} into Go struct field "
+        f"{resource.kind}.{problem.field} of type {go_names.get(wanted, wanted)}"
+    )
+
+
+def _unrecognized(resource: ServedResource, detail: str) -> str:
+    return f"the object provided is unrecognized (must be of type {resource.kind}): {detail}"
+
+
+def _excerpt(body: bytes) -> str:
+    """The first bytes of a body, printed as Go prints a byte slice with %x quoting turned off."""
+    head = body[:_EXCERPT_BYTES].hex()
+    return f"{head} ..." if len(body) > _EXCERPT_BYTES else head
+
+
+def _json_kind(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "bool"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case _:
+            return "array"

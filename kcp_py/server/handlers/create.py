@@ -1,0 +1,43 @@
+"""POST of an object to its collection."""
+
+from __future__ import annotations
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.metaoptions import decode_create_options
+from kcp_py.registry.store import create as create_stored
+from kcp_py.server.exchange import Exchange
+from kcp_py.server.handlers.answer import representation_of, send_written
+from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.body import decode, settle
+from kcp_py.server.handlers.target import Target
+from kcp_py.server.negotiation import request_media
+
+
+async def create(backend: Backend, exchange: Exchange, target: Target) -> None:
+    """Store the object of the body and answer 201 with it.
+
+    The order of checks is upstream's: Accept, Content-Type, body, options, decoding, metadata, validation.
+    """
+    representation = representation_of(exchange)
+    media = request_media(exchange.headers.get(b"content-type"))
+    body = await exchange.read_body(backend.limits.max_body_bytes)
+    options = decode_create_options(exchange.query)
+    resource = target.resource
+    obj = decode(body, media, resource)
+    settle(obj, resource, field_validation=options.field_validation, warnings=exchange.warnings, body=body, media=media)
+    given = obj["metadata"].get("namespace")
+    if resource.namespaced and given and given != target.namespace:
+        raise errors.bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    if not resource.namespaced and given:
+        # Upstream clears it for cluster-scoped kinds (rest.EnsureObjectNamespaceMatchesRequestNamespace).
+        del obj["metadata"]["namespace"]
+    written = await create_stored(
+        backend.access,
+        target.one_cluster(),
+        target.served,
+        target.namespace,
+        obj,
+        warnings=exchange.warnings,
+        dry_run=options.dry_run,
+    )
+    await send_written(backend, exchange, target, written, representation, status=201)

@@ -1,0 +1,106 @@
+"""DELETE of one object and of a collection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.codec import decode_json, decode_yaml
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.metaoptions import DeleteOptions, decode_delete_options
+from kcp_py.registry.store import delete as delete_stored
+from kcp_py.registry.store.access import Written
+from kcp_py.registry.store.delete import Deletion
+from kcp_py.registry.store.read import from_storage
+from kcp_py.server.exchange import Exchange
+from kcp_py.server.handlers.answer import representation_of, send_document, send_written
+from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.list import Listing, list_options, matching_items
+from kcp_py.server.handlers.target import Target
+from kcp_py.server.negotiation import request_media
+
+
+async def delete(backend: Backend, exchange: Exchange, target: Target) -> None:
+    """Delete the object: 200 with a Status, or with the object while finalizers remain or where the kind returns it."""
+    representation = representation_of(exchange)
+    deletion = _deletion(await _options(backend, exchange))
+    written = await delete_stored(backend.access, target.one_cluster(), target.served, target.namespace, target.name, deletion=deletion)
+    if not written.deleted or target.resource.strategy.return_deleted_object:
+        await send_written(backend, exchange, target, written, representation, status=200)
+        return
+    resource = target.resource
+    details = {"name": target.name, "kind": resource.resource, "uid": written.obj["metadata"]["uid"]}
+    if resource.group:
+        details["group"] = resource.group
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    await send_document(exchange, status, representation)
+
+
+async def delete_collection(backend: Backend, exchange: Exchange, target: Target) -> None:
+    """Delete every object that the list options select, and answer with the list of them."""
+    representation = representation_of(exchange)
+    delete_options = await _options(backend, exchange)
+    deletion = _deletion(delete_options)
+    scope = target.one_cluster()
+    options = list_options(exchange, target)
+    listing = Listing(backend, target, options)
+    deleted: list[dict[str, Any]] = []
+    async for items in matching_items(listing):
+        for item in items:
+            key = target.resource.keys.parse(item.key)
+            try:
+                written = await delete_stored(backend.access, scope, target.served, key.namespace, key.name, deletion=deletion)
+            except StatusError as error:
+                if error.code == 404:
+                    continue
+                raise
+            deleted.append(await _dressed(target, written))
+    document = {
+        "kind": target.resource.list_kind,
+        "apiVersion": target.resource.group_version,
+        "metadata": {"resourceVersion": str(listing.revision)},
+        "items": deleted,
+    }
+    await send_document(exchange, document, representation._replace(transform=""))
+
+
+async def _dressed(target: Target, written: Written) -> dict[str, Any]:
+    obj = await from_storage(target.resource, orjson.loads(written.value))
+    return target.resource.renderer.dress(obj, written.mod_revision, target.one_cluster().name)
+
+
+async def _options(backend: Backend, exchange: Exchange) -> DeleteOptions:
+    body = await exchange.read_body(backend.limits.max_body_bytes)
+    document: dict[str, Any] | None = None
+    if body.strip():
+        media = request_media(exchange.headers.get(b"content-type"))
+        try:
+            decoded = decode_json(body) if media == "json" else decode_yaml(body)
+        except ValueError as error:
+            raise errors.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+        if not isinstance(decoded, dict):
+            raise errors.bad_request("the request body must be DeleteOptions")
+        if decoded.get("kind") not in {None, "", "DeleteOptions"}:
+            raise errors.bad_request(f"decoded object cannot be converted to DeleteOptions: {decoded.get('kind')}")
+        document = decoded
+    return decode_delete_options(exchange.query, document)
+
+
+def _propagation(options: DeleteOptions) -> str:
+    if options.propagation_policy:
+        return options.propagation_policy
+    if options.orphan_dependents is None:
+        return ""
+    return "Orphan" if options.orphan_dependents else "Background"
+
+
+def _deletion(options: DeleteOptions) -> Deletion:
+    preconditions = options.preconditions
+    return Deletion(
+        propagation=_propagation(options),
+        uid=(preconditions.uid or "") if preconditions else "",
+        resource_version=(preconditions.resource_version or "") if preconditions else "",
+        dry_run=options.dry_run,
+    )

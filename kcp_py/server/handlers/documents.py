@@ -1,0 +1,129 @@
+"""Discovery and OpenAPI: what a cluster serves, told in documents that clusters with the same resources share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import Any, Final
+
+import orjson
+
+from kcp_py.apimachinery import errors
+from kcp_py.logicalcluster import Wildcard
+from kcp_py.registry.discovery import AGGREGATED_TYPE, Discovery, Document
+from kcp_py.registry.openapi import OpenAPIDocuments
+from kcp_py.registry.tables import ResourceTable
+from kcp_py.server.exchange import Exchange, Header
+from kcp_py.server.handlers.answer import send_document
+from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.target import method_not_allowed, resolve_scope
+from kcp_py.server.negotiation import Representation, negotiate, negotiate_discovery, wants_pretty
+
+_SHARED_TABLES: Final = 256
+"""Documents of so many different sets of resources are kept."""
+
+
+class _Described:
+    """The documents of one set of resources."""
+
+    __slots__ = ("discovery", "openapi")
+
+    def __init__(self, table: ResourceTable, server_address: str) -> None:
+        resources = tuple(table.resources())
+        self.discovery = Discovery(resources, server_address=server_address)
+        self.openapi = OpenAPIDocuments(resources)
+
+
+class Documents:
+    """Answers `/api`, `/apis` and `/openapi` of every cluster."""
+
+    def __init__(self, backend: Backend, *, server_address: str) -> None:
+        self._backend = backend
+        self._server_address = server_address
+        self._described: OrderedDict[bytes, _Described] = OrderedDict()
+
+    async def answer(self, exchange: Exchange) -> None:
+        """Answer one request.
+
+        Raises:
+            StatusError: 404 for a group or version that the cluster does not serve, 405 for anything but reads.
+        """
+        context = exchange.context
+        if exchange.method not in {"GET", "HEAD"}:
+            raise method_not_allowed()
+        segments = context.info.path.strip("/").split("/")
+        if isinstance(context.cluster, Wildcard):
+            if segments[0] == "openapi":
+                raise errors.unknown_path()
+            table = await self._backend.wildcard.table()
+        else:
+            await resolve_scope(self._backend, context, context.cluster)
+            table = await self._backend.tables.get(context.cluster)
+        described = self._describe(table)
+        match segments:
+            case ["api"]:
+                await self._send_roots(exchange, described.discovery.core_versions(), described.discovery.aggregated_core)
+            case ["apis"]:
+                await self._send_roots(exchange, described.discovery.groups(), described.discovery.aggregated)
+            case ["apis", group]:
+                await _send(exchange, described.discovery.group(group))
+            case ["api", version]:
+                await _send(exchange, described.discovery.resources("", version))
+            case ["apis", group, version]:
+                await _send(exchange, described.discovery.resources(group, version))
+            case ["openapi", "v2"]:
+                await _send_openapi(exchange, await asyncio.to_thread(described.openapi.v2))
+            case ["openapi", "v3"]:
+                await _send_openapi(exchange, await asyncio.to_thread(described.openapi.v3_index))
+            case ["openapi", "v3", *rest]:
+                await _send_openapi(exchange, await asyncio.to_thread(described.openapi.v3, "/".join(rest)))
+            case _:
+                raise errors.unknown_path()
+
+    def _describe(self, table: ResourceTable) -> _Described:
+        found = self._described.get(table.digest)
+        if found is None:
+            found = self._described[table.digest] = _Described(table, self._server_address)
+            if len(self._described) > _SHARED_TABLES:
+                self._described.popitem(last=False)
+        else:
+            self._described.move_to_end(table.digest)
+        return found
+
+    async def _send_roots(self, exchange: Exchange, plain: Document, aggregated: Any) -> None:
+        pretty = wants_pretty(exchange.query, exchange.headers.get(b"user-agent"))
+        representation = negotiate_discovery(exchange.headers.get(b"accept"), pretty=pretty)
+        if representation.transform != "APIGroupDiscoveryList":
+            await _send_as(exchange, plain, representation)
+            return
+        document: Document = aggregated()
+        await _send_cacheable(exchange, document, AGGREGATED_TYPE.encode())
+
+
+async def _send(exchange: Exchange, document: Document | None) -> None:
+    if document is None:
+        raise errors.unknown_path()
+    pretty = wants_pretty(exchange.query, exchange.headers.get(b"user-agent"))
+    await _send_as(exchange, document, negotiate(exchange.headers.get(b"accept"), pretty=pretty))
+
+
+async def _send_as(exchange: Exchange, document: Document, representation: Representation) -> None:
+    if representation.media == "json" and not representation.pretty:
+        await exchange.respond(200, document.body)
+    else:
+        await send_document(exchange, orjson.loads(document.body), representation._replace(transform=""))
+
+
+async def _send_openapi(exchange: Exchange, document: Document | None) -> None:
+    if document is None:
+        raise errors.unknown_path()
+    await _send_cacheable(exchange, document, b"application/json")
+
+
+async def _send_cacheable(exchange: Exchange, document: Document, content_type: bytes) -> None:
+    etag = document.etag.encode()
+    headers: tuple[Header, ...] = ((b"etag", etag), (b"vary", b"Accept"), (b"cache-control", b"public"))
+    if etag in {value.strip() for value in exchange.headers.get(b"if-none-match", b"").split(b",")}:
+        await exchange.respond(304, b"", content_type, headers)
+    else:
+        await exchange.respond(200, document.body, content_type, headers)

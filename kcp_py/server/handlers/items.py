@@ -1,0 +1,77 @@
+"""Stored items on their way into lists and watch events: decoded where they must be, spliced where they can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from kcp_py.apimachinery.partial import partial_object_metadata
+from kcp_py.apimachinery.table import IncludeObject, table_row
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.resource import Served
+from kcp_py.registry.store import load_one
+from kcp_py.server.handlers.answer import rendered
+from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.target import Target
+from kcp_py.server.negotiation import Representation
+from kcp_py.storage.contract import KeyValue
+
+
+class Items:
+    """Turns stored items of one target into the elements of its representation."""
+
+    __slots__ = ("_api_version", "_backend", "_include", "_now", "_target", "_transform", "wildcard")
+
+    def __init__(self, backend: Backend, target: Target, representation: Representation, include: IncludeObject = "Metadata") -> None:
+        self._backend = backend
+        self._target = target
+        self._transform = representation.transform
+        self._api_version = f"meta.k8s.io/{representation.transform_version}"
+        self._include: IncludeObject = include
+        self._now = backend.clock()
+        self.wildcard = target.scope is None
+
+    def cluster_of(self, item: KeyValue) -> Name:
+        """The cluster that an item lives in."""
+        if self._target.scope is not None:
+            return self._target.scope.name
+        return self._target.resource.keys.parse(item.key).cluster
+
+    async def served_in(self, cluster: Name) -> Served | None:
+        """The resource as the item's own cluster serves it; None where that cluster does not serve the version asked for."""
+        served = self._target.served
+        if not self.wildcard or not served.definition_key:
+            return served
+        resource = served.resource
+        table = await self._backend.tables.get(cluster)
+        return table.find(resource.group, resource.version, resource.resource)
+
+    async def decoded(self, item: KeyValue, served: Served, cluster: Name) -> dict[str, Any]:
+        """The object in the version of the request, dressed."""
+        obj = await load_one(served, item)
+        return served.resource.renderer.dress(obj, item.mod_revision, cluster, wildcard=self.wildcard)
+
+    async def element(self, item: KeyValue, served: Served, cluster: Name, obj: dict[str, Any] | None = None) -> bytes:
+        """An element of a list: an object, its metadata, or a row.
+
+        Args:
+            item: as stored.
+            served: the resource in the item's cluster.
+            cluster: the item's cluster.
+            obj: the decoded object, where somebody already has it.
+        """
+        if not self._transform or self._transform.startswith("Partial"):
+            if not self._transform:
+                spliced = rendered(served, item, cluster, wildcard=self.wildcard, in_list=True)
+                if spliced is not None:
+                    return spliced
+            if obj is None:
+                obj = await self.decoded(item, served, cluster)
+            if self._transform:
+                return orjson.dumps(partial_object_metadata(obj, self._api_version))
+            return served.resource.renderer.encode(obj, in_list=True)
+        if obj is None:
+            obj = await self.decoded(item, served, cluster)
+        row = table_row(obj, served.resource.columns, self._now, include_object=self._include, api_version=self._api_version)
+        return orjson.dumps(row)

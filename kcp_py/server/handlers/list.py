@@ -1,0 +1,279 @@
+"""GET of a collection: revisions, pages, selectors, and the three forms of a list."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.codec import encode_pretty, encode_yaml
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.metaoptions import EXACT, ListOptions, decode_include_object, decode_list_options, parse_resource_version
+from kcp_py.apimachinery.table import column_definitions
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.resource import Served
+from kcp_py.registry.store import Page, Scan, get, scan
+from kcp_py.server.exchange import Exchange
+from kcp_py.server.handlers.answer import representation_of
+from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.items import Items
+from kcp_py.server.handlers.selection import Selection
+from kcp_py.server.handlers.target import Target
+from kcp_py.server.negotiation import Representation
+from kcp_py.storage.contract import CompactedError, KeyValue
+
+_WHOLE_LIST_CHUNK = 10_000
+"""A list without limit is read in chunks of this many objects, all at one revision."""
+
+_SELECTIVE_CHUNK = 500
+"""A page with selectors is looked for in chunks of at least this many objects."""
+
+_ITEMS_PER_TURN = 200
+"""After so many items other requests get a turn of the event loop: a few milliseconds at the most."""
+
+_EXPIRED_CONTINUE = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue "
+    "parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided "
+    "token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was "
+    "returned and now may show up in the list."
+)
+
+
+def list_options(exchange: Exchange, target: Target) -> ListOptions:
+    """The options of the query.
+
+    Raises:
+        StatusError: 400, 422.
+    """
+    del target
+    return decode_list_options(exchange.query)
+
+
+class Found(NamedTuple):
+    """One selected item."""
+
+    item: KeyValue
+    served: Served
+    cluster: Name
+    obj: dict[str, Any] | None
+    """Decoded, where the selection needed that."""
+
+
+class Listing:
+    """A list in progress: where it stands, at which revision, and what remains."""
+
+    def __init__(self, backend: Backend, target: Target, options: ListOptions) -> None:
+        """Work out the revision and the first key.
+
+        Raises:
+            StatusError: 400 for a foreign or broken continue token or an unusable resourceVersion; 410 for a revision before the cluster began.
+        """
+        self.backend = backend
+        self.target = target
+        self.options = options
+        self.selection = Selection(options, target.resource)
+        self.revision = 0
+        """The revision of the list: 0 until the first page was read, where the latest is asked for."""
+        self.start = ""
+        self.more = False
+        self.remaining = -1
+        self._continued = bool(options.continue_token)
+        self._not_older_than = 0
+        if self._continued:
+            revision, self.start = backend.tokens.decode(options.continue_token, self._token_scope())
+            self.revision = max(revision, 0)
+        elif options.resource_version not in {"", "0"}:
+            asked = parse_resource_version(options.resource_version, str(target.resource.group_resource))
+            legacy_exact = bool(options.limit) and not options.resource_version_match
+            if options.resource_version_match == EXACT or legacy_exact:
+                self.revision = asked
+            else:
+                self._not_older_than = asked
+        scope = target.scope
+        if scope is not None and 0 < self.revision < scope.created_revision:
+            raise errors.expired(f"The resourceVersion for the provided list is too old: {self.revision}")
+
+    def _token_scope(self) -> str:
+        target = self.target
+        cluster = target.scope.uid if target.scope is not None else "*"
+        return f"{cluster}|{target.resource.keys.prefix}|{target.namespace}"
+
+    def continue_token(self) -> str:
+        """The token with which the next page is fetched."""
+        return self.backend.tokens.encode(self._token_scope(), self.revision, self.start)
+
+    async def page(self, limit: int) -> Page:
+        """Read on.
+
+        Raises:
+            StatusError: 410 where the revision is no longer kept, 504 where it has not happened.
+        """
+        if self._not_older_than:
+            current = await self.backend.access.storage.revision()
+            if self._not_older_than > current:
+                raise errors.too_large_resource_version(self._not_older_than, current)
+            self._not_older_than = 0
+        target = self.target
+        what = Scan(target.scope, target.namespace, self.start, limit, self.revision, counted=bool(self.options.limit))
+        try:
+            page = await scan(self.backend.access, target.served, what, scopes=self.backend.clusters.scopes)
+        except CompactedError as error:
+            raise self._expired(error) from error
+        self.revision = page.revision
+        self.more = page.more
+        self.remaining = page.remaining
+        if page.items:
+            self.start = page.items[-1].key + "\x00"
+        return page
+
+    def stop_behind(self, item: KeyValue, *, more: bool) -> None:
+        """Let the next page begin behind an item, before the end of what was read."""
+        self.start = item.key + "\x00"
+        self.more = more
+
+    def _expired(self, error: CompactedError) -> StatusError:
+        if not self._continued:
+            return errors.expired(f"The provided resource version is too old: {error.revision} ({error.compact_revision})")
+        token = self.backend.tokens.encode(self._token_scope(), -1, self.start)
+        return errors.expired(_EXPIRED_CONTINUE, continue_token=token)
+
+
+async def matching(listing: Listing, items: Items) -> AsyncIterator[list[Found]]:
+    """The selected items of a list, page by page, `limit` of them at the most."""
+    limit = listing.options.limit
+    selection = listing.selection
+    chosen = 0
+    seen = 0
+    while True:
+        if not limit and selection.names_only and (single := await _single(listing)) is not None:
+            page = single
+        elif not limit:
+            page = await listing.page(_WHOLE_LIST_CHUNK)
+        else:
+            # A selection may leave little of a page: many small reads for one answer would cost more than what is read in vain.
+            page = await listing.page(limit if selection.empty else max(limit, _SELECTIVE_CHUNK))
+        found: list[Found] = []
+        for position, item in enumerate(page.items, start=1):
+            seen += 1
+            if seen % _ITEMS_PER_TURN == 0:
+                await asyncio.sleep(0)
+            cluster = items.cluster_of(item)
+            served = await items.served_in(cluster)
+            if served is None:
+                continue
+            obj = None
+            if not selection.empty:
+                obj = await items.decoded(item, served, cluster)
+                if not selection.matches(obj):
+                    continue
+            found.append(Found(item, served, cluster, obj))
+            if limit and chosen + len(found) >= limit:
+                listing.stop_behind(item, more=page.more or position < len(page.items))
+                break
+        chosen += len(found)
+        if found:
+            yield found
+        if not listing.more or (limit and chosen >= limit):
+            return
+
+
+async def _single(listing: Listing) -> Page | None:
+    """A list of one named object is a read of its key; None where that is not possible."""
+    target = listing.target
+    if target.scope is None or (target.resource.namespaced and not target.namespace) or listing.revision:
+        return None
+    revision = await listing.backend.access.storage.revision()
+    listing.more = False
+    try:
+        item = await get(listing.backend.access, target.scope, target.served, target.namespace, listing.selection.name)
+    except StatusError:
+        items: list[KeyValue] = []
+    else:
+        items = [item]
+        revision = max(revision, item.mod_revision)
+    listing.revision = revision
+    return Page(items, revision, more=False, remaining=-1)
+
+
+async def matching_items(listing: Listing) -> AsyncIterator[Sequence[KeyValue]]:
+    """The selected items themselves."""
+    items = Items(listing.backend, listing.target, Representation())
+    async for found in matching(listing, items):
+        yield [one.item for one in found]
+
+
+async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> None:
+    """Answer with the list, in one body as long as one chunk holds it, streamed beyond that."""
+    representation = representation_of(exchange)
+    options = list_options(exchange, target)
+    include = decode_include_object(exchange.query)
+    listing = Listing(backend, target, options)
+    items = Items(backend, target, representation, include)
+    chunks: list[bytes] = []
+    streaming = False
+    separator = b""
+    async for found in matching(listing, items):
+        parts: list[bytes] = []
+        for index, one in enumerate(found, start=1):
+            parts.append(await items.element(one.item, one.served, one.cluster, one.obj))
+            if index % _ITEMS_PER_TURN == 0:
+                await asyncio.sleep(0)
+        chunk = separator + b",".join(parts)
+        separator = b","
+        if listing.more and not options.limit and representation.media == "json" and not representation.pretty:
+            if not streaming:
+                streaming = True
+                await exchange.start_stream()
+                chunk = _head(listing, representation) + chunk
+            await exchange.send_chunk(chunk)
+        elif streaming:
+            await exchange.send_chunk(chunk)
+        else:
+            chunks.append(chunk)
+    if streaming:
+        await exchange.send_chunk(b"]}\n")
+        await exchange.finish()
+        return
+    if not listing.revision:
+        listing.revision = await backend.access.storage.revision()
+    body = b"".join((_head(listing, representation), *chunks, b"]}\n"))
+    if representation.media == "yaml":
+        await exchange.respond(200, await asyncio.to_thread(_as_yaml, body), b"application/yaml")
+    elif representation.pretty:
+        await exchange.respond(200, await asyncio.to_thread(_as_pretty, body))
+    else:
+        await exchange.respond(200, body)
+
+
+def _head(listing: Listing, representation: Representation) -> bytes:
+    """The list up to its first element."""
+    metadata: dict[str, Any] = {"resourceVersion": str(listing.revision)}
+    if listing.options.limit and listing.more:
+        metadata["continue"] = listing.continue_token()
+        if listing.selection.empty and listing.remaining > 0:
+            metadata["remainingItemCount"] = listing.remaining
+    resource = listing.target.resource
+    document: dict[str, Any]
+    match representation.transform:
+        case "Table":
+            api_version = f"meta.k8s.io/{representation.transform_version}"
+            document = {"kind": "Table", "apiVersion": api_version, "metadata": metadata}
+            document["columnDefinitions"] = column_definitions(resource.columns)
+            document["rows"] = []
+        case "PartialObjectMetadata" | "PartialObjectMetadataList":
+            api_version = f"meta.k8s.io/{representation.transform_version}"
+            document = {"kind": "PartialObjectMetadataList", "apiVersion": api_version, "metadata": metadata, "items": []}
+        case _:
+            document = {"kind": resource.list_kind, "apiVersion": resource.group_version, "metadata": metadata, "items": []}
+    return orjson.dumps(document)[:-2]
+
+
+def _as_yaml(body: bytes) -> bytes:
+    return encode_yaml(orjson.loads(body))
+
+
+def _as_pretty(body: bytes) -> bytes:
+    return encode_pretty(orjson.loads(body))

@@ -1,0 +1,90 @@
+"""PATCH of an object or its status: JSON patch, merge patch, and strategic merge patch for typed kinds."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.codec import decode_json
+from kcp_py.apimachinery.metaoptions import decode_patch_options
+from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge_patch
+from kcp_py.apimachinery.patches.errors import PatchError
+from kcp_py.registry.store import load_one
+from kcp_py.registry.store import update as update_stored
+from kcp_py.server.exchange import Exchange
+from kcp_py.server.handlers.answer import representation_of, send_written
+from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.body import check_kind, check_metadata, settle
+from kcp_py.server.handlers.target import Target
+from kcp_py.server.handlers.update import check_identity
+from kcp_py.storage.contract import KeyValue
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+
+
+async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
+    """Change the object as the body says, against its latest state, and answer with the result."""
+    representation = representation_of(exchange)
+    patch_type = _patch_type(exchange, target)
+    body = await exchange.read_body(backend.limits.max_body_bytes)
+    options = decode_patch_options(exchange.query, apply=False)
+    try:
+        document = decode_json(body)
+    except ValueError as error:
+        raise errors.bad_request(f"error decoding patch: {error}") from error
+    warnings_before = len(exchange.warnings)
+    cluster = target.one_cluster().name
+
+    async def transform(current: KeyValue | None) -> dict[str, Any]:
+        if current is None:
+            raise errors.not_found(target.resource.group_resource, target.name)
+        del exchange.warnings[warnings_before:]
+        base = target.resource.renderer.dress(await load_one(target.served, current), current.mod_revision, cluster)
+        obj = _patched(base, document, patch_type, target)
+        if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
+            raise errors.bad_request("the result of the patch is no object")
+        check_kind(obj, target.resource)
+        check_metadata(obj, target.resource)
+        settle(obj, target.resource, field_validation=options.field_validation, warnings=exchange.warnings)
+        check_identity(obj, target)
+        return obj
+
+    written = await update_stored(
+        backend.access,
+        target.one_cluster(),
+        target.served,
+        target.namespace,
+        target.name,
+        transform=transform,
+        warnings=exchange.warnings,
+        subresource=target.subresource,
+        dry_run=options.dry_run,
+    )
+    await send_written(backend, exchange, target, written, representation, status=200)
+
+
+def _patch_type(exchange: Exchange, target: Target) -> str:
+    accepted = [JSON_PATCH, MERGE_PATCH]
+    if target.resource.strategic_merge is not None:
+        accepted.append(STRATEGIC_MERGE_PATCH)
+    given = exchange.headers.get(b"content-type", b"").partition(b";")[0].strip().decode("latin-1").lower()
+    if given not in accepted:
+        raise errors.unsupported_media_type(accepted)
+    return given
+
+
+def _patched(base: dict[str, Any], document: Any, patch_type: str, target: Target) -> Any:
+    """The patched object. `base` may share parts with it and is not used again."""
+    try:
+        match patch_type:
+            case "application/json-patch+json":
+                return json_patch.apply(base, document)
+            case "application/merge-patch+json":
+                return merge_patch.apply(base, document)
+            case _:
+                assert target.resource.strategic_merge is not None
+                return strategic_merge_patch.apply(base, document, target.resource.strategic_merge, target.resource.definitions)
+    except PatchError as error:
+        raise error.to_status() from error

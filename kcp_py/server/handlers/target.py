@@ -1,0 +1,136 @@
+"""From a request to what it is about: the cluster's scope, the resource as served there, namespace, name and subresource."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.authz.denial import denial
+from kcp_py.logicalcluster import Name, Wildcard
+from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.scope import ClusterScope
+from kcp_py.server.context import RequestContext
+from kcp_py.server.exchange import Exchange
+from kcp_py.server.handlers.backend import Backend
+from kcp_py.tenancy import LOGICAL_CLUSTER
+
+_NEEDS_NAME = frozenset(("get", "update", "patch", "delete"))
+_SUBRESOURCE_VERBS = frozenset(("get", "update", "patch"))
+
+
+class Target(NamedTuple):
+    """What a resource request is about."""
+
+    scope: ClusterScope | None
+    """None for all clusters."""
+    served: Served
+    namespace: str
+    """Empty for cluster-scoped resources, and for all namespaces."""
+    name: str
+    subresource: str
+
+    @property
+    def resource(self) -> ServedResource:
+        return self.served.resource
+
+    def one_cluster(self) -> ClusterScope:
+        """The scope of a request that is for one cluster, as all are but lists and watches."""
+        if self.scope is None:
+            raise errors.method_not_supported(self.resource.group_resource, "this verb", " in the `*` logical cluster")
+        return self.scope
+
+
+async def resolve(backend: Backend, exchange: Exchange) -> Target:
+    """Work out what a request is about.
+
+    Raises:
+        StatusError: 403 for a cluster that is not there or switched off, 404 for what is not served, 405 for a verb that the resource does not know.
+    """
+    context = exchange.context
+    info = context.info
+    cluster = context.cluster
+    if isinstance(cluster, Wildcard):
+        scope = None
+        served = await backend.wildcard.find(info.group, info.version, info.resource)
+    else:
+        scope = await resolve_scope(backend, context, cluster)
+        served = (await backend.tables.get(cluster)).find(info.group, info.version, info.resource)
+    if served is None:
+        raise errors.unknown_path()
+    resource = served.resource
+    namespace = _namespace(context, resource)
+    _check_verb(context, resource, namespace)
+    exchange.resolved = GroupVersionResource(resource.group, resource.version, resource.resource)
+    if resource.warnings:
+        exchange.warnings.extend(resource.warnings)
+    return Target(scope, served, namespace, info.name, info.subresource)
+
+
+async def resolve_scope(backend: Backend, context: RequestContext, cluster: Name) -> ClusterScope:
+    """The scope of the cluster that a request names.
+
+    Raises:
+        StatusError: 403, the same for a cluster that does not exist as for one that the caller may not enter; 403 for an inactive one.
+    """
+    scope = await backend.clusters.scope(cluster)
+    if scope is None:
+        info = context.info
+        creates_it = info.verb == "create" and (info.group, info.resource) == (LOGICAL_CLUSTER.group, LOGICAL_CLUSTER.resource)
+        if not (backend.implicit_clusters or creates_it):
+            raise denial(context.user, info)
+        return backend.clusters.unborn(cluster)
+    if scope.inactive and not _passes_inactive(context):
+        resource = GroupResource(LOGICAL_CLUSTER.group, LOGICAL_CLUSTER.resource)
+        raise errors.forbidden(resource, cluster, "logical cluster is marked inactive")
+    return scope
+
+
+def _passes_inactive(context: RequestContext) -> bool:
+    """What stays open in an inactive cluster, so that it can be switched on again (kcp: its own object and OpenAPI)."""
+    info = context.info
+    if info.is_resource:
+        return (info.group, info.version, info.resource) == LOGICAL_CLUSTER
+    return info.path.startswith("/openapi")
+
+
+def _namespace(context: RequestContext, resource: ServedResource) -> str:
+    """The namespace of the request, where the path fits the resource's scope; anything else is a path that nothing serves."""
+    info = context.info
+    if resource.namespaced:
+        if not info.namespace and not (info.verb in {"list", "watch"} and len(info.parts) == 1):
+            # A namespaced resource without its namespace can be listed and watched, nothing else.
+            raise errors.unknown_path()
+        return info.namespace
+    if info.namespace and not (resource.resource == "namespaces" and not resource.group and info.path.count("/namespaces/") == 1):
+        raise errors.unknown_path()
+    return ""
+
+
+def _check_verb(context: RequestContext, resource: ServedResource, namespace: str) -> None:
+    info = context.info
+    named = len(info.parts) > 1
+    if len(info.parts) > 3:
+        raise errors.unknown_path()
+    if info.subresource:
+        if info.subresource != "status" or not resource.has_status:
+            raise errors.unknown_path()
+        if info.verb not in _SUBRESOURCE_VERBS:
+            raise method_not_allowed()
+        return
+    if not info.verb or (info.verb in _NEEDS_NAME and not named) or (info.verb == "create" and named):
+        raise method_not_allowed()
+    if info.verb not in resource.verbs:
+        if info.verb == "create":
+            detail = "create not allowed while custom resource definition is terminating"
+            raise errors.forbidden(resource.group_resource, "", detail)
+        if info.verb not in {"update", "patch"}:
+            raise errors.method_not_supported(resource.group_resource, info.verb)
+    if resource.namespaced and not namespace and info.verb not in {"list", "watch"}:
+        raise errors.unknown_path()
+
+
+def method_not_allowed() -> StatusError:
+    """405 for a method that the path does not take."""
+    return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", details={})

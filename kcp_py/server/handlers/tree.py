@@ -1,0 +1,82 @@
+"""`ResourceTree`: everything below `/api`, `/apis` and `/openapi`, dispatched by what the request is, not by routes: resources come and go at run time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from kcp_py.apimachinery import errors
+from kcp_py.registry.scope import StaleScopeError
+from kcp_py.registry.store.access import GUARD_ATTEMPTS, translate
+from kcp_py.server.exchange import Exchange
+from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.create import create
+from kcp_py.server.handlers.delete import delete, delete_collection
+from kcp_py.server.handlers.documents import Documents
+from kcp_py.server.handlers.get import get
+from kcp_py.server.handlers.list import list_objects
+from kcp_py.server.handlers.patch import patch
+from kcp_py.server.handlers.target import Target, method_not_allowed, resolve
+from kcp_py.server.handlers.update import update
+from kcp_py.server.handlers.watch import watch
+from kcp_py.storage.contract import StorageError
+from kcp_py.storage.keys import InvalidSegmentError
+
+Handler = Callable[[Backend, Exchange, Target], Awaitable[None]]
+
+_HANDLERS: Final[Mapping[str, Handler]] = {
+    "get": get,
+    "list": list_objects,
+    "watch": watch,
+    "create": create,
+    "update": update,
+    "patch": patch,
+    "delete": delete,
+    "deletecollection": delete_collection,
+}
+
+
+class ResourceTree:
+    """Answers resource, discovery and OpenAPI requests. One instance serves every cluster."""
+
+    def __init__(self, backend: Backend, documents: Documents) -> None:
+        self._backend = backend
+        self._documents = documents
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """Answer one request.
+
+        Raises:
+            StatusError: what the errors filter answers with.
+        """
+        try:
+            if exchange.context.info.is_resource:
+                await self._answer(exchange)
+            else:
+                await self._documents.answer(exchange)
+        except StorageError as error:
+            raise translate(error) from error
+
+    async def _answer(self, exchange: Exchange) -> None:
+        info = exchange.context.info
+        handler = _HANDLERS.get(info.verb)
+        for attempt in range(GUARD_ATTEMPTS):
+            target = await resolve(self._backend, exchange)
+            if handler is None:
+                raise method_not_allowed()
+            try:
+                await handler(self._backend, exchange, target)
+            except StaleScopeError:
+                # What the write relied on is other than what was remembered: forget it, look again. The feed may still be on its way.
+                assert target.scope is not None
+                self._backend.clusters.invalidate(target.scope.name)
+                self._backend.tables.invalidate(target.scope.name)
+                exchange.warnings.clear()
+                if attempt:
+                    await asyncio.sleep(0.001 * 2**attempt)
+            except InvalidSegmentError as error:
+                raise errors.not_found(target.resource.group_resource, target.name) from error
+            else:
+                return
+        raise errors.service_unavailable("the logical cluster is changing, please try again", retry_after_seconds=1)

@@ -1,0 +1,69 @@
+"""PUT of an object or its status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.fielderrors import required
+from kcp_py.apimachinery.metaoptions import decode_update_options
+from kcp_py.registry.store import update as update_stored
+from kcp_py.server.exchange import Exchange
+from kcp_py.server.handlers.answer import representation_of, send_written
+from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.body import decode, settle
+from kcp_py.server.handlers.target import Target
+from kcp_py.server.negotiation import request_media
+from kcp_py.storage.contract import KeyValue
+
+
+async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
+    """Replace the object by that of the body; 200, or 201 where the kind lets PUT create."""
+    representation = representation_of(exchange)
+    media = request_media(exchange.headers.get(b"content-type"))
+    body = await exchange.read_body(backend.limits.max_body_bytes)
+    options = decode_update_options(exchange.query)
+    warnings_before = len(exchange.warnings)
+
+    async def transform(current: KeyValue | None) -> dict[str, Any]:
+        del current
+        del exchange.warnings[warnings_before:]
+        obj = decode(body, media, target.resource)
+        settle(obj, target.resource, field_validation=options.field_validation, warnings=exchange.warnings, body=body, media=media)
+        check_identity(obj, target)
+        return obj
+
+    written = await update_stored(
+        backend.access,
+        target.one_cluster(),
+        target.served,
+        target.namespace,
+        target.name,
+        transform=transform,
+        warnings=exchange.warnings,
+        subresource=target.subresource,
+        may_create=True,
+        dry_run=options.dry_run,
+    )
+    await send_written(backend, exchange, target, written, representation, status=201 if written.created else 200)
+
+
+def check_identity(obj: dict[str, Any], target: Target) -> None:
+    """Compare name and namespace of the object with those of the URL.
+
+    Raises:
+        StatusError: 400 where they differ, 422 for a missing name.
+    """
+    metadata = obj["metadata"]
+    name = metadata.get("name")
+    if not name:
+        problems = [required("metadata.name", "name or generateName is required")]
+        raise errors.invalid(target.resource.group_version_kind.group_kind, "", problems)
+    if name != target.name:
+        raise errors.bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+    namespace = metadata.get("namespace")
+    if not target.resource.namespaced:
+        metadata.pop("namespace", None)
+    elif namespace and namespace != target.namespace:
+        detail = f"the namespace of the object ({namespace}) does not match the namespace on the request ({target.namespace})"
+        raise errors.bad_request(detail)

@@ -1,0 +1,10 @@
+"""Logical clusters: which exist, how they begin and end.
+
+Belongs here: the LogicalCluster object as the life of a cluster, and the registry's view of it (`ClusterScope`). Does not belong here: HTTP, what is in a
+cluster, who may enter it.
+"""
+
+from kcp_py.tenancy.clusters import LogicalClusters
+from kcp_py.tenancy.logicalcluster import LOGICAL_CLUSTER, new_logical_cluster
+
+__all__ = ["LOGICAL_CLUSTER", "LogicalClusters", "new_logical_cluster"]

@@ -1,0 +1,53 @@
+"""The LogicalCluster object (core.kcp.io/v1alpha1): one in every logical cluster, named `cluster`. It exists exactly as long as the cluster does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.logicalcluster import Name
+from kcp_py.storage.keys import ResourceKeys, resource_keys
+
+LOGICAL_CLUSTER: Final = GroupVersionResource("core.kcp.io", "v1alpha1", "logicalclusters")
+OBJECT_NAME: Final = "cluster"
+DELETION_FINALIZER: Final = "core.kcp.io/logicalcluster-deletion"
+PHASE_LABEL: Final = "tenancy.kcp.io/phase"
+INACTIVE_ANNOTATION: Final = "core.kcp.io/inactive"
+LEGACY_INACTIVE_ANNOTATION: Final = "internal.kcp.io/inactive"
+
+
+def logical_cluster_keys(root: str) -> ResourceKeys:
+    """The keys of LogicalClusters."""
+    return resource_keys(root, LOGICAL_CLUSTER.group, LOGICAL_CLUSTER.resource, namespaced=False)
+
+
+def new_logical_cluster(cluster: Name, uid: str, created_at: str, *, url: str) -> dict[str, Any]:
+    """The object of a cluster that begins without a type, initializers or owner: it is ready at once.
+
+    Args:
+        cluster: the name.
+        uid: of the object.
+        created_at: RFC 3339.
+        url: where clients reach the cluster; empty where that is not known.
+    """
+    return {
+        "apiVersion": f"{LOGICAL_CLUSTER.group}/{LOGICAL_CLUSTER.version}",
+        "kind": "LogicalCluster",
+        "metadata": {
+            "name": OBJECT_NAME,
+            "uid": uid,
+            "creationTimestamp": created_at,
+            "generation": 1,
+            "finalizers": [DELETION_FINALIZER],
+            "labels": {PHASE_LABEL: "Ready"},
+        },
+        "spec": {"directlyDeletable": True},
+        "status": {"phase": "Ready", **({"URL": f"{url}/clusters/{cluster}"} if url else {})},
+    }
+
+
+def is_inactive(obj: Mapping[str, Any]) -> bool:
+    """Whether the cluster was switched off by annotation."""
+    annotations = obj["metadata"].get("annotations") or {}
+    return "true" in {annotations.get(INACTIVE_ANNOTATION), annotations.get(LEGACY_INACTIVE_ANNOTATION)}
