@@ -11,7 +11,7 @@ import grpc
 
 from kcp_py.storage.contract import StorageError, UnavailableError
 from kcp_py.storage.etcd.failures import details, is_passing, is_stale_token, translate
-from kcp_py.storage.etcd.messages import AUTHENTICATE, AuthenticateRequest, Method
+from kcp_py.storage.etcd.messages import AUTHENTICATE, STATUS, AuthenticateRequest, Method, StatusRequest
 from kcp_py.storage.etcd.options import Endpoint, EtcdOptions
 
 # The member refuses calls that need a leader while it has none, instead of letting them hang; so another member is asked.
@@ -29,6 +29,8 @@ class Connection:
             ("grpc.max_send_message_length", -1),
             ("grpc.keepalive_time_ms", int(options.keepalive_time * 1000)),
             ("grpc.keepalive_timeout_ms", int(options.keepalive_timeout * 1000)),
+            # A ping of gRPC's flow control that is on its way holds the keepalive's back; without this for a minute.
+            ("grpc.http2.ping_timeout_ms", int(options.keepalive_timeout * 1000)),
             # Members close connections that ping while nothing is going on.
             ("grpc.keepalive_permit_without_calls", 0),
             ("grpc.http2.max_pings_without_data", 0),
@@ -69,8 +71,17 @@ class Connection:
         return call
 
     def stream(self, method: Method) -> Any:
-        """The callable for a call with two streams."""
+        """The callable for a call with two streams; open it through `Connections.open_stream`."""
         return self._channel.stream_stream(method.path, request_serializer=method.serialize, response_deserializer=method.deserialize)
+
+    async def settle(self) -> None:
+        """Let gRPC hand over what is left of cancelled calls.
+
+        Its events come from a thread, in order: after that of a call that fails at once, none is left. Otherwise they would reach a closed
+        event loop.
+        """
+        with suppress(grpc.aio.AioRpcError):
+            await self.unary(STATUS)(StatusRequest(), timeout=0)
 
     async def close(self) -> None:
         await self._channel.close()
@@ -87,6 +98,7 @@ class Connections:
         self._authenticated = not options.username
         self._authenticating = asyncio.Lock()
         self.closing = asyncio.Event()
+        self._calls: set[Any] = set()
         self.request_timeout = options.request_timeout
 
     async def call(self, method: Method, request: Any, *, repeatable: bool, connection: Connection | None = None) -> Any:
@@ -176,13 +188,34 @@ class Connections:
     async def _send(self, call: Any, request: Any, metadata: tuple[tuple[str, str], ...]) -> Any:
         if self.closing.is_set():
             raise UnavailableError("the store is closing")
+        running = call(request, timeout=self.request_timeout, metadata=metadata)
+        self._calls.add(running)
         try:
-            return await call(request, timeout=self._options.request_timeout, metadata=metadata)
+            return await running
         except asyncio.CancelledError:
             self.raise_if_closing()
             raise
-        except grpc.aio.UsageError as error:
-            raise UnavailableError("the store is closing") from error
+        finally:
+            self._calls.discard(running)
+
+    def open_stream(
+        self, method: Method, connection: Connection, metadata: tuple[tuple[str, str], ...], *, timeout: float | None = None
+    ) -> Any:
+        """Open a call with two streams; to be ended with `end_stream`.
+
+        Raises:
+            UnavailableError: the store is closing.
+        """
+        if self.closing.is_set():
+            raise UnavailableError("the store is closing")
+        call = connection.stream(method)(metadata=metadata, timeout=timeout)
+        self._calls.add(call)
+        return call
+
+    def end_stream(self, call: Any) -> None:
+        """Cancel a call that was opened with `open_stream`."""
+        self._calls.discard(call)
+        call.cancel()
 
     def raise_if_closing(self) -> None:
         """Tell a call that ended because the channel was closed from one whose own task was cancelled.
@@ -214,7 +247,10 @@ class Connections:
     async def close(self) -> None:
         """End all calls and connections."""
         self.closing.set()
+        for call in list(self._calls):
+            call.cancel()
         for connection in self._connections:
+            await connection.settle()
             await connection.close()
 
 

@@ -214,7 +214,8 @@ class KeyValues:
             else:
                 return older + 1
         connection = await self._connections.ready()
-        call = connection.stream(WATCH)(metadata=await self._connections.metadata(connection), timeout=self._connections.request_timeout)
+        metadata = await self._connections.metadata(connection)
+        call = self._connections.open_stream(WATCH, connection, metadata, timeout=self._connections.request_timeout)
         try:
             await call.write(WatchRequest(create_request=WatchCreateRequest(key=self._probe, start_revision=max(older, 1))))
             while (response := await call.read()) is not grpc.aio.EOF:
@@ -223,7 +224,7 @@ class KeyValues:
         except grpc.aio.AioRpcError as error:
             raise translate(error) from error
         finally:
-            call.cancel()
+            self._connections.end_stream(call)
         raise UnavailableError("etcd ended a watch")
 
 

@@ -104,7 +104,7 @@ class Lease:
     async def _beat(self) -> bool:
         """Beat on one stream until it breaks (by an exception, or True) or the lease is gone (False)."""
         connection = await self._connections.ready()
-        call = connection.stream(LEASE_KEEP_ALIVE)(metadata=await self._connections.metadata(connection))
+        call = self._connections.open_stream(LEASE_KEEP_ALIVE, connection, await self._connections.metadata(connection))
         try:
             while True:
                 sent = self._clock()
@@ -120,4 +120,4 @@ class Lease:
                 self.beats += 1
                 await self._sleep(response.TTL / _BEATS_PER_LIFE)
         finally:
-            call.cancel()
+            self._connections.end_stream(call)

@@ -97,7 +97,7 @@ class Stream:
             return
 
     def close(self) -> None:
-        self._call.cancel()
+        self._connections.end_stream(self._call)
 
 
 class Watches:
@@ -177,7 +177,7 @@ class Watches:
             self._warned = True
             _log.warning("this etcd is older than 3.4.31 / 3.5.13: every watch reads all keys; a newer one is much cheaper")
         metadata = await self._connections.metadata(connection)
-        stream = Stream(self._connections, connection, metadata, connection.stream(WATCH)(metadata=metadata))
+        stream = Stream(self._connections, connection, metadata, self._connections.open_stream(WATCH, connection, metadata))
         key, end = key_range("" if everything else prefix)
         try:
             await stream.send(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import pytest
 
 from kcp_py.storage.contract import (
-    Compare,
     CompactedError,
+    Compare,
     ConflictError,
     Delete,
     Event,
@@ -150,9 +151,13 @@ async def test_full_store(start_etcd, open_storage):
     server = start_etcd(arguments=("--quota-backend-bytes", "3000000"))
     await server.wait()
     storage = await open_storage(server.url)
-    with pytest.raises(NoSpaceError):
+
+    async def fill():
         for index in range(1000):
             await storage.transact([], [Put(f"/{index}", b"x" * 200_000)])
+
+    with pytest.raises(NoSpaceError):
+        await fill()
     assert await storage.get("/0") is not None
     assert any("NOSPACE" in error for error in (await storage.status()).errors)
 
@@ -253,6 +258,6 @@ async def test_nobody_there(open_storage):
         await storage.transact([], [Put("/a", b"1")])
 
 
-async def _drain(watch):
+async def _drain(watch: AsyncGenerator[WatchBatch, None]) -> None:
     async for _ in watch:
         pass

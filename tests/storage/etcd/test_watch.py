@@ -1,0 +1,230 @@
+"""Watches under restarts, cuts, stalls and compaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import pytest
+
+from kcp_py.storage.contract import CompactedError, Event, Put, StorageError, UnavailableError, WatchBatch
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_cuts_while_catching_up_lose_and_repeat_nothing(etcd, storage, open_storage, start_proxy, prefix):
+    """20,000 events read through a connection that is cut again and again come once each, in order, with revisions whole."""
+    first = await storage.revision() + 1
+    value = b"x" * 100
+    for group in range(40):
+        await asyncio.gather(
+            *(
+                storage.transact([], [Put(f"{prefix}{key}", b"%d %s" % (group, value)) for key in range(begin, begin + 10)])
+                for begin in range(0, 500, 10)
+            )
+        )
+    last = await storage.revision()
+    proxy = await start_proxy(etcd)
+    proxy.cuts_after = [2_000, 300_000, 50_000, 700_000, 100, 900_000]
+    behind = await open_storage(proxy.url)
+    events: list[Event] = []
+    ends: list[int] = []
+    async with aclosing(behind.watch(prefix, start_revision=first)) as watch:
+        async for batch in watch:
+            events += batch.events
+            ends += [batch.events[-1].mod_revision] if batch.events else []
+            if batch.revision >= last:
+                break
+    assert proxy.connections > 6
+    assert len(events) == 20_000
+    revisions = [event.mod_revision for event in events]
+    assert revisions == sorted(revisions)
+    assert ends == sorted(set(ends))
+    assert len({(event.key, event.mod_revision) for event in events}) == 20_000
+    newest: dict[str, Event] = {}
+    for event in events:
+        before = newest.get(event.key)
+        assert (event.previous and event.previous.mod_revision) == (before and before.mod_revision)
+        newest[event.key] = event
+
+
+async def test_restarts_under_writers_and_a_watch(own_etcd, open_storage):
+    """While etcd is killed and restarted under writers, each acknowledged write is seen once and each other at most once."""
+    storage = await open_storage(own_etcd.url)
+    acknowledged: dict[bytes, int] = {}
+    attempted = 0
+    killed = asyncio.Event()
+    stop = asyncio.Event()
+
+    async def write(writer: int) -> None:
+        nonlocal attempted
+        turn = 0
+        while not stop.is_set():
+            turn += 1
+            attempted += 1
+            value = b"%d/%d" % (writer, turn)
+            try:
+                acknowledged[value] = await storage.transact([], [Put(f"/{writer}", value)])
+            except UnavailableError:
+                killed.set()
+
+    seen: list[Event] = []
+
+    async def read() -> None:
+        async with aclosing(storage.watch("/", start_revision=2)) as watch:
+            async for batch in watch:
+                seen.extend(batch.events)
+                if any(event.key == "/end" for event in batch.events):
+                    return
+
+    reader = asyncio.create_task(read())
+    writers = [asyncio.create_task(write(number)) for number in range(4)]
+    for _ in range(2):
+        while len(seen) < 200:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        own_etcd.stop()
+        await killed.wait()
+        own_etcd.start()
+        await own_etcd.wait()
+        killed.clear()
+    count = len(acknowledged)
+    while len(acknowledged) < count + 100:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    stop.set()
+    await asyncio.gather(*writers)
+    await storage.transact([], [Put("/end", b"end")])
+    await reader
+    found = {event.value: event.mod_revision for event in seen}
+    assert len(found) == len(seen)
+    revisions = [event.mod_revision for event in seen]
+    assert revisions == list(range(2, len(seen) + 2))
+    assert acknowledged.items() <= found.items()
+    assert len(seen) <= attempted + 1
+
+
+async def test_stalled_connection_is_given_up(start_etcd, open_storage, start_proxy):
+    """A connection that passes nothing on is noticed: calls end at their time limit, and a watch goes on over another member's address."""
+    server = start_etcd(arguments=("--grpc-keepalive-min-time", "100ms"))
+    await server.wait()
+    proxy, spare = await start_proxy(server), await start_proxy(server)
+    storage = await open_storage(proxy.url, spare.url, request_timeout=0.5, keepalive_time=0.2, keepalive_timeout=0.2)
+    async with aclosing(storage.watch("/", start_revision=2)) as watch:
+        first = await storage.transact([], [Put("/a", b"1")])
+        while not (batch := await anext(watch)).events:
+            pass
+        assert batch.revision == first
+        proxy.stall()
+        with pytest.raises(UnavailableError):
+            await storage.transact([], [Put("/a", b"lost")])
+        second = await storage.transact([], [Put("/a", b"2")])
+        while not (batch := await anext(watch)).events:
+            pass
+        assert [(event.value, event.mod_revision) for event in batch.events] == [(b"2", second)]
+    assert second == first + 1
+
+
+async def test_compaction_hits_only_those_behind(own_etcd, open_storage):
+    """A watch that is level goes on through a compaction; one that still reads the past, or begins there, is told."""
+    storage = await open_storage(own_etcd.url)
+    for index in range(3000):
+        await storage.transact([], [Put("/a", b"%d" % index + b"x" * 1000)])
+    head = await storage.revision()
+    async with (
+        aclosing(storage.watch("/", start_revision=head + 1)) as level,
+        aclosing(storage.watch("/", start_revision=2)) as behind,
+        aclosing(storage.watch("/", start_revision=2)) as not_begun,
+        aclosing(storage.watch("/", start_revision=head)) as at_the_edge,
+        aclosing(storage.watch("/", start_revision=head + 1)) as after,
+    ):
+        assert (await anext(level)).revision == head
+        batch = await anext(behind)
+        assert [event.mod_revision for event in batch.events] == list(range(2, batch.revision + 1))
+        assert batch.revision < head
+        await storage.compact(head)
+        with pytest.raises(CompactedError) as compacted:
+            await anext(behind)
+        assert (compacted.value.revision, compacted.value.compact_revision) == (batch.revision + 1, head)
+        with pytest.raises(CompactedError) as compacted:
+            await anext(not_begun)
+        assert (compacted.value.revision, compacted.value.compact_revision) == (2, head)
+        with pytest.raises(CompactedError):
+            await anext(at_the_edge)
+        assert (await anext(after)).revision == head
+        written = await storage.transact([], [Put("/b", b"1")])
+        for watch in (level, after):
+            batch = await anext(watch)
+            assert [event.mod_revision for event in batch.events] == [written]
+
+
+async def test_compaction_while_cut_off(own_etcd, open_storage, start_proxy):
+    """A watch that missed changes while it was cut off, and finds them compacted, says so instead of skipping them."""
+    proxy = await start_proxy(own_etcd)
+    direct, storage = await open_storage(own_etcd.url), await open_storage(proxy.url, connect_timeout=0.1)
+    async with aclosing(storage.watch("/", start_revision=2)) as watch:
+        first = await direct.transact([], [Put("/a", b"1")])
+        while not (await anext(watch)).events:
+            pass
+        own_etcd.stop()
+        proxy.cut()
+        own_etcd.start()
+        await own_etcd.wait()
+        for _ in range(3):
+            newest = await direct.transact([], [Put("/a", b"2")])
+        await direct.compact(newest)
+        with pytest.raises(CompactedError) as compacted:
+            await _drain(watch)
+    assert compacted.value.revision == first + 1
+    assert compacted.value.compact_revision == newest
+
+
+async def test_large_revisions_are_not_split(storage, prefix):
+    """Catching up on more than one message can hold keeps each revision in one batch."""
+    value = b"x" * 130_000
+    revisions = [await storage.transact([], [Put(f"{prefix}{key}", value) for key in range(9)]) for _ in range(7)]
+    batches: list[list[int]] = []
+    async with aclosing(storage.watch(prefix, start_revision=revisions[0])) as watch:
+        async for batch in watch:
+            batches.append([event.mod_revision for event in batch.events])
+            if batch.revision >= revisions[-1]:
+                break
+    assert [revision for batch in batches for revision in batch] == [revision for revision in revisions for _ in range(9)]
+    for batch in batches:
+        assert all(batch.count(revision) == 9 for revision in set(batch))
+
+
+async def test_lost_reply_is_not_written_twice(etcd, storage, open_storage, start_proxy, prefix):
+    """A write whose answer is lost is unavailable, stands in the store once, and is not sent again."""
+    proxy = await start_proxy(etcd)
+    through = await open_storage(proxy.url)
+    await through.check()
+    marker = b"marker" * 4
+    proxy.lose_reply(marker)
+    write = asyncio.create_task(through.transact([], [Put(prefix + "a", marker)]))
+    await proxy.reply_lost.wait()
+    while (found := await storage.get(prefix + "a")) is None:
+        pass
+    proxy.cut()
+    proxy.reply_lost.clear()
+    with pytest.raises(UnavailableError):
+        await write
+    assert await through.get(prefix + "a") == found
+    assert found.mod_revision == found.create_revision
+
+
+async def test_reads_outlive_cuts(etcd, open_storage, start_proxy, prefix):
+    """A read whose connection is cut is asked again."""
+    proxy = await start_proxy(etcd)
+    storage = await open_storage(proxy.url)
+    for _ in range(5):
+        await storage.check()
+        proxy.cut()
+        try:
+            await storage.get(prefix + "a")
+        except StorageError as error:
+            pytest.fail(f"a read was not repeated: {error}")
+
+
+async def _drain(watch: AsyncGenerator[WatchBatch, None]) -> None:
+    async for _ in watch:
+        pass
