@@ -20,7 +20,8 @@ MAX_STRICT_ERRORS: Final = 100
 """Problems collected of one document, as upstream."""
 
 _INT64_MAX: Final = 2**63 - 1
-_DIGITS_TO_ZERO: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
+_SUMMARY: Final = bytes.maketrans(b"0123456789[", b"0000000000{")
+"""Makes what is looked for in a body findable by one fast search each: nesting, long numbers."""
 _NINETEEN_DIGITS: Final = b"0" * 19
 
 
@@ -38,10 +39,11 @@ def decode_json(body: bytes) -> Any:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise DecodeError(_go_text(body, error)) from None
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and too_deep(value, MAX_DEPTH):
+    summary = body.translate(_SUMMARY)
+    if summary.count(b"{") > MAX_DEPTH and too_deep(value, MAX_DEPTH):
         raise DecodeError(f"exceeded max depth of {MAX_DEPTH}")
     # orjson keeps ints up to 2^64-1; a number that large has nineteen digits in a row.
-    if _NINETEEN_DIGITS in body.translate(_DIGITS_TO_ZERO):
+    if _NINETEEN_DIGITS in summary:
         value = _shrink(value)
     return value
 
