@@ -39,9 +39,10 @@ class TelemetryFilter:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = exchange_of(scope)
-        in_flight = self._metrics.read_only if exchange.method in _READING else self._metrics.mutating
+        in_flight = self._metrics.in_flight
+        kind = "readOnly" if exchange.method in _READING else "mutating"
         started = self._now()
-        in_flight.inc()
+        in_flight[kind] += 1
         code = 0
         try:
             await self._app(scope, receive, send)
@@ -55,7 +56,7 @@ class TelemetryFilter:
             code = exchange.status or 500
             raise
         finally:
-            in_flight.dec()
+            in_flight[kind] -= 1
             self._record(exchange, code, self._now() - started)
 
     def _record(self, exchange: Exchange, code: int, seconds: float) -> None:
