@@ -52,10 +52,12 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.contr
 
 
 class ControlPlane:
-    """A running control plane::
+    """A running control plane.
 
-    async with ControlPlane(Options(storage="memory")) as control_plane:
-        serve(control_plane.app)
+    ::
+
+        async with ControlPlane(Options(storage="memory")) as control_plane:
+            serve(control_plane.app)
 
     Attributes:
         app: the ASGI application; set while the context is open.
@@ -141,9 +143,8 @@ class ControlPlane:
         )
         self.client = LocalClient(access, tables=tables, wildcard=wildcard, clusters=clusters, feed=feed)
         start_controllers(supervisor, self.client, options.controllers)
-        if options.storage != "etcd" or True:
-            compaction = Compaction(storage, max_age=options.event_history_age, max_revisions=options.event_history_count)
-            supervisor.start("compaction", compaction.run)
+        compaction = Compaction(storage, max_age=options.event_history_age, max_revisions=options.event_history_count)
+        supervisor.start("compaction", compaction.run)
         self.app = await self._edge(storage, supervisor)
 
     async def _follow(self, feed: Feed, started: asyncio.Event) -> None:

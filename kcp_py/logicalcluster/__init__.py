@@ -6,8 +6,8 @@ A *name* identifies one logical cluster and is what storage keys, caches and aut
     root              always exists
     system:admin      names that start with `system:` hold colons and still are one name
 
-A *path* is what a client writes between `/clusters/` and the next slash. A path of one segment, or one that starts with `system:`, is a name;
-any other (`root:org:team`) has to be resolved to a name by whoever knows the tree of workspaces.
+A *path* is what a client writes between `/clusters/` and the next slash. A path of one segment, or one that starts with `system:`,
+is a name; any other (`root:org:team`) has to be resolved to a name by whoever knows the tree of workspaces.
 
 The rules are kcp's (`logicalcluster/v3`): a segment is a DNS label, a path is segments joined by colons, `*` means every cluster.
 """

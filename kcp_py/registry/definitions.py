@@ -1,7 +1,7 @@
 """CustomResourceDefinitions turned into served resources.
 
-A compiled definition is one immutable value, keyed by the hash of everything in the CRD that serving depends on. Clusters whose CRDs are equal share it,
-and it goes when its last user goes.
+A compiled definition is one immutable value, keyed by the hash of everything in the CRD that serving depends on. Clusters whose
+CRDs are equal share it, and it goes when its last user goes.
 """
 
 from __future__ import annotations

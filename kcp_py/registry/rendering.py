@@ -4,8 +4,8 @@ An object is stored as compact JSON whose members begin in a fixed order, withou
 
     {"apiVersion":"v1","kind":"ConfigMap","metadata":{"annotations":{"a":"b"},"name":"game",...},"data":{...}}
 
-so everything up to the first brace of `metadata` is known beforehand (the *head*), and `annotations`, where there are any, come right behind it. A
-read puts resourceVersion and the cluster's annotation between head and rest::
+so everything up to the first brace of `metadata` is known beforehand (the *head*), and `annotations`, where there are any, come
+right behind it. A read puts resourceVersion and the cluster's annotation between head and rest::
 
     {"apiVersion":"v1","kind":"ConfigMap","metadata":{"resourceVersion":"7","annotations":{"kcp.io/cluster":"team-a","a":"b"},"name":...
 

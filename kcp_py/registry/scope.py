@@ -11,8 +11,9 @@ from kcp_py.storage.contract import Compare, Operation
 class ClusterScope(NamedTuple):
     """One life of one logical cluster.
 
-    Every create carries `guard`, so that nothing is ever written into a cluster that was deleted, made again, or began to terminate after the scope was
-    worked out; and `birth`, so that the first object of a cluster that does not exist yet creates the cluster in the same transaction.
+    Every create carries `guard`, so that nothing is ever written into a cluster that was deleted, made again, or began to terminate
+    after the scope was worked out; and `birth`, so that the first object of a cluster that does not exist yet creates the cluster
+    in the same transaction.
     """
 
     name: Name
@@ -29,7 +30,10 @@ class ClusterScope(NamedTuple):
 
 
 class StaleScopeError(Exception):
-    """What a write relied on has changed meanwhile: the cluster, the definition of the resource, or the namespace. Work it out again and retry."""
+    """What a write relied on has changed meanwhile: the cluster, the definition of the resource, or the namespace.
+
+    Work it out again and retry.
+    """
 
     def __init__(self, key: str) -> None:
         super().__init__(f"changed meanwhile: {key}")

@@ -1,7 +1,7 @@
-"""`Strategy`: the special rules of a kind, as a handful of small methods around the generic store (k8s.io/apiserver `rest.RESTCreateStrategy` and kin).
+"""`Strategy`: the special rules of a kind, as a handful of small methods around the generic store.
 
-The generic store does what is the same for every kind: metadata, names, generation, optimistic lock, finalizers. A strategy adds what is not. The base
-class is the ordinary kind with a spec: override what differs.
+Source: k8s.io/apiserver `rest.RESTCreateStrategy` and kin. The generic store does what is the same for every kind: metadata, names, generation, optimistic lock, finalizers. A strategy adds
+what is not. The base class is the ordinary kind with a spec: override what differs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kcp_py.apimachinery.fielderrors import FieldError
 
 
 class Strategy:
-    """The rules of an ordinary kind. Methods get whole objects in the storage version and may change `obj` in place, never `old`."""
+    """The rules of an ordinary kind. Methods get whole objects in the served version and may change `obj` in place, never `old`."""
 
     allow_create_on_update = False
     """Whether PUT to a missing name creates."""

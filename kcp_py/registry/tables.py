@@ -1,7 +1,8 @@
 """Which resources a logical cluster serves: the built-ins, and what its own CustomResourceDefinitions define.
 
-A table is worked out from the cluster's CRDs when the cluster is first asked for, kept while it is used, and dropped on any change of one of them: the next
-request works it out again. Tables of all clusters are bounded in number; what is heavy in them is shared by content.
+A table is worked out from the cluster's CRDs when the cluster is first asked for, kept while it is used, and dropped on any change
+of one of them: the next request works it out again. Tables of all clusters are bounded in number; what is heavy in them is shared
+by content.
 """
 
 from __future__ import annotations

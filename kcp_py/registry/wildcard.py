@@ -1,7 +1,7 @@
 """Custom resources over all clusters at once: which clusters define what.
 
-The index holds, for every CRD of every cluster, its name alone. It is read from the store when a wildcard request first needs it and follows the feed from
-then on, so a server that nobody asks for wildcards of custom resources does not pay for it.
+The index holds, for every CRD of every cluster, its name alone. It is read from the store when a wildcard request first needs it
+and follows the feed from then on, so a server that nobody asks for wildcards of custom resources does not pay for it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ class WildcardIndex:
         feed.listen(definition_keys.prefix, self._definition_changed)
 
     async def find(self, group: str, version: str, resource: str) -> Served | None:
-        """The resource as some cluster serves it, for everything that is the same in all: kind, scope, columns. None where no cluster serves it."""
+        """The resource as some cluster serves it, for everything that is the same in all: kind, scope, columns.
+
+        None where no cluster serves it.
+        """
         if builtin := self._tables.builtin(group, version, resource):
             return builtin
         index = await self._filled()
@@ -42,7 +45,10 @@ class WildcardIndex:
         return None
 
     async def table(self) -> ResourceTable:
-        """What is served in at least one cluster, for discovery over all of them: of each kind, the definition of the first cluster that has it."""
+        """What is served in at least one cluster, for discovery over all of them.
+
+        Of each kind, the definition of the first cluster that has it.
+        """
         definitions: list[CompiledDefinition] = []
         for name, clusters in sorted((await self._filled()).items()):
             for cluster in list(clusters):

@@ -1,7 +1,7 @@
 """Logical clusters: which exist, how they begin and end.
 
-Belongs here: the LogicalCluster object as the life of a cluster, and the registry's view of it (`ClusterScope`). Does not belong here: HTTP, what is in a
-cluster, who may enter it.
+Belongs here: the LogicalCluster object as the life of a cluster, and the registry's view of it (`ClusterScope`). Does not belong
+here: HTTP, what is in a cluster, who may enter it.
 """
 
 from kcp_py.tenancy.clusters import LogicalClusters

@@ -1,4 +1,7 @@
-"""The LogicalCluster object (core.kcp.io/v1alpha1): one in every logical cluster, named `cluster`. It exists exactly as long as the cluster does."""
+"""The LogicalCluster object (core.kcp.io/v1alpha1): one in every logical cluster, named `cluster`.
+
+It exists exactly as long as the cluster does.
+"""
 
 from __future__ import annotations
 

@@ -57,7 +57,8 @@ class Access:
     validate: Admit = _admit_all
 
     after_write: dict[str, Callable[[Name], None]] = field(default_factory=dict)
-    """By resource prefix: called with the cluster after a write of the resource, before the writer is answered. Caches use it to read their own writes."""
+    """By resource prefix: called with the cluster after a write of the resource, before the writer is answered. Caches use it to
+    read their own writes."""
 
     def written(self, served: Served, scope: ClusterScope) -> None:
         """Tell who needs to know."""

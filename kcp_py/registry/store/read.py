@@ -51,9 +51,9 @@ def default_revision(scope: ClusterScope) -> int:
 
 
 async def load(served: Served, items: Sequence[KeyValue]) -> list[dict[str, Any]]:
-    """Decode stored objects and bring them to the served version: prune and default what the present schema has not seen, convert, default again.
+    """Decode stored objects and bring them to the served version.
 
-    The result is undressed: no resourceVersion, no cluster.
+    What the present schema has not seen is pruned and defaulted, then converted, then defaulted again. The result is undressed: no resourceVersion, no cluster.
     """
     resource = served.resource
     objects = [_decode(resource, item, stale=item.mod_revision < served.fresh_since) for item in items]

@@ -19,8 +19,8 @@ from kcp_py.registry.store.read import find, load_one, to_storage
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
 
 Transform = Callable[[KeyValue | None], Awaitable[dict[str, Any]]]
-"""From the object as stored (None: it does not exist) to the new object: decoded, pruned and defaulted, in the served version. May be called again
-after a conflict, and must not change what it was given."""
+"""From the object as stored (None: it does not exist) to the new object: decoded, pruned and defaulted, in the served version. May
+be called again after a conflict, and must not change what it was given."""
 
 _FILLED_FROM_STORED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 """What an update may leave out and cannot change."""
@@ -41,8 +41,8 @@ async def update(
 ) -> Written:
     """Replace an object by what `transform` makes of it.
 
-    An update that changes nothing writes nothing and keeps the resourceVersion. One that takes the last finalizer from an object that is being deleted
-    removes the object.
+    An update that changes nothing writes nothing and keeps the resourceVersion. One that takes the last finalizer from an object
+    that is being deleted removes the object.
 
     Args:
         access: the store.

@@ -69,7 +69,8 @@ class Listing:
         """Work out the revision and the first key.
 
         Raises:
-            StatusError: 400 for a foreign or broken continue token or an unusable resourceVersion; 410 for a revision before the cluster began.
+            StatusError: 400 for a foreign or broken continue token or an unusable resourceVersion; 410 for a revision before the
+            cluster began.
         """
         self.backend = backend
         self.target = target

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
-from kcp_py.authz.denial import denial
+from kcp_py.authz.forbidden import forbidden
 from kcp_py.logicalcluster import Name, Wildcard
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope
@@ -46,7 +46,8 @@ async def resolve(backend: Backend, exchange: Exchange) -> Target:
     """Work out what a request is about.
 
     Raises:
-        StatusError: 403 for a cluster that is not there or switched off, 404 for what is not served, 405 for a verb that the resource does not know.
+        StatusError: 403 for a cluster that is not there or switched off, 404 for what is not served, 405 for a verb that the
+        resource does not know.
     """
     context = exchange.context
     info = context.info
@@ -79,7 +80,7 @@ async def resolve_scope(backend: Backend, context: RequestContext, cluster: Name
         info = context.info
         creates_it = info.verb == "create" and (info.group, info.resource) == (LOGICAL_CLUSTER.group, LOGICAL_CLUSTER.resource)
         if not (backend.implicit_clusters or creates_it):
-            raise denial(context.user, info)
+            raise forbidden(context.user, info)
         return backend.clusters.unborn(cluster)
     if scope.inactive and not _passes_inactive(context):
         resource = GroupResource(LOGICAL_CLUSTER.group, LOGICAL_CLUSTER.resource)

@@ -1,4 +1,8 @@
-"""`ResourceTree`: everything below `/api`, `/apis` and `/openapi`, dispatched by what the request is, not by routes: resources come and go at run time."""
+"""`ResourceTree`.
+
+Everything below `/api`, `/apis` and `/openapi`, dispatched by what the request is, not by routes: resources come and go at run
+time.
+"""
 
 from __future__ import annotations
 
