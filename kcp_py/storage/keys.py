@@ -7,7 +7,8 @@ A key is ::
     /registry/example.com/widgets/customresources/team-a/default/one    from a CRD of the cluster
 
 so that one resource over *all* clusters is one prefix, of one cluster another, of one namespace a third. Every segment is validated when
-a key is built: whatever a caller passes, a key never leaves the cluster and resource that it was asked for (`InvalidSegmentError` otherwise).
+a key is built: whatever a caller passes, a key never leaves the cluster and resource that it was asked for (`InvalidSegmentError`
+otherwise).
 """
 
 from __future__ import annotations

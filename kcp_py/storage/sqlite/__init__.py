@@ -1,0 +1,19 @@
+"""The embedded store: one SQLite file, one process, durable writes committed in groups.
+
+Belongs here: all that knows SQLite. Does not belong here: what another driver could use (`storage.feed`), policy about how much history
+to keep (`storage.compaction`).
+"""
+
+from __future__ import annotations
+
+from kcp_py.storage.sqlite.driver import SQLiteStorage
+from kcp_py.storage.sqlite.errors import CorruptDatabaseError, IncompatibleDatabaseError, LockedDatabaseError
+from kcp_py.storage.sqlite.integrity import integrity_check
+
+__all__ = [
+    "CorruptDatabaseError",
+    "IncompatibleDatabaseError",
+    "LockedDatabaseError",
+    "SQLiteStorage",
+    "integrity_check",
+]

@@ -1,0 +1,76 @@
+"""Carries the write-ahead log over into the database file, beside the writes and not in their way.
+
+The bulk is copied by a connection and a thread of their own while commits go on. What was written meanwhile is little, and is copied
+behind a commit, in the commit's thread: then all of the log is in the file, and the next commit begins the log anew. A range that holds an
+old snapshot keeps that from happening; the log grows on, and it is tried again with the next amount of writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from kcp_py.storage.sqlite.database import Database, copy_log
+from kcp_py.storage.sqlite.worker import Worker
+
+_IDLE: Final = 1.0
+"""Seconds without a write after which whatever is in the log is carried over, so that the next start finds little to recover."""
+
+
+class Checkpointer:
+    """Decides when to checkpoint, and does it."""
+
+    def __init__(self, database: Database, threshold: int, *, copied: Callable[[], None]) -> None:
+        """Connect.
+
+        Args:
+            database: the file.
+            threshold: bytes written since the last checkpoint that call for the next.
+            copied: called when the bulk is done; sees to the rest.
+        """
+        self._connection = database.connect()
+        self._worker = Worker("sqlite-checkpoint")
+        self._threshold = threshold
+        self._copied = copied
+        self._written = 0
+        self._running: asyncio.Task[None] | None = None
+        self._idle: asyncio.TimerHandle | None = None
+
+    def written(self, size: int) -> None:
+        """A commit added about `size` bytes to the log."""
+        self._written += size
+        loop = asyncio.get_running_loop()
+        if self._running is None and self._written > self._threshold:
+            self._start()
+        elif self._idle is None:
+            self._idle = loop.call_later(_IDLE, self._look, self._written)
+
+    async def close(self) -> None:
+        """End; what is running is waited for."""
+        if self._idle is not None:
+            self._idle.cancel()
+        if self._running is not None:
+            await self._running
+        self._worker.stop()
+        self._connection.close()
+
+    def _look(self, seen: int) -> None:
+        self._idle = None
+        if self._running is not None or not self._written:
+            return
+        if self._written == seen:
+            self._start()
+        else:
+            self._idle = asyncio.get_running_loop().call_later(_IDLE, self._look, self._written)
+
+    def _start(self) -> None:
+        self._written = 0
+        self._running = asyncio.get_running_loop().create_task(self._checkpoint(), name="sqlite-checkpoint")
+
+    async def _checkpoint(self) -> None:
+        try:
+            await self._worker.submit(lambda: copy_log(self._connection))
+        finally:
+            self._running = None
+        self._copied()

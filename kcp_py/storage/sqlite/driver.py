@@ -1,0 +1,189 @@
+"""The SQLite driver: one file's reader, writer and feed put together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import apsw
+
+from kcp_py.storage.contract import (
+    CompactedError,
+    Compare,
+    FutureRevisionError,
+    KeyValue,
+    Operation,
+    RangeResult,
+    UnavailableError,
+    WatchBatch,
+)
+from kcp_py.storage.feed import Changes, Feed
+from kcp_py.storage.sqlite.checkpoint import Checkpointer
+from kcp_py.storage.sqlite.database import Database
+from kcp_py.storage.sqlite.errors import translated
+from kcp_py.storage.sqlite.reader import Reader, read_state
+from kcp_py.storage.sqlite.worker import Worker
+from kcp_py.storage.sqlite.writer import Writer
+from kcp_py.storage.validation import check_transaction
+
+PROGRESS_INTERVAL: Final = 0.05
+
+
+class SQLiteStorage:
+    """A `Storage` in one SQLite file, for one process.
+
+    Raises, when entered, the errors of `kcp_py.storage.sqlite.errors`, with nothing changed on the disk.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        max_pages: int = 0,
+        progress_interval: float = PROGRESS_INTERVAL,
+        checkpoint_bytes: int = 16 << 20,
+    ) -> None:
+        """Name the file; nothing is opened yet.
+
+        Args:
+            path: the database file; it is made where it does not exist, its folder is not.
+            max_pages: the file's largest size in pages of 4 KiB; 0 for no limit.
+            progress_interval: seconds after a write until watches without events learn of it.
+            checkpoint_bytes: the size of the write-ahead log from which on it is carried over into the file.
+        """
+        self._path = path
+        self._max_pages = max_pages
+        self._progress_interval = progress_interval
+        self._checkpoint_bytes = checkpoint_bytes
+        self._parts: _Parts | None = None
+
+    async def get(self, key: str) -> KeyValue | None:
+        """`Storage.get`."""
+        return self._opened().reader.get(key)
+
+    async def range(
+        self,
+        prefix: str,
+        *,
+        start: str = "",
+        limit: int = 0,
+        revision: int = 0,
+        count: bool = False,
+        keys_only: bool = False,
+    ) -> RangeResult:
+        """`Storage.range`."""
+        return await self._opened().reader.range(prefix, start=start, limit=limit, revision=revision, count=count, keys_only=keys_only)
+
+    async def transact(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
+        """`Storage.transact`."""
+        writer = self._opened().writer
+        check_transaction(compares, operations)
+        return await writer.submit(compares, operations)
+
+    async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
+        """`Storage.watch`."""
+        async with contextlib.aclosing(self._opened().feed.watch(prefix, start_revision=start_revision)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def revision(self) -> int:
+        """`Storage.revision`."""
+        return self._opened().writer.revision
+
+    async def compact(self, revision: int) -> None:
+        """`Storage.compact`."""
+        writer = self._opened().writer
+        if revision > writer.revision:
+            raise FutureRevisionError(revision, writer.revision)
+        if revision <= writer.compact_revision:
+            raise CompactedError(revision, writer.compact_revision)
+        await writer.submit((), (), compact=revision)
+
+    async def check(self) -> None:
+        """`Storage.check`."""
+        parts = self._opened()
+        if parts.writer.broken is not None:
+            raise UnavailableError(str(parts.writer.broken))
+        parts.reader.state()
+
+    async def __aenter__(self) -> Self:
+        if self._parts is not None:
+            raise UnavailableError("the store is open already")
+        self._parts = await _Parts.open(
+            self._path,
+            max_pages=self._max_pages,
+            progress_interval=self._progress_interval,
+            checkpoint_bytes=self._checkpoint_bytes,
+        )
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        if self._parts is not None:
+            parts, self._parts = self._parts, None
+            await parts.close()
+
+    def _opened(self) -> _Parts:
+        if self._parts is None:
+            raise UnavailableError("the store is not open")
+        return self._parts
+
+
+class _Parts:
+    """What exists while the store is open."""
+
+    def __init__(
+        self,
+        database: Database,
+        connection: apsw.Connection,
+        worker: Worker,
+        *,
+        progress_interval: float,
+        checkpoint_bytes: int,
+    ) -> None:
+        state = read_state(connection)
+        self._database = database
+        self._connection = connection
+        self._worker = worker
+        self.reader = Reader(database)
+        self.feed = Feed(self._read_changes, revision=state.revision, progress_interval=progress_interval)
+        self._checkpointer = Checkpointer(database, checkpoint_bytes, copied=self._copy_rest)
+        self.writer = Writer(connection, worker, state, publish=self.feed.publish, written=self._checkpointer.written)
+
+    @classmethod
+    async def open(cls, path: str | Path, *, max_pages: int, progress_interval: float, checkpoint_bytes: int) -> _Parts:
+        worker = Worker("sqlite-commit")
+
+        def connect() -> tuple[Database, apsw.Connection]:
+            database = Database(path, max_pages=max_pages)
+            try:
+                return database, database.connect(writer=True)
+            except apsw.Error as error:
+                database.close()
+                raise translated(error) from error
+
+        try:
+            database, connection = await worker.submit(connect)
+        except BaseException:
+            worker.stop()
+            raise
+        return cls(database, connection, worker, progress_interval=progress_interval, checkpoint_bytes=checkpoint_bytes)
+
+    async def close(self) -> None:
+        self.feed.close()
+        await self.writer.close()
+        await self._checkpointer.close()
+        await self.reader.close()
+        await self._worker.submit(self._connection.close)  # carries the log over into the file
+        self._worker.stop()
+        self._database.close()
+
+    def _copy_rest(self) -> None:
+        self.writer.copy_rest()
+
+    async def _read_changes(self, prefix: str, after: int, until: int) -> Changes:
+        changes = self.reader.changes(prefix, after, until)
+        await asyncio.sleep(0)
+        return changes

@@ -1,0 +1,34 @@
+"""What can be wrong with a database file, and how SQLite's errors become the contract's."""
+
+from __future__ import annotations
+
+import apsw
+
+from kcp_py.storage.contract import NoSpaceError, StorageError, UnavailableError
+
+
+class DatabaseFileError(StorageError):
+    """The file cannot be used as the store. It was not changed."""
+
+
+class IncompatibleDatabaseError(DatabaseFileError):
+    """The file is not a database of this program, or one of a newer version of it."""
+
+
+class CorruptDatabaseError(DatabaseFileError):
+    """The file is damaged."""
+
+
+class LockedDatabaseError(DatabaseFileError):
+    """Another process (or another part of this one) has the file open as its store."""
+
+
+def translated(error: apsw.Error) -> StorageError:
+    """The contract's error for one of SQLite's."""
+    match error:
+        case apsw.FullError():
+            return NoSpaceError("no space is left for the database")
+        case apsw.CorruptError() | apsw.NotADBError():
+            return CorruptDatabaseError(f"the database is damaged: {error}")
+        case _:
+            return UnavailableError(f"the database failed: {type(error).__name__}: {error}")

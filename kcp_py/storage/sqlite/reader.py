@@ -1,0 +1,292 @@
+"""Reads: on connections of their own, which never see what is not committed and never wait for the writer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import islice
+from time import perf_counter
+from typing import Any, Final, NamedTuple
+
+import apsw
+
+from kcp_py.storage.contract import CompactedError, Event, FutureRevisionError, KeyValue, RangeResult
+from kcp_py.storage.feed import Changes
+from kcp_py.storage.sqlite.database import Database, fetch
+from kcp_py.storage.sqlite.errors import translated
+from kcp_py.storage.sqlite.schema import ORDINAL_BITS, ORDINAL_MASK, key_bounds, last_seq
+
+_ROWS: Final = 64
+"""Rows read between two looks at the clock."""
+_LONGEST_TURN: Final = 0.002
+"""Seconds for which a range holds the event loop."""
+_COUNTED: Final = 10_000
+"""Keys counted in one turn."""
+_SCANNED: Final = 2_000
+"""Writes looked at in one turn."""
+_LARGEST_SLICE: Final = 4 << 20
+"""Bytes of values after which a slice of changes ends."""
+_MOST_IDLE: Final = 4
+"""Connections kept for the next range."""
+
+_STATE: Final = "SELECT (SELECT seq FROM history ORDER BY seq DESC LIMIT 1), (SELECT number FROM meta WHERE name = 'compact_revision')"
+_ITEM: Final = f"""
+    SELECT c.key, v.value, c.seq >> {ORDINAL_BITS}, c.create_revision FROM current c CROSS JOIN value v ON v.seq = c.seq
+"""  # noqa: S608 - made of constants
+_GET: Final = _ITEM + "WHERE c.key = ?"
+_RANGE: Final = _ITEM + "WHERE c.key >= ? AND c.key < ? ORDER BY c.key LIMIT ?"
+_KEYS: Final = f"""
+    SELECT key, x'', seq >> {ORDINAL_BITS}, create_revision FROM current WHERE key >= ? AND key < ? ORDER BY key LIMIT ?
+"""  # noqa: S608 - made of constants
+_COUNT: Final = "SELECT count(*), max(key) FROM (SELECT key FROM current WHERE key > ? AND key < ? ORDER BY key LIMIT ?)"
+_BOUNDARY: Final = "SELECT seq FROM history WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT 1 OFFSET ?"
+_WRITES: Final = """
+    SELECT key, previous, create_revision, deleted FROM history
+    WHERE seq > ? AND seq <= ? AND key >= ? AND key < ? ORDER BY seq
+"""
+_VALUE: Final = "SELECT value FROM value WHERE seq = ?"
+_CHANGES: Final = """
+    SELECT h.seq, h.key, h.previous, h.create_revision, n.value, p.value
+    FROM history h LEFT JOIN value n ON n.seq = h.seq LEFT JOIN value p ON p.seq = h.previous
+    WHERE h.seq > ? AND h.seq <= ? AND h.key >= ? AND h.key < ? ORDER BY h.seq
+"""
+
+_key_value: Final[Callable[[Any], KeyValue]] = partial(tuple.__new__, KeyValue)
+
+
+class State(NamedTuple):
+    """Where the store is, in one snapshot."""
+
+    revision: int
+    compact_revision: int
+
+
+def read_state(connection: apsw.Connection) -> State:
+    """The revisions, as the connection's transaction sees them."""
+    ((newest, compact_revision),) = fetch(connection, _STATE)
+    return State(max((newest or 0) >> ORDINAL_BITS, compact_revision), compact_revision)
+
+
+class Reader:
+    """All reads of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._points = database.connect()
+        self._point = self._points.cursor()
+        self._idle: list[apsw.Connection] = []
+        self._running = 0
+
+    async def close(self) -> None:
+        """Wait for the ranges that are running, then close the connections."""
+        while self._running:  # noqa: ASYNC110 - they end within a few turns, and an event would cost every range
+            await asyncio.sleep(0)
+        self._points.close()
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
+
+    def get(self, key: str) -> KeyValue | None:
+        """`Storage.get`, without waiting: about 10 us."""
+        try:
+            # Every row is fetched, because a statement that has not come to its end keeps its snapshot open.
+            rows: list[Any] = self._point.execute(_GET, (key,)).fetchall()
+            return _key_value(rows[0]) if rows else None
+        except apsw.Error as error:
+            raise translated(error) from error
+        except UnicodeEncodeError:
+            return None  # no such key can have been written
+
+    def state(self) -> State:
+        """The newest committed state."""
+        try:
+            return read_state(self._points)
+        except apsw.Error as error:
+            raise translated(error) from error
+
+    async def range(self, prefix: str, *, start: str, limit: int, revision: int, count: bool, keys_only: bool) -> RangeResult:
+        """`Storage.range`, from one snapshot."""
+        try:
+            connection = self._idle.pop() if self._idle else self._database.connect()
+        except apsw.Error as error:
+            raise translated(error) from error
+        self._running += 1
+        try:
+            connection.execute("BEGIN")
+            state = read_state(connection)
+            if revision > state.revision:
+                raise FutureRevisionError(revision, state.revision)
+            if revision and revision < state.compact_revision:
+                raise CompactedError(revision, state.compact_revision)
+            lower, upper = key_bounds(prefix, start)
+            undone = _NOTHING
+            if revision and revision < state.revision:
+                undone = await _undo(connection, revision, state.revision, lower, upper)
+            items = await _items(connection, lower, upper, limit, undone, keys_only=keys_only)
+            more = 0 < limit < len(items)
+            if more:
+                items.pop()
+            total = -1
+            if count:
+                total = len(items)
+                if more:
+                    last = items[-1].key
+                    total += await _count(connection, last, upper) + undone.surplus_after(last)
+            return RangeResult(items, revision or state.revision, more, total)
+        except apsw.Error as error:
+            raise translated(error) from error
+        finally:
+            self._running -= 1
+            self._put_back(connection)
+
+    def changes(self, prefix: str, after: int, until: int) -> Changes:
+        """A slice of history, as `feed.ReadChanges` wants it, of bounded work."""
+        connection = self._points
+        lower, upper = key_bounds(prefix)
+        try:
+            connection.execute("BEGIN")
+            try:
+                compact_revision = read_state(connection).compact_revision
+                if after < compact_revision:
+                    raise CompactedError(after + 1, compact_revision)
+                bound = _boundary(connection, last_seq(after), last_seq(until))
+                return _slice(connection.execute(_CHANGES, (last_seq(after), bound, lower, upper)), bound >> ORDINAL_BITS)
+            finally:
+                connection.execute("COMMIT")
+        except apsw.Error as error:
+            raise translated(error) from error
+
+    def _put_back(self, connection: apsw.Connection) -> None:
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except apsw.Error:
+            connection.close()
+            return
+        if len(self._idle) >= _MOST_IDLE:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+
+class _Undone:
+    """What a range at an old revision must undo: the keys written since, and as what they stood then."""
+
+    def __init__(self) -> None:
+        self.then: dict[str, tuple[int, int]] = {}
+        """key -> (seq of its value then, or 0 where it did not exist; create revision)."""
+        self.now: dict[str, bool] = {}
+        """key -> whether it exists now."""
+        self.existing: list[str] = []
+        """The keys of `then` that existed, in order."""
+        self.merged = 0
+        """How many of `existing` have been given out."""
+
+    def surplus_after(self, last: str) -> int:
+        """How many more keys behind `last` there were then than there are now."""
+        return sum(key > last for key in self.existing) - sum(exists and key > last for key, exists in self.now.items())
+
+
+_NOTHING: Final = _Undone()
+
+
+async def _undo(connection: apsw.Connection, revision: int, until: int, lower: str, upper: str | bytes) -> _Undone:
+    undone = _Undone()
+    after, end = last_seq(revision), last_seq(until)
+    while after < end:
+        bound = _boundary(connection, after, end)
+        for key, previous, create_revision, deleted in fetch(connection, _WRITES, after, bound, lower, upper):
+            undone.then.setdefault(key, (previous, create_revision))
+            undone.now[key] = not deleted
+        after = bound
+        await asyncio.sleep(0)
+    undone.existing = sorted(key for key, (previous, _) in undone.then.items() if previous)
+    return undone
+
+
+async def _items(
+    connection: apsw.Connection, lower: str, upper: str | bytes, limit: int, undone: _Undone, *, keys_only: bool
+) -> list[KeyValue]:
+    """The items of a range and, where more remain behind `limit`, one of these."""
+    wanted = limit + 1 if limit > 0 else -1
+    # A page at an old revision may skip as many of the present keys as were written since.
+    rows = connection.execute(_KEYS if keys_only else _RANGE, (lower, upper, wanted + len(undone.then) if wanted > 0 else -1))
+    items: list[KeyValue] = []
+    turn = perf_counter() + _LONGEST_TURN
+    while True:
+        chunk = list(islice(rows, _ROWS))
+        ended = len(chunk) < _ROWS
+        if undone.then:
+            _merge(connection, items, chunk, undone, ended=ended, keys_only=keys_only)
+        else:
+            items.extend(map(_key_value, chunk))
+        if ended or 0 < wanted <= len(items):
+            rows.close()
+            return items[:wanted] if wanted > 0 else items
+        if perf_counter() > turn:
+            await asyncio.sleep(0)
+            turn = perf_counter() + _LONGEST_TURN
+
+
+def _merge(
+    connection: apsw.Connection,
+    items: list[KeyValue],
+    chunk: Iterable[tuple[Any, ...]],
+    undone: _Undone,
+    *,
+    ended: bool,
+    keys_only: bool,
+) -> None:
+    """Append to `items` what stood in the place of `chunk` (of all that is left, where it is the last)."""
+    existing = undone.existing
+    for row in chunk:
+        while undone.merged < len(existing) and existing[undone.merged] < row[0]:
+            items.append(_restored(connection, existing[undone.merged], undone, keys_only=keys_only))
+            undone.merged += 1
+        if row[0] not in undone.then:
+            items.append(_key_value(row))
+    if ended:
+        items.extend(_restored(connection, key, undone, keys_only=keys_only) for key in existing[undone.merged :])
+
+
+def _restored(connection: apsw.Connection, key: str, undone: _Undone, *, keys_only: bool) -> KeyValue:
+    seq, create_revision = undone.then[key]
+    value = b""
+    if not keys_only:
+        ((value,),) = fetch(connection, _VALUE, seq)
+    return KeyValue(key, value, seq >> ORDINAL_BITS, create_revision)
+
+
+async def _count(connection: apsw.Connection, after: str, upper: str | bytes) -> int:
+    total = 0
+    while True:
+        counted: int
+        ((counted, last),) = fetch(connection, _COUNT, after, upper, _COUNTED)
+        total += counted
+        if counted < _COUNTED:
+            return total
+        after = last
+        await asyncio.sleep(0)
+
+
+def _boundary(connection: apsw.Connection, after: int, until: int) -> int:
+    """Where a slice of writes after `after` ends: at a revision's end, at most about `_SCANNED` writes on."""
+    for (seq,) in fetch(connection, _BOUNDARY, after, until, _SCANNED):
+        return min(seq | ORDINAL_MASK, until)
+    return until
+
+
+def _slice(rows: apsw.Cursor, covered: int) -> Changes:
+    events: list[Event] = []
+    size = 0
+    for seq, key, previous, create_revision, value, previous_value in rows:
+        revision = seq >> ORDINAL_BITS
+        if size > _LARGEST_SLICE and events[-1].mod_revision != revision:
+            covered = events[-1].mod_revision
+            rows.close()
+            break
+        before = KeyValue(key, previous_value, previous >> ORDINAL_BITS, create_revision) if previous else None
+        events.append(Event(key, value, revision, create_revision, before))
+        size += len(value or b"") + len(previous_value or b"")
+    return Changes(events, covered)

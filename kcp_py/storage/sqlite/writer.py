@@ -1,0 +1,301 @@
+"""Writes: callers queue, and one task commits all that is queued as one SQLite transaction.
+
+Each caller's transaction has its own compares and its own revision inside of it. The statements run on the event loop (they only touch
+memory); the commit, which waits for the disk, runs in the worker thread while the next group queues up. Nobody learns of a write before it
+is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any, Final, NamedTuple
+
+import apsw
+
+from kcp_py.storage.contract import (
+    CompactedError,
+    Compare,
+    ConflictError,
+    Event,
+    FutureRevisionError,
+    KeyValue,
+    Operation,
+    Put,
+    StorageError,
+    UnavailableError,
+)
+from kcp_py.storage.sqlite.database import copy_log
+from kcp_py.storage.sqlite.errors import translated
+from kcp_py.storage.sqlite.reader import State
+from kcp_py.storage.sqlite.schema import ORDINAL_BITS, last_seq
+from kcp_py.storage.sqlite.worker import Worker
+
+_LARGEST_GROUP: Final = 512
+_LONGEST_TURN: Final = 0.002
+"""Seconds for which a group's statements hold the event loop."""
+_PURGED: Final = 500
+"""Writes that compaction forgets with one commit."""
+_BUSY_RETRY: Final = 0.01
+_BUSY_TRIES: Final = 500
+
+_FIND: Final = "SELECT seq, create_revision FROM current WHERE key = ?"
+_VALUE: Final = "SELECT value FROM value WHERE seq = ?"
+_INSERT_CURRENT: Final = "INSERT INTO current VALUES (?, ?, ?)"
+_UPDATE_CURRENT: Final = "UPDATE current SET seq = ? WHERE key = ?"
+_DELETE_CURRENT: Final = "DELETE FROM current WHERE key = ?"
+_INSERT_VALUE: Final = "INSERT INTO value VALUES (?, ?)"
+_INSERT_HISTORY: Final = "INSERT INTO history VALUES (?, ?, ?, ?, ?)"
+_SET_COMPACTED: Final = "UPDATE meta SET number = ? WHERE name = 'compact_revision'"
+_PURGE_BOUNDARY: Final = "SELECT seq FROM history WHERE seq <= ? ORDER BY seq LIMIT 1 OFFSET ?"
+_PURGE_VALUES: Final = "DELETE FROM value WHERE seq IN (SELECT previous FROM history WHERE seq <= ?)"
+_PURGE_HISTORY: Final = "DELETE FROM history WHERE seq <= ?"
+_ANY_TO_PURGE: Final = "SELECT 1 FROM history WHERE seq <= ? LIMIT 1"
+
+
+class _Request(NamedTuple):
+    future: asyncio.Future[int]
+    compares: Sequence[Compare]
+    operations: Sequence[Operation]
+    compact: int
+    """The revision to compact at, instead of a transaction; 0 for none."""
+
+
+class Writer:
+    """The only one who changes the database."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        worker: Worker,
+        state: State,
+        *,
+        publish: Callable[[Sequence[Event], int], None],
+        written: Callable[[int], None],
+    ) -> None:
+        """Take the writing connection over.
+
+        Args:
+            connection: used by nobody else.
+            worker: where commits run.
+            state: of the database.
+            publish: is told the events and the revision of each commit, in order.
+            written: is told about how many bytes a commit added to the log file.
+        """
+        self.revision = state.revision
+        """Of the last commit."""
+        self.compact_revision = state.compact_revision
+        self.broken: StorageError | None = None
+        """Why no write is taken any more: after a failed sync nobody can know what is on the disk before the file is opened anew."""
+        self._connection = connection
+        self._cursor = connection.cursor()
+        self._worker = worker
+        self._publish = publish
+        self._written = written
+        self._queue: deque[_Request] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._closing = False
+        self._copy_rest = False
+        self._purging = bool(connection.execute(_ANY_TO_PURGE, (last_seq(state.compact_revision),)).fetchall())
+        connection.set_busy_timeout(0)
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="sqlite-writer")
+
+    def submit(self, compares: Sequence[Compare], operations: Sequence[Operation], *, compact: int = 0) -> asyncio.Future[int]:
+        """Queue a transaction (or a compaction); the future carries the revision after it or what went wrong."""
+        if self._closing:
+            raise UnavailableError("the store is closing")
+        if self.broken is not None:
+            raise UnavailableError(str(self.broken))
+        future = asyncio.get_running_loop().create_future()
+        self._queue.append(_Request(future, compares, operations, compact))
+        self._wake()
+        return future
+
+    def copy_rest(self) -> None:
+        """Checkpoint once, behind the next commit; makes one where there is nothing to write."""
+        self._copy_rest = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def close(self) -> None:
+        """Carry out what is queued, then end."""
+        self._closing = True
+        self._wake()
+        await self._task
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            if self._queue:
+                await self._commit([self._queue.popleft() for _ in range(min(len(self._queue), _LARGEST_GROUP))])
+                await asyncio.sleep(0)  # callers who were just answered queue their next write before the next group is closed
+            elif self._closing:
+                return
+            elif self._copy_rest or self._purging:
+                await self._commit([])
+            else:
+                self._waiter = loop.create_future()
+                await self._waiter
+
+    async def _commit(self, group: list[_Request]) -> None:
+        """Carry out a group; every future of it is done afterwards."""
+        try:
+            answers, events, state = await self._carry_out(group)
+        except Exception as error:  # noqa: BLE001 - carried to the callers: the task that serves all of them must not end
+            self._roll_back()
+            problem = translated(error) if isinstance(error, apsw.Error) else error
+            if len(group) > 1 and self.broken is None and not isinstance(problem, UnavailableError):
+                # Perhaps one large value did not fit: the others must not suffer for it.
+                for request in group:
+                    await self._commit([request])
+                return
+            self._purging = self._copy_rest = False  # tried again with the next compaction and the next checkpoint
+            for request in group:
+                if not request.future.done():
+                    request.future.set_exception(problem)
+            return
+        self.revision, self.compact_revision = state
+        if events:
+            self._publish(events, state.revision)
+        for future, answer in answers:
+            if not future.done():
+                if isinstance(answer, int):
+                    future.set_result(answer)
+                else:
+                    future.set_exception(answer)
+
+    async def _carry_out(self, group: list[_Request]) -> tuple[list[tuple[asyncio.Future[int], int | StorageError]], list[Event], State]:
+        await self._begin()
+        revision, compact_revision = self.revision, self.compact_revision
+        answers: list[tuple[asyncio.Future[int], int | StorageError]] = []
+        events: list[Event] = []
+        turn = perf_counter() + _LONGEST_TURN
+        for request in group:
+            future = request.future
+            if future.done():
+                continue  # the caller went away before the write began
+            if request.compact:
+                answer = self._check_compact(request.compact, revision, compact_revision)
+                if answer is None:
+                    compact_revision = request.compact
+                answers.append((future, answer or revision))
+                continue
+            conflict = self._transact(request, revision + 1, events)
+            if conflict is None and events and events[-1].mod_revision > revision:
+                revision += 1
+            answers.append((future, conflict or revision))
+            if perf_counter() > turn:
+                await asyncio.sleep(0)
+                turn = perf_counter() + _LONGEST_TURN
+        if compact_revision != self.compact_revision:
+            self._cursor.execute(_SET_COMPACTED, (compact_revision,))
+            self._purging = True
+        if events or self._purging or self._copy_rest:
+            await self._finish(compact_revision)
+            self._written(sum(5000 + len(event.value or b"") for event in events))
+        else:
+            self._connection.execute("ROLLBACK")
+        return answers, events, State(revision, compact_revision)
+
+    async def _begin(self) -> None:
+        for _ in range(_BUSY_TRIES):
+            try:
+                self._cursor.execute("BEGIN IMMEDIATE")
+            except apsw.BusyError:
+                await asyncio.sleep(_BUSY_RETRY)  # a foreign program looks into the file
+            else:
+                return
+        raise UnavailableError("the database is locked by another program")
+
+    async def _finish(self, compact_revision: int) -> None:
+        purge = last_seq(compact_revision) if self._purging else -1
+        copy_rest, self._copy_rest = self._copy_rest, False
+        cursor = self._connection.cursor()
+
+        def finish() -> bool:
+            more = False
+            if purge >= 0:
+                bound = purge
+                rows: Any = cursor.execute(_PURGE_BOUNDARY, (purge, _PURGED)).fetchall()
+                for (seq,) in rows:
+                    bound, more = seq, True
+                cursor.execute(_PURGE_VALUES, (bound,))
+                cursor.execute(_PURGE_HISTORY, (bound,))
+            try:
+                cursor.execute("COMMIT")
+            except apsw.FullError:
+                raise
+            except apsw.Error as error:
+                self.broken = UnavailableError(f"a commit failed, and the store takes no more writes: {error}")
+                raise
+            if copy_rest:
+                copy_log(self._connection)
+            return more
+
+        self._purging = await self._worker.submit(finish)
+
+    def _roll_back(self) -> None:
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except apsw.Error as error:
+            self.broken = UnavailableError(f"a transaction could not be rolled back, and the store takes no more writes: {error}")
+
+    def _check_compact(self, wanted: int, revision: int, compact_revision: int) -> StorageError | None:
+        if wanted > revision:
+            return FutureRevisionError(wanted, revision)
+        if wanted <= compact_revision:
+            return CompactedError(wanted, compact_revision)
+        return None
+
+    def _transact(self, request: _Request, revision: int, events: list[Event]) -> ConflictError | None:
+        """Carry out one caller's transaction at `revision`; its events are appended."""
+        execute: Callable[..., Any] = self._cursor.execute  # what the columns hold is known here
+        found: dict[str, tuple[int, int] | None] = {}
+        for key, mod_revision, create_revision in request.compares:
+            rows = execute(_FIND, (key,)).fetchall()
+            state = found[key] = rows[0] if rows else None
+            seq, created = state or (0, 0)
+            if (mod_revision is not None and mod_revision != seq >> ORDINAL_BITS) or (
+                create_revision is not None and create_revision != created
+            ):
+                return ConflictError(key, self._key_value(key, seq, created) if seq else None)
+        next_seq = revision << ORDINAL_BITS
+        for operation in request.operations:
+            key = operation.key
+            if key in found:
+                state = found[key]
+            else:
+                rows = execute(_FIND, (key,)).fetchall()
+                state = rows[0] if rows else None
+            if isinstance(operation, Put):
+                value = operation.value
+                if state is None:
+                    execute(_INSERT_CURRENT, (key, next_seq, revision))
+                    execute(_INSERT_HISTORY, (next_seq, key, 0, revision, 0))
+                    events.append(Event(key, value, revision, revision, None))
+                else:
+                    seq, created = state
+                    execute(_UPDATE_CURRENT, (next_seq, key))
+                    execute(_INSERT_HISTORY, (next_seq, key, seq, created, 0))
+                    events.append(Event(key, value, revision, created, self._key_value(key, seq, created)))
+                execute(_INSERT_VALUE, (next_seq, value))
+            elif state is not None:
+                seq, created = state
+                execute(_DELETE_CURRENT, (key,))
+                execute(_INSERT_HISTORY, (next_seq, key, seq, created, 1))
+                events.append(Event(key, None, revision, created, self._key_value(key, seq, created)))
+            else:
+                continue
+            next_seq += 1
+        return None
+
+    def _key_value(self, key: str, seq: int, create_revision: int) -> KeyValue:
+        rows: Any = self._cursor.execute(_VALUE, (seq,)).fetchall()
+        ((value,),) = rows
+        return KeyValue(key, value, seq >> ORDINAL_BITS, create_revision)
