@@ -1,0 +1,212 @@
+"""The OpenAPI documents of a set of served resources: v3 by group and version with an index, and v2.
+
+Fragments are kept by the identity of the served resource, which stands for its content: clusters that serve the same resources share the
+work, and a CRD that changes costs its own fragment and the joining of its documents. Nothing here holds the event loop for longer than it
+takes to build one fragment; a big one is built in a thread.
+
+Source: kube-openapi `pkg/handler3` (index, hashes), `pkg/handler` (v2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
+from urllib.parse import quote
+
+import orjson
+
+from kcp_py.bootstrap.kinds import builtin_kinds
+from kcp_py.registry.discovery import Document, etag_of, group_order, version_order
+from kcp_py.registry.resource import ServedResource
+from kcp_py.schema.publish.fragments import Fragment, document_v2, document_v3, fragment_v2, fragment_v3
+from kcp_py.schema.publish.kinds import PublishedKind
+
+_JSON_PATCH: Final = "application/json-patch+json"
+_MERGE_PATCH: Final = "application/merge-patch+json"
+_STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+_APPLY_PATCH: Final = "application/apply-patch+yaml"
+
+_FORM: Final = b"1"
+"""Part of every hash: to be raised whenever the same resource is published in another form."""
+_BIG: Final = 128 * 1024
+"""Bytes of a schema from which its fragments are built in a thread."""
+_SLICE: Final = 0.005
+"""Seconds of work after which other tasks get a turn."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _Entry(NamedTuple):
+    digest: bytes
+    big: bool
+
+
+class FragmentCache:
+    """Fragments and documents that were built, for all clusters of a server. Bounded: the longest unused go first."""
+
+    def __init__(self, *, fragments: int = 2048, documents: int = 256) -> None:
+        self._entries: _Recent[ServedResource, _Entry] = _Recent(fragments * 2)
+        self._fragments: _Recent[tuple[ServedResource, bool], Fragment] = _Recent(fragments)
+        self._documents: _Recent[tuple[bytes, bool], Document] = _Recent(documents)
+        self._definitions = {(kind.group, kind.version, kind.kind): kind.definition for kind in builtin_kinds()}
+
+    def entry(self, resource: ServedResource) -> _Entry:
+        """The digest of all that publication depends on."""
+        return self._entries.get(resource, lambda: self._digest(resource))
+
+    async def fragment(self, resource: ServedResource, *, v2: bool) -> Fragment:
+        """What a document says of a resource."""
+        key = (resource, v2)
+        if (known := self._fragments.peek(key)) is not None:
+            return known
+        kind = self._published(resource)
+        build = fragment_v2 if v2 else fragment_v3
+        made = await asyncio.to_thread(build, kind) if self.entry(resource).big else build(kind)
+        return self._fragments.get(key, lambda: made)
+
+    async def document(self, resources: Sequence[ServedResource], digest: bytes, *, v2: bool) -> Document:
+        """A whole document, shared by whoever serves resources of the same digest."""
+        key = (digest, v2)
+        if (known := self._documents.peek(key)) is not None:
+            return known
+        turns = _Turns()
+        fragments = []
+        for resource in resources:
+            fragments.append(await self.fragment(resource, v2=v2))
+            await turns.take()
+        body = (document_v2 if v2 else document_v3)(fragments)
+        return self._documents.get(key, lambda: Document(body, f'"{digest.hex().upper()}"'))
+
+    def _digest(self, resource: ServedResource) -> _Entry:
+        kind = self._published(resource)
+        head = orjson.dumps([kind.group, kind.version, kind.kind, kind.list_kind, kind.plural, kind.namespaced, list(kind.verbs)])
+        rest = orjson.dumps([kind.has_status, list(kind.patch_types), kind.definition])
+        document = orjson.dumps(kind.document)
+        return _Entry(hashlib.sha512(b"\n".join((_FORM, head, rest, document))).digest(), len(document) > _BIG)
+
+    def _published(self, resource: ServedResource) -> PublishedKind:
+        definition = self._definitions.get((resource.group, resource.version, resource.kind), "")
+        if resource.strategic_merge is not None:
+            patch_types: tuple[str, ...] = (_JSON_PATCH, _MERGE_PATCH, _STRATEGIC_PATCH)
+        else:
+            patch_types = (_APPLY_PATCH, _JSON_PATCH, _MERGE_PATCH)
+        return PublishedKind(
+            group=resource.group,
+            version=resource.version,
+            kind=resource.kind,
+            list_kind=resource.list_kind,
+            plural=resource.resource,
+            namespaced=resource.namespaced,
+            verbs=resource.verbs,
+            has_status=resource.has_status,
+            patch_types=patch_types,
+            document=resource.document,
+            # A CRD may define a kind of a built-in name; only the built-in itself has a definition.
+            definition=definition if not resource.keys.prefix.endswith("/customresources/") else "",
+        )
+
+
+class OpenAPIDocuments:
+    """The documents of one set of resources. The caller keeps it by the set's identity; what is costly is kept in the cache."""
+
+    def __init__(self, resources: Iterable[ServedResource], cache: FragmentCache) -> None:
+        self._cache = cache
+        groups: dict[tuple[str, str], list[ServedResource]] = {}
+        for resource in resources:
+            groups.setdefault((resource.group, resource.version), []).append(resource)
+        self._groups = {
+            key: sorted(groups[key], key=lambda resource: resource.resource)
+            for key in sorted(groups, key=lambda key: (group_order(key[0]), version_order(key[1])))
+        }
+        self._digests: dict[tuple[str, str], bytes] = {}
+        # One set may serve very many clusters, each under a prefix of its own.
+        self._indexes: _Recent[str, Document] = _Recent(64)
+
+    async def index(self, prefix: str = "") -> Document:
+        """`/openapi/v3`.
+
+        Args:
+            prefix: the path under which the client reached this server, such as `/clusters/team-a`. client-go resolves the URLs of the
+                index against the host, not against the path of its own configuration, so they have to carry it.
+        """
+        if (known := self._indexes.peek(prefix)) is not None:
+            return known
+        paths = {}
+        for (group, version), digest in (await self._all_digests()).items():
+            path = f"apis/{group}/{version}" if group else f"api/{version}"
+            paths[path] = {"serverRelativeURL": f"{prefix}/openapi/v3/{quote(path)}?hash={digest.hex().upper()}"}
+        body = orjson.dumps({"paths": paths})
+        return self._indexes.get(prefix, lambda: Document(body, etag_of(body)))
+
+    async def hash_of(self, group: str, version: str) -> str:
+        """The hash with which the index names a document; empty where that group and version are not served."""
+        if (group, version) not in self._groups:
+            return ""
+        return self._digest((group, version)).hex().upper()
+
+    async def group_version(self, group: str, version: str) -> Document | None:
+        """`/openapi/v3/api/v1`, `/openapi/v3/apis/<group>/<version>`; None where that is not served. The ETag is the hash, quoted."""
+        resources = self._groups.get((group, version))
+        if resources is None:
+            return None
+        return await self._cache.document(resources, self._digest((group, version)), v2=False)
+
+    async def v2(self) -> Document:
+        """`/openapi/v2`."""
+        digests = await self._all_digests()
+        digest = hashlib.sha512(b"".join(digests.values())).digest()
+        return await self._cache.document([resource for group in self._groups.values() for resource in group], digest, v2=True)
+
+    async def _all_digests(self) -> dict[tuple[str, str], bytes]:
+        turns = _Turns()
+        for key in self._groups:
+            self._digest(key)
+            await turns.take()
+        return {key: self._digests[key] for key in self._groups}
+
+    def _digest(self, key: tuple[str, str]) -> bytes:
+        if (known := self._digests.get(key)) is None:
+            joined = b"".join(self._cache.entry(resource).digest for resource in self._groups[key])
+            known = self._digests[key] = hashlib.sha512(joined).digest()
+        return known
+
+
+class _Turns:
+    """Gives other tasks a turn whenever a slice of time is used up."""
+
+    def __init__(self) -> None:
+        self._until = time.monotonic() + _SLICE
+
+    async def take(self) -> None:
+        """Call between steps."""
+        if time.monotonic() >= self._until:
+            await asyncio.sleep(0)
+            self._until = time.monotonic() + _SLICE
+
+
+class _Recent(Generic[K, V]):
+    """A mapping of bounded size that forgets the longest unused."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._values: OrderedDict[K, V] = OrderedDict()
+
+    def peek(self, key: K) -> V | None:
+        """The value, if there is one."""
+        if (known := self._values.get(key)) is not None:
+            self._values.move_to_end(key)
+        return known
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """The value, made if there is none."""
+        if (known := self.peek(key)) is not None:
+            return known
+        value = self._values[key] = make()
+        if len(self._values) > self._size:
+            self._values.popitem(last=False)
+        return value

@@ -1,0 +1,157 @@
+"""Models of custom kinds: the schema of a CRD's version as OpenAPI v3 shows it in full, and as far as v2 can say it.
+
+Source: apiextensions-apiserver `pkg/controller/openapi/builder` (`buildKubeNative`) and `v2/conversion.go` (`ToStructuralOpenAPIV2`).
+What kubectl makes of v2 decides what is left out there: it has no unions, does not know null, and takes a typed field for a complete
+description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from kcp_py.bootstrap.kinds import REFERENCE_PREFIX
+from kcp_py.schema.publish.kinds import META, PublishedKind
+
+_PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
+_EMBEDDED: Final = "x-kubernetes-embedded-resource"
+_INT_OR_STRING: Final = "x-kubernetes-int-or-string"
+_INT_OR_STRING_TYPES: Final = [{"type": "integer"}, {"type": "string"}]
+_JUNCTORS: Final = frozenset({"allOf", "anyOf", "oneOf", "not"})
+_V2_PREFIX: Final = "#/definitions/"
+
+API_VERSION: Final = {
+    "description": (
+        "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the "
+        "latest internal value, and may reject unrecognized values. More info: "
+        "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources"
+    ),
+    "type": "string",
+}
+KIND: Final = {
+    "description": (
+        "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client "
+        "submits requests to. Cannot be updated. In CamelCase. More info: "
+        "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"
+    ),
+    "type": "string",
+}
+_METADATA_DESCRIPTION: Final = (
+    "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+)
+_LIST_METADATA_DESCRIPTION: Final = (
+    "Standard list metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"
+)
+
+
+def full_schema(kind: PublishedKind) -> dict[str, Any]:
+    """The model in v3: the schema as it is, with what every object has and with shorthands written out."""
+    document = kind.document
+    schema: dict[str, Any] = {"type": "object", _PRESERVE: True} if not document else _unfolded(document)
+    return _rooted(schema, kind, REFERENCE_PREFIX)
+
+
+def reduced_schema(kind: PublishedKind) -> dict[str, Any]:
+    """The model in v2: nothing but `type: object` where the root preserves unknown fields."""
+    document = kind.document
+    if not document or document.get(_PRESERVE):
+        schema: dict[str, Any] = {"type": "object"}
+        if description := document.get("description"):
+            schema["description"] = description
+        return {**schema, "x-kubernetes-group-version-kind": [kind.group_version_kind]}
+    return _rooted(_reduced(document), kind, _V2_PREFIX)
+
+
+def list_schema(kind: PublishedKind, prefix: str) -> dict[str, Any]:
+    """The model of the list."""
+    return {
+        "description": f"{kind.list_kind} is a list of {kind.kind}",
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": API_VERSION,
+            "items": {
+                "description": f"List of {kind.plural}. More info: {_CONVENTIONS}",
+                "type": "array",
+                "items": {"$ref": prefix + kind.model},
+            },
+            "kind": KIND,
+            "metadata": _described_reference(META + "ListMeta", prefix, _LIST_METADATA_DESCRIPTION),
+        },
+        "x-kubernetes-group-version-kind": [{**kind.group_version_kind, "kind": kind.list_kind}],
+    }
+
+
+_CONVENTIONS: Final = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+
+
+def _rooted(schema: dict[str, Any], kind: PublishedKind, prefix: str) -> dict[str, Any]:
+    schema["properties"] = {**(schema.get("properties") or {}), **_object_fields(prefix)}
+    schema.setdefault("type", "object")
+    schema["x-kubernetes-group-version-kind"] = [kind.group_version_kind]
+    return schema
+
+
+def _object_fields(prefix: str) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": _described_reference(META + "ObjectMeta", prefix, _METADATA_DESCRIPTION),
+    }
+
+
+def _described_reference(name: str, prefix: str, description: str) -> dict[str, Any]:
+    reference = {"$ref": prefix + name}
+    if prefix == _V2_PREFIX:  # v2 documents of Kubernetes put the text beside the reference, where v3 must not have it
+        return {"description": description, **reference}
+    return {"allOf": [reference], "description": description}
+
+
+def _unfolded(schema: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(schema)
+    if "properties" in schema:
+        result["properties"] = {name: _unfolded(child) for name, child in _schemas(schema["properties"])}
+    for key in ("items", "additionalProperties"):
+        if isinstance(child := schema.get(key), Mapping):
+            result[key] = _unfolded(child)
+    if schema.get(_EMBEDDED):
+        result["properties"] = {**_object_fields(REFERENCE_PREFIX), **(result.get("properties") or {})}
+    if schema.get(_INT_OR_STRING) and "anyOf" not in schema and "allOf" not in schema:
+        result["anyOf"] = _INT_OR_STRING_TYPES
+    return result
+
+
+def _schemas(properties: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The properties that are schemas; whatever else a definition came to hold is not published."""
+    if isinstance(properties, Mapping):
+        for name, child in properties.items():
+            if isinstance(child, Mapping):
+                yield name, child
+
+
+def _reduced(schema: Mapping[str, Any]) -> dict[str, Any]:
+    preserves, embedded = bool(schema.get(_PRESERVE)), bool(schema.get(_EMBEDDED))
+    untyped = bool(schema.get("nullable")) or (preserves and not embedded)
+    result: dict[str, Any] = {}
+    for key, value in schema.items():
+        match key:
+            case "nullable":
+                continue
+            case "type" if untyped:
+                continue
+            case "properties":
+                if not preserves:
+                    result[key] = {name: _reduced(child) for name, child in _schemas(value)}
+            case "items" | "additionalProperties" if isinstance(value, Mapping):
+                if not preserves:
+                    result[key] = _reduced(value)
+            case "required":
+                # kubectl would ask for a field that may as well be null
+                nullable = {name for name, child in _schemas(schema.get("properties")) if child.get("nullable")}
+                if kept := [name for name in value if name not in nullable]:
+                    result[key] = kept
+            case _ if key not in _JUNCTORS:
+                result[key] = value
+    if embedded and not untyped:
+        result["properties"] = {**_object_fields(_V2_PREFIX), **(result.get("properties") or {})}
+    return result
