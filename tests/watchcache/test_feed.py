@@ -1,0 +1,167 @@
+"""The feed delivers every event once, in order, to those who asked, and to nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from kcp_py.storage.contract import CompactedError, Delete, Put
+from kcp_py.storage.memory import MemoryStorage
+from kcp_py.watchcache import Feed, ObjectEvent, Route, WatchEndedError, Watcher, WatchOverflowError
+from kcp_py.watchcache.feed import derived_event
+
+pytestmark = pytest.mark.anyio
+
+PREFIX = "/registry/core/configmaps/"
+
+
+@asynccontextmanager
+async def running_feed(storage: MemoryStorage, **bounds: int) -> AsyncIterator[Feed]:
+    feed = Feed(storage, "/registry", **bounds)
+    started = asyncio.Event()
+    task = asyncio.create_task(feed.run(started=started))
+    await started.wait()
+    try:
+        yield feed
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def taken(watcher: Watcher, count: int) -> list[ObjectEvent]:
+    events: list[ObjectEvent] = []
+    while len(events) < count:
+        await watcher.wait()
+        events.extend(await watcher.take())
+    return events
+
+
+def name_of(event: ObjectEvent) -> str:
+    return f"{event.route.cluster}/{event.route.namespace}/{event.route.name}"
+
+
+async def put(storage: MemoryStorage, cluster: str, name: str, value: bytes = b"x") -> int:
+    return await storage.transact([], [Put(f"{PREFIX}{cluster}/default/{name}", value)])
+
+
+async def test_events_reach_the_watchers_of_their_cluster_and_the_wildcard_only() -> None:
+    """A watcher of one cluster never sees an event of another; the wildcard sees both."""
+    async with MemoryStorage() as storage, running_feed(storage) as feed:
+        a = feed.attach(PREFIX, cluster="a", after=feed.revision)
+        everything = feed.attach(PREFIX, after=feed.revision)
+        await put(storage, "b", "one")
+        await put(storage, "a", "two")
+        assert [name_of(event) for event in await taken(everything, 2)] == ["b/default/one", "a/default/two"]
+        assert [name_of(event) for event in await taken(a, 1)] == ["a/default/two"]
+
+
+async def test_a_watcher_resumes_from_the_ring_without_gap_or_repetition() -> None:
+    """What happened between the revision asked for and the attachment comes first, then what happens after."""
+    async with MemoryStorage() as storage, running_feed(storage) as feed:
+        first = await put(storage, "a", "one")
+        await put(storage, "a", "two")
+        await feed.reached(await put(storage, "b", "elsewhere"))
+        watcher = feed.attach(PREFIX, cluster="a", after=first)
+        await put(storage, "a", "three")
+        assert [event.route.name for event in await taken(watcher, 2)] == ["two", "three"]
+        assert watcher.caught_up
+
+
+async def test_a_watcher_resumes_from_storage_when_the_ring_is_too_short() -> None:
+    """Events that the ring has dropped are read from the store's history."""
+    async with MemoryStorage() as storage, running_feed(storage, max_events=2) as feed:
+        first = await put(storage, "a", "0")
+        for number in range(1, 8):
+            await put(storage, "a", str(number))
+        await feed.reached(await storage.revision())
+        watcher = feed.attach(PREFIX, cluster="a", after=first)
+        await put(storage, "a", "8")
+        assert [event.route.name for event in await taken(watcher, 8)] == [str(number) for number in range(1, 9)]
+
+
+async def test_a_compacted_start_is_an_error() -> None:
+    """A watcher whose events are gone is told so."""
+    async with MemoryStorage() as storage, running_feed(storage, max_events=1) as feed:
+        first = await put(storage, "a", "0")
+        for number in range(1, 5):
+            await put(storage, "a", str(number))
+        await feed.reached(await storage.revision())
+        await storage.compact(await storage.revision())
+        watcher = feed.attach(PREFIX, cluster="a", after=first)
+        with pytest.raises(CompactedError):
+            await watcher.take()
+        await feed.detach(watcher)
+
+
+async def test_a_slow_watcher_loses_its_own_watch_and_nobody_elses() -> None:
+    """A full buffer ends the watcher that did not read, while another still gets everything."""
+    async with MemoryStorage() as storage, running_feed(storage, watcher_buffer=3) as feed:
+        slow = feed.attach(PREFIX, cluster="a", after=feed.revision)
+        quick = feed.attach(PREFIX, cluster="a", after=feed.revision)
+        for number in range(5):
+            await put(storage, "a", str(number))
+            assert [event.route.name for event in await taken(quick, 1)] == [str(number)]
+        with pytest.raises(WatchOverflowError):
+            await slow.take()
+
+
+async def test_nothing_reaches_a_watcher_after_its_end() -> None:
+    """A cluster made again under the same name is a stranger to the watches of the old one."""
+    async with MemoryStorage() as storage, running_feed(storage) as feed:
+        watcher = feed.attach(PREFIX, cluster="a", after=feed.revision)
+        wildcard = feed.attach(PREFIX, after=feed.revision)
+        await feed.reached(await put(storage, "a", "old"))
+        feed.end_watches(cluster="a")
+        await feed.reached(await put(storage, "a", "new"))
+        assert [event.route.name for event in await watcher.take()] == ["old"]
+        with pytest.raises(WatchEndedError):
+            await watcher.take()
+        assert [event.route.name for event in await taken(wildcard, 2)] == ["old", "new"]
+
+
+async def test_namespace_and_name_narrow_a_watch() -> None:
+    """Live and resumed events are filtered alike."""
+    async with MemoryStorage() as storage, running_feed(storage) as feed:
+        before = feed.revision
+        await storage.transact([], [Put(f"{PREFIX}a/blue/x", b"1")])
+        await feed.reached(await put(storage, "a", "x"))
+        watcher = feed.attach(PREFIX, cluster="a", namespace="blue", name="x", after=before)
+        await storage.transact([], [Put(f"{PREFIX}a/blue/y", b"1")])
+        await storage.transact([], [Delete(f"{PREFIX}a/blue/x")])
+        events = await taken(watcher, 2)
+        assert [(event.route.namespace, event.route.name, event.value) for event in events] == [("blue", "x", b"1"), ("blue", "x", None)]
+
+
+async def test_derived_events_come_live_and_resumed() -> None:
+    """Events that follow from another resource's are the same for a live watcher and for one that resumes from history."""
+    source, target = "/registry/core/sources/", "/registry/core/targets/"
+
+    def derive(event: ObjectEvent) -> list[ObjectEvent]:
+        route = Route(target, event.route.cluster, "", "made")
+        return [derived_event(event, route, value=event.value, previous=None)] if event.value is not None else []
+
+    async with MemoryStorage() as storage, running_feed(storage, max_events=1) as feed:
+        feed.derive(source, target, derive)
+        before = await put(storage, "a", "unrelated")
+        live = feed.attach(target, after=before)
+        revision = await storage.transact([], [Put(f"{source}a/one", b"1")])
+        await feed.reached(await put(storage, "a", "unrelated"))
+        assert [(event.route.name, event.mod_revision) for event in await taken(live, 1)] == [("made", revision)]
+        resumed = feed.attach(target, after=before)
+        assert [(event.route.name, event.mod_revision) for event in await taken(resumed, 1)] == [("made", revision)]
+
+
+async def test_detached_watchers_leave_nothing_behind() -> None:
+    """After the last watcher of a resource is gone, the feed holds nothing for it."""
+    async with MemoryStorage() as storage, running_feed(storage) as feed:
+        watchers = [feed.attach(PREFIX, cluster=cluster, after=feed.revision) for cluster in ("a", "a", "b", "")]
+        assert feed.watchers == 4
+        for watcher in watchers:
+            await feed.detach(watcher)
+            await feed.detach(watcher)
+        assert feed.watchers == 0
+        assert not feed._hubs
