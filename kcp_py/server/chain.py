@@ -96,6 +96,7 @@ class Edge:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
+            scope.setdefault("state", {})
             await self._chain(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._shell(scope, receive, send)

@@ -36,7 +36,9 @@ def configure_logging(
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     if text:
-        shared.append(structlog.dev.ConsoleRenderer(colors=out.isatty()))
+        # Not the renderer's own choice of tracebacks: the rich ones print local variables, credentials among them.
+        renderer = structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback)
+        shared.append(renderer)
         factory: Any = structlog.PrintLoggerFactory(sys.stderr)
     else:
         shared += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=_dump)]
