@@ -32,7 +32,7 @@ def write_status(error: StatusError, representation: Representation = DEFAULT) -
     headers: tuple[Header, ...] = () if retry_after is None else ((b"retry-after", b"%d" % retry_after),)
     status = error.to_status()
     if representation.media == "yaml":
-        return Written(error.code, _yaml(status), representation.content_type, headers)
+        return Written(error.code, _yaml(_printable(status)), representation.content_type, headers)
     option = orjson.OPT_INDENT_2 if representation.pretty else 0
     try:
         body = orjson.dumps(status, option=option)

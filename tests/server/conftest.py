@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import orjson
 import pytest
+
 from kcp_py.server.exchange import Exchange, exchange_of
 
 

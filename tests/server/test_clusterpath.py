@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import ROOT, WILDCARD, Name, parse_path
 from kcp_py.server.clusterpath import MAX_PATH_BYTES, Target, decode_path, parse_target
@@ -119,7 +120,7 @@ def test_refusal(raw, header, code, message):
     ("raw", "expected"),
     [
         pytest.param(b"/api/v1/pods/", "/api/v1/pods/", id="trailing slash stays"),
-        pytest.param(b"/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Aadmin", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:admin", id="colon"),
+        pytest.param(b"/apis/g/v1/clusterroles/system%3Aadmin", "/apis/g/v1/clusterroles/system:admin", id="colon"),
         pytest.param(b"/api/v1/x/a%20b", "/api/v1/x/a b", id="space"),
         pytest.param(b"/api/v1/x/a%252fb", "/api/v1/x/a%2fb", id="decoded once only"),
         pytest.param(b"/api/v1/x/%e2%82%ac", "/api/v1/x/\u20ac", id="UTF-8"),
@@ -149,7 +150,11 @@ def test_never_another_cluster(raw, header):
     try:
         target = parse_target(raw, header, DEFAULT)
     except StatusError as error:
-        assert error.code in {400, 404, 501}
+        refused = error.code
+    else:
+        refused = 0
+    assert refused in {0, 400, 404, 501}
+    if refused:
         return
     in_path = raw.split(b"/")[2].decode() if raw.startswith(b"/clusters/") else None
     if in_path is not None:

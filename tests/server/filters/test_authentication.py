@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from kcp_py.logicalcluster import ROOT
+from kcp_py.server.chain import compose
+from kcp_py.server.filters.authentication import AuthenticationFilter
+from kcp_py.server.filters.cluster import ClusterFilter
+from kcp_py.server.filters.errors import ErrorsFilter
+from kcp_py.server.filters.requestinfo import RequestInfoFilter
+
+pytestmark = pytest.mark.anyio
+
+ALICE = ("authorization", "Bearer alice")
+
+
+@pytest.fixture
+def chain(probe, tokens):
+    def make(**settings):
+        filters = (
+            ErrorsFilter,
+            partial(ClusterFilter, default_cluster=ROOT),
+            RequestInfoFilter,
+            partial(AuthenticationFilter, authenticator=tokens, **settings),
+        )
+        return compose(filters, probe)
+
+    return make
+
+
+async def test_context(ask, probe, chain):
+    """What is known of the request is frozen together with its user."""
+    await ask(chain(), "/clusters/a/api/v1/pods?watch=1", headers=[ALICE])
+    context = probe.last.context
+    assert (context.user.name, context.cluster, context.explicit_cluster, context.info.verb) == ("alice", "a", True, "watch")
+    assert context.audit_id == probe.last.audit_id
+    assert context.warnings is probe.last.warnings
+    with pytest.raises(AttributeError):
+        context.cluster = "b"
+
+
+async def test_anonymous(ask, probe, chain):
+    """Without credentials the user is the anonymous one, in its group alone."""
+    await ask(chain(), "/api")
+    assert (probe.last.user.name, probe.last.user.groups) == ("system:anonymous", ("system:unauthenticated",))
+
+
+async def test_anonymous_switched_off(ask, probe, chain):
+    """Where nobody may be anonymous, a request without credentials is 401."""
+    assert (await ask(chain(anonymous=False), "/healthz")).status == 401
+    assert not probe.seen
+
+
+async def test_bad_credentials(ask, probe, chain):
+    """A bad token is 401, not anonymous."""
+    answer = await ask(chain(), "/healthz", headers=[("authorization", "Bearer guess")])
+    assert (answer.status, answer.json()["reason"], answer.json()["message"]) == (401, "Unauthorized", "Unauthorized")
+    assert not probe.seen
+
+
+@pytest.mark.parametrize("second", ["Bearer alice", "Bearer admin", "Basic eDp5"])
+async def test_authorization_twice(ask, probe, chain, second):
+    """Two Authorization headers are 401, though they are equal."""
+    assert (await ask(chain(), "/api", headers=[ALICE, ("authorization", second)])).status == 401
+    assert not probe.seen
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Authorization",
+        "close, Authorization",
+        "keep-alive,impersonate-user",
+        "Impersonate-Extra-scopes",
+        "X-Remote-User",
+        "X-Forwarded-For",
+        " audit-id ",
+        "X-Kubernetes-Cluster",
+        "X-Tenant",
+    ],
+)
+async def test_connection_names_identity(ask, probe, chain, value):
+    """A proxy must not be told to remove what identity depends on."""
+    assert (await ask(chain(security_headers=["X-Tenant"]), "/api", headers=[ALICE, ("connection", value)])).status == 400
+    assert not probe.seen
+
+
+@pytest.mark.parametrize("value", ["keep-alive", "close", "Keep-Alive", "upgrade", "TE, keep-alive", ""])
+async def test_ordinary_connection(ask, chain, value):
+    """Other Connection headers are of no interest."""
+    assert (await ask(chain(), "/api", headers=[ALICE, ("connection", value)])).status == 200
+
+
+async def test_second_connection_header(ask, chain):
+    """All Connection headers are looked at, not only the first."""
+    headers = [ALICE, ("connection", "keep-alive"), ("connection", "authorization")]
+    assert (await ask(chain(), "/api", headers=headers)).status == 400
+
+
+@pytest.mark.parametrize("name", ["X-Remote-User", "X-Remote-Group", "X_Remote_User", "X-Remote-Extra-a"])
+async def test_front_proxy_headers_are_ignored(ask, probe, chain, name):
+    """Nobody becomes somebody by a front proxy's header."""
+    await ask(chain(), "/api", headers=[(name, "admin")])
+    assert probe.last.user.name == "system:anonymous"
+    await ask(chain(), "/api", headers=[ALICE, (name, "system:masters")])
+    assert probe.last.user.name == "alice"
+    assert "system:masters" not in probe.last.user.groups
+
+
+@pytest.mark.parametrize("name", ["Impersonate-User", "Impersonate-Group", "Impersonate-Uid", "Impersonate-Extra-a", "Impersonate-"])
+async def test_impersonation_is_refused(ask, probe, chain, name):
+    """A request for another identity never runs with the caller's own."""
+    answer = await ask(chain(), "/api", headers=[("authorization", "Bearer admin"), (name, "bob")])
+    assert (answer.status, answer.json()["reason"]) == (403, "Forbidden")
+    assert 'User "admin" cannot impersonate resource "users" in API group "" at the cluster scope' in answer.json()["message"]
+    assert not probe.seen

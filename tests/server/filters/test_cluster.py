@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from kcp_py.logicalcluster import ROOT, WILDCARD, Name
+from kcp_py.server.chain import compose
+from kcp_py.server.filters.cluster import ClusterFilter
+from kcp_py.server.filters.errors import ErrorsFilter
+
+pytestmark = pytest.mark.anyio
+
+
+def chain(probe, **settings):
+    return compose((ErrorsFilter, partial(ClusterFilter, **{"default_cluster": ROOT, **settings})), probe)
+
+
+async def test_path(ask, probe):
+    """The exchange knows cluster and path apart from each other."""
+    assert (await ask(chain(probe), "/clusters/team-a/api/v1/pods/system%3Ax?limit=1")).status == 200
+    assert (probe.last.cluster, probe.last.explicit_cluster, probe.last.path) == ("team-a", True, "/api/v1/pods/system:x")
+
+
+async def test_default(ask, probe):
+    """A request that names no cluster is for the default one, and known not to have named it."""
+    await ask(chain(probe, default_cluster=Name("main")), "/api/v1/pods")
+    assert (probe.last.cluster, probe.last.explicit_cluster) == ("main", False)
+
+
+async def test_wildcard(ask, probe):
+    """The wildcard is its own value, not a name."""
+    await ask(chain(probe), "/clusters/*/api/v1/pods")
+    assert probe.last.cluster is WILDCARD
+
+
+async def test_header(ask, probe):
+    """The header names the cluster, in any case of its own name."""
+    await ask(chain(probe), "/api", headers=[("X-Kubernetes-Cluster", "team-a")])
+    assert (probe.last.cluster, probe.last.explicit_cluster) == ("team-a", True)
+
+
+async def test_configured_header(ask, probe):
+    """Another header can be configured, and the usual one then means nothing."""
+    app = chain(probe, header="X-Tenant")
+    await ask(app, "/api", headers=[("X-Tenant", "team-a"), ("X-Kubernetes-Cluster", "team-b")])
+    assert probe.last.cluster == "team-a"
+
+
+async def test_header_switched_off(ask, probe):
+    """Without a header name, no header is looked at, however often it is there."""
+    headers = [("X-Kubernetes-Cluster", "team-a"), ("X-Kubernetes-Cluster", "../x"), ("", "team-b")]
+    await ask(chain(probe, header=""), "/api", headers=headers)
+    assert probe.last.cluster == ROOT
+
+
+async def test_header_twice(ask, probe):
+    """Two headers are 400, though they are equal."""
+    headers = [("X-Kubernetes-Cluster", "team-a"), ("X-Kubernetes-Cluster", "team-a")]
+    assert (await ask(chain(probe), "/api", headers=headers)).status == 400
+    assert not probe.seen
+
+
+@pytest.mark.parametrize("header", ["X-Forwarded-Prefix", "X-Forwarded-Host", "X-Original-URL", "X-Rewrite-URL", "Host"])
+async def test_other_headers_never_choose(ask, probe, header):
+    """No header of proxies, nor the host, has a say in the cluster."""
+    await ask(chain(probe), "/clusters/team-a/api", headers=[(header, "/clusters/team-b")])
+    assert probe.last.cluster == "team-a"
+
+
+async def test_query_never_chooses(ask, probe):
+    """No query parameter has a say in the cluster."""
+    await ask(chain(probe), "/api?cluster=team-b&clusterName=team-b")
+    assert probe.last.cluster == ROOT
+
+
+async def test_path_is_resolved(ask, probe):
+    """A path of several segments becomes the name at its end."""
+
+    async def resolve(path):
+        return Name("2x8k") if path == "root:org" else None
+
+    app = chain(probe, resolve=resolve)
+    assert (await ask(app, "/clusters/root:org/api")).status == 200
+    assert probe.last.cluster == "2x8k"
+    answer = await ask(app, "/clusters/root:nosuch/api")
+    assert (answer.status, answer.json()["reason"]) == (404, "NotFound")
+    assert answer.json()["message"] == 'workspaces.tenancy.kcp.io "root:nosuch" not found'
+
+
+async def test_system_clusters_are_names(ask, probe):
+    """A system cluster is not resolved, for all its colons."""
+    await ask(chain(probe), "/clusters/system:admin/api")
+    assert probe.last.cluster == "system:admin"
+
+
+async def test_metrics_in_a_cluster(ask, probe):
+    """Metrics belong to the server, not to a cluster: plain text 501."""
+    answer = await ask(chain(probe), "/clusters/root/metrics")
+    assert (answer.status, answer.body) == (501, b"shard-level endpoint not available at workspace scope\n")
+    assert answer.header("content-type") == "text/plain; charset=utf-8"
+
+
+async def test_refusal_is_a_status(ask, probe):
+    """A bad name is told in kcp's words."""
+    answer = await ask(chain(probe), "/clusters/Bad_Name/api")
+    assert (answer.status, answer.json()["reason"]) == (400, "BadRequest")
+    assert answer.json()["message"] == 'invalid cluster: "Bad_Name" does not match the regex'

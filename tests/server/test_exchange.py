@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import asyncio
+import zlib
+from typing import Any
+
+import pytest
+
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.server.exchange import GZIP_THRESHOLD_BYTES, ClientDisconnectedError, Exchange
+
+pytestmark = pytest.mark.anyio
+
+
+class Wire:
+    """Both directions of one request."""
+
+    def __init__(self, *incoming: dict[str, Any]) -> None:
+        self.incoming = list(incoming)
+        self.sent: list[dict[str, Any]] = []
+
+    async def receive(self) -> dict[str, Any]:
+        return self.incoming.pop(0)
+
+    async def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+
+    def exchange(
+        self, *headers: tuple[bytes, bytes], method: str = "GET", query: bytes = b"", state: dict[str, Any] | None = None
+    ) -> Exchange:
+        scope = {"type": "http", "method": method, "headers": list(headers), "query_string": query, "state": state or {}}
+        exchange = Exchange(scope, self.receive, self.send)  # type: ignore[arg-type]
+        exchange.audit_id = "id-1"
+        return exchange
+
+    def headers(self) -> dict[bytes, bytes]:
+        return dict(self.sent[0]["headers"])
+
+
+def chunk(body: bytes, *, more: bool = False) -> dict[str, Any]:
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+GONE = {"type": "http.disconnect"}
+
+
+async def test_body_in_one_piece():
+    """A body that arrives at once is returned as it is."""
+    assert await Wire(chunk(b"abc")).exchange().read_body() == b"abc"
+
+
+async def test_body_in_pieces():
+    """Pieces are joined in their order, empty ones included."""
+    wire = Wire(chunk(b"a", more=True), chunk(b"", more=True), chunk(b"bc"))
+    assert await wire.exchange().read_body() == b"abc"
+
+
+async def test_no_body():
+    """A request without a body has an empty one."""
+    assert await Wire({"type": "http.request"}).exchange().read_body() == b""
+
+
+@pytest.mark.parametrize("length", [b"11", b"9" * 40])
+async def test_declared_length_above_the_limit(length):
+    """A body that is declared too long is refused before anything of it is read."""
+    with pytest.raises(StatusError) as caught:
+        await Wire().exchange((b"content-length", length)).read_body(10)
+    assert (caught.value.code, caught.value.message) == (413, "Request entity too large: limit is 10")
+
+
+@pytest.mark.parametrize("length", [b"", b"-1", b"+5", b"5 5", b"0x5", b"\xb2"])
+async def test_declared_length_is_no_number(length):
+    """A Content-Length that is no number is 400."""
+    with pytest.raises(StatusError) as caught:
+        await Wire(chunk(b"a")).exchange((b"content-length", length)).read_body(10)
+    assert caught.value.code == 400
+
+
+async def test_body_above_the_limit():
+    """What arrives is counted, whatever was declared."""
+    with pytest.raises(StatusError) as caught:
+        await Wire(chunk(b"a" * 11)).exchange().read_body(10)
+    assert caught.value.code == 413
+    wire = Wire(chunk(b"a" * 6, more=True), chunk(b"a" * 5, more=True), chunk(b"never read"))
+    with pytest.raises(StatusError):
+        await wire.exchange().read_body(10)
+    assert len(wire.incoming) == 1
+
+
+async def test_body_of_exactly_the_limit():
+    """The limit itself is allowed."""
+    assert len(await Wire(chunk(b"a" * 5, more=True), chunk(b"a" * 5)).exchange((b"content-length", b"10")).read_body(10)) == 10
+
+
+@pytest.mark.parametrize("messages", [[GONE], [chunk(b"a", more=True), GONE]], ids=["before", "within"])
+async def test_client_leaves_while_sending(messages):
+    """A body that the client does not finish is no body."""
+    with pytest.raises(ClientDisconnectedError):
+        await Wire(*messages).exchange().read_body()
+
+
+async def test_respond():
+    """A response carries the audit id, is not cached, and says how long it is."""
+    wire = Wire()
+    exchange = wire.exchange()
+    await exchange.respond(201, b"{}", headers=[(b"etag", b"x")])
+    assert wire.sent[0]["status"] == exchange.status == 201
+    assert wire.headers() == {
+        b"audit-id": b"id-1",
+        b"content-type": b"application/json",
+        b"content-length": b"2",
+        b"cache-control": b"no-cache, private",
+        b"etag": b"x",
+    }
+    assert wire.sent[1:] == [{"type": "http.response.body", "body": b"{}"}]
+    assert exchange.finished
+
+
+async def test_own_cache_control():
+    """Whoever allows caching is not overruled."""
+    wire = Wire()
+    await wire.exchange().respond(200, b"{}", headers=[(b"cache-control", b"public")])
+    assert [value for name, value in wire.sent[0]["headers"] if name == b"cache-control"] == [b"public"]
+
+
+async def test_warnings_become_headers():
+    """What handlers warn of goes out with the response."""
+    wire = Wire()
+    exchange = wire.exchange()
+    exchange.warnings += ["one", "two", "one"]
+    await exchange.respond(200, b"{}")
+    assert [value for name, value in wire.sent[0]["headers"] if name == b"warning"] == [b'299 - "one"', b'299 - "two"']
+
+
+async def test_head():
+    """HEAD gets the headers of GET without the body."""
+    wire = Wire()
+    await wire.exchange(method="HEAD").respond(200, b"abc")
+    assert wire.headers()[b"content-length"] == b"3"
+    assert wire.sent[1]["body"] == b""
+
+
+BIG = b"x" * (GZIP_THRESHOLD_BYTES + 1)
+
+
+@pytest.mark.parametrize("accepted", [b"gzip", b"deflate, gzip", b"gzip,br"])
+async def test_large_bodies_are_compressed(accepted):
+    """Bodies above 128 KiB are compressed for clients that take it, and say so to caches."""
+    wire = Wire()
+    await wire.exchange((b"accept-encoding", accepted)).respond(200, BIG)
+    headers = wire.headers()
+    assert headers[b"content-encoding"] == b"gzip"
+    assert headers[b"vary"] == b"Accept-Encoding"
+    body = wire.sent[1]["body"]
+    assert int(headers[b"content-length"]) == len(body) < len(BIG)
+    assert zlib.decompress(body, 31) == BIG
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "body"),
+    [
+        pytest.param("GET", [(b"accept-encoding", b"gzip")], BIG[:-1], id="small"),
+        pytest.param("GET", [], BIG, id="not accepted"),
+        pytest.param("GET", [(b"accept-encoding", b"br")], BIG, id="other encoding"),
+        pytest.param("POST", [(b"accept-encoding", b"gzip")], BIG, id="not a read"),
+    ],
+)
+async def test_other_bodies_are_not_compressed(method, headers, body):
+    """Everything else is sent as it is."""
+    wire = Wire()
+    await wire.exchange(*headers, method=method).respond(200, body)
+    assert b"content-encoding" not in wire.headers()
+    assert wire.sent[1]["body"] == body
+
+
+async def test_stream():
+    """Headers go out at once; every chunk goes out by itself; the end is told."""
+    wire = Wire()
+    exchange = wire.exchange()
+    await exchange.start_stream()
+    assert [message["type"] for message in wire.sent] == ["http.response.start", "http.response.body"]
+    assert b"content-length" not in wire.headers()
+    await exchange.send_chunk(b"one")
+    assert not exchange.finished
+    await exchange.finish()
+    assert wire.sent[2:] == [
+        {"type": "http.response.body", "body": b"one", "more_body": True},
+        {"type": "http.response.body", "body": b""},
+    ]
+    assert exchange.finished
+    assert exchange.sent_bytes == 3
+
+
+async def test_repeated_headers():
+    """The first of repeated headers counts, and all can be asked for."""
+    exchange = Wire().exchange((b"a", b"1"), (b"b", b"2"), (b"a", b"3"))
+    assert exchange.headers[b"a"] == b"1"
+    assert exchange.has_duplicates
+    assert exchange.header_values(b"a") == [b"1", b"3"]
+    assert exchange.header_values(b"c") == []
+
+
+async def test_headers():
+    """A header has one value or none."""
+    exchange = Wire().exchange((b"a", b"1"))
+    assert exchange.header_values(b"a") == (b"1",)
+    assert exchange.header_values(b"c") == ()
+
+
+async def test_disconnect_through_the_server():
+    """Where the server offers a registration, it is used, and taken back at the end."""
+    registered: list[Any] = []
+    log: list[str] = []
+
+    def register(callback):
+        registered.append(callback)
+        return lambda: registered.remove(callback)
+
+    exchange = Wire().exchange(state={"on_disconnect": register})
+    exchange.on_disconnect(lambda: log.append("first"))
+    exchange.on_disconnect(lambda: log.append("second"))
+    assert len(registered) == 1
+    registered[0]()
+    assert log == ["first", "second"]
+    assert exchange.disconnected
+    exchange.release()
+    assert registered == []
+
+
+async def test_registration_is_taken_back_by_the_response():
+    """A connection that lives on does not keep callbacks of requests that have ended."""
+    registered: list[Any] = []
+
+    def register(callback):
+        registered.append(callback)
+        return lambda: registered.remove(callback)
+
+    exchange = Wire().exchange(state={"on_disconnect": register})
+    exchange.on_disconnect(lambda: None)
+    await exchange.respond(200, b"")
+    assert registered == []
+
+
+async def test_disconnect_through_the_channel():
+    """Without one, the receive channel is read."""
+    exchange = Wire(chunk(b""), GONE).exchange()
+    gone = asyncio.Event()
+    exchange.on_disconnect(gone.set)
+    await gone.wait()
+    late = asyncio.Event()
+    exchange.on_disconnect(late.set)
+    await late.wait()
+
+
+async def test_no_callback_after_the_end():
+    """What is registered is forgotten once the stream has ended."""
+    called = False
+
+    def callback() -> None:
+        nonlocal called
+        called = True
+
+    wire = Wire()
+    never = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        await never.wait()
+        return GONE
+
+    exchange = wire.exchange()
+    exchange.receive = receive
+    exchange.on_disconnect(callback)
+    await exchange.start_stream()
+    await exchange.finish()
+    never.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not called
