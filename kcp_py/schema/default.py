@@ -77,7 +77,7 @@ class DefaultCompiler:
                 if part.default is NO_DEFAULT:
                     del value[name]
                 else:
-                    value[name] = _copy(part.default)
+                    value[name] = copy_value(part.default)
 
         def fill(value: Any) -> None:
             if type(value) is not dict:
@@ -108,7 +108,7 @@ class DefaultCompiler:
             if replace and None in value:
                 for index, part in enumerate(value):
                     if part is None:
-                        value[index] = _copy(default)
+                        value[index] = copy_value(default)
             if child is not None:
                 for part in value:
                     if type(part) is dict or type(part) is list:
@@ -123,13 +123,13 @@ def _leave(_value: Any) -> None:
 
 def _copier(value: Any) -> Callable[[Any], Any] | None:
     """How to copy a default: None where it cannot be changed in place."""
-    return _copy if type(value) is dict or type(value) is list else None
+    return copy_value if type(value) is dict or type(value) is list else None
 
 
-def _copy(value: Any) -> Any:
+def copy_value(value: Any) -> Any:
     """A deep copy of a JSON value."""
     if type(value) is dict:
-        return {name: _copy(part) for name, part in value.items()}
+        return {name: copy_value(part) for name, part in value.items()}
     if type(value) is list:
-        return [_copy(part) for part in value]
+        return [copy_value(part) for part in value]
     return value

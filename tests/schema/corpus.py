@@ -1,0 +1,62 @@
+"""Where the corpus of real definitions and objects is, and how its files are read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def find_corpus() -> Path | None:
+    """The folder named by KCP_PY_CORPUS, or `shared/corpus` beside the repository."""
+    named = os.environ.get("KCP_PY_CORPUS")
+    folder = Path(named) if named else REPOSITORY.parent / "shared" / "corpus"
+    return folder if folder.is_dir() else None
+
+
+CORPUS = find_corpus()
+needs_corpus = pytest.mark.skipif(CORPUS is None, reason="the corpus of real definitions is not on this machine")
+
+
+class _JsonLoader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
+    """YAML as JSON has it: dates stay text."""
+
+
+_JsonLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in _JsonLoader.yaml_implicit_resolvers.items()
+}
+
+
+def read(path: str) -> Any:
+    """One YAML document of the corpus, as a server would have decoded it."""
+    assert CORPUS is not None
+    data = (CORPUS / path).read_bytes()
+    return yaml.load(gzip.decompress(data) if path.endswith(".gz") else data, Loader=_JsonLoader)
+
+
+def rows(index: str) -> list[dict[str, Any]]:
+    """The rows of an index file."""
+    assert CORPUS is not None
+    return [json.loads(line) for line in (CORPUS / index).read_text().splitlines()]
+
+
+@cache
+def definition(path: str) -> dict[str, Any]:
+    """A CRD, not to be changed."""
+    crd: dict[str, Any] = read(path)
+    return crd
+
+
+def version_schema(path: str, version: str) -> dict[str, Any]:
+    """The schema of one version of a CRD."""
+    (schema,) = [item["schema"]["openAPIV3Schema"] for item in definition(path)["spec"]["versions"] if item["name"] == version]
+    return dict(schema)
