@@ -1,7 +1,8 @@
 """`Strategy`: the special rules of a kind, as a handful of small methods around the generic store.
 
-Source: k8s.io/apiserver `rest.RESTCreateStrategy` and kin. The generic store does what is the same for every kind: metadata, names, generation, optimistic lock, finalizers. A strategy adds
-what is not. The base class is the ordinary kind with a spec: override what differs.
+Source: k8s.io/apiserver `rest.RESTCreateStrategy` and kin. The generic store does what is the same for every kind: metadata, names,
+generation, optimistic lock, finalizers. A strategy adds what is not. The base class is the ordinary kind with a spec: override what
+differs.
 """
 
 from __future__ import annotations

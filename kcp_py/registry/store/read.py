@@ -53,7 +53,8 @@ def default_revision(scope: ClusterScope) -> int:
 async def load(served: Served, items: Sequence[KeyValue]) -> list[dict[str, Any]]:
     """Decode stored objects and bring them to the served version.
 
-    What the present schema has not seen is pruned and defaulted, then converted, then defaulted again. The result is undressed: no resourceVersion, no cluster.
+    What the present schema has not seen is pruned and defaulted, then converted, then defaulted again. The result is undressed: no
+    resourceVersion, no cluster.
     """
     resource = served.resource
     objects = [_decode(resource, item, stale=item.mod_revision < served.fresh_since) for item in items]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any, Final
 
 import orjson
@@ -11,7 +12,7 @@ import orjson
 from kcp_py.apimachinery import errors
 from kcp_py.logicalcluster import Wildcard
 from kcp_py.registry.discovery import AGGREGATED_TYPE, Discovery, Document
-from kcp_py.registry.openapi import OpenAPIDocuments
+from kcp_py.registry.openapi import FragmentCache, OpenAPIDocuments
 from kcp_py.registry.tables import ResourceTable
 from kcp_py.server.exchange import Exchange, Header
 from kcp_py.server.handlers.answer import send_document
@@ -28,10 +29,10 @@ class _Described:
 
     __slots__ = ("discovery", "openapi")
 
-    def __init__(self, table: ResourceTable, server_address: str) -> None:
+    def __init__(self, table: ResourceTable, server_address: str, fragments: FragmentCache) -> None:
         resources = tuple(table.resources())
         self.discovery = Discovery(resources, server_address=server_address)
-        self.openapi = OpenAPIDocuments(resources)
+        self.openapi = OpenAPIDocuments(resources, fragments)
 
 
 class Documents:
@@ -41,6 +42,7 @@ class Documents:
         self._backend = backend
         self._server_address = server_address
         self._described: OrderedDict[bytes, _Described] = OrderedDict()
+        self._fragments = FragmentCache()
 
     async def answer(self, exchange: Exchange) -> None:
         """Answer one request.
@@ -72,18 +74,20 @@ class Documents:
             case ["apis", group, version]:
                 await _send(exchange, described.discovery.resources(group, version))
             case ["openapi", "v2"]:
-                await _send_openapi(exchange, await asyncio.to_thread(described.openapi.v2))
+                await _send_openapi(exchange, await described.openapi.v2())
             case ["openapi", "v3"]:
-                await _send_openapi(exchange, await asyncio.to_thread(described.openapi.v3_index))
-            case ["openapi", "v3", *rest]:
-                await _send_openapi(exchange, await asyncio.to_thread(described.openapi.v3, "/".join(rest)))
+                await _send_openapi(exchange, await described.openapi.index(_path_prefix(exchange)))
+            case ["openapi", "v3", "api", version]:
+                await _send_group_version(exchange, described.openapi, "", version)
+            case ["openapi", "v3", "apis", group, version]:
+                await _send_group_version(exchange, described.openapi, group, version)
             case _:
                 raise errors.unknown_path()
 
     def _describe(self, table: ResourceTable) -> _Described:
         found = self._described.get(table.digest)
         if found is None:
-            found = self._described[table.digest] = _Described(table, self._server_address)
+            found = self._described[table.digest] = _Described(table, self._server_address, self._fragments)
             if len(self._described) > _SHARED_TABLES:
                 self._described.popitem(last=False)
         else:
@@ -114,10 +118,47 @@ async def _send_as(exchange: Exchange, document: Document, representation: Repre
         await send_document(exchange, orjson.loads(document.body), representation._replace(transform=""))
 
 
-async def _send_openapi(exchange: Exchange, document: Document | None) -> None:
+async def _send_openapi(exchange: Exchange, document: Document) -> None:
+    _refuse_protobuf_only(exchange)
+    await _send_cacheable(exchange, document, b"application/json")
+
+
+async def _send_group_version(exchange: Exchange, openapi: OpenAPIDocuments, group: str, version: str) -> None:
+    """One document of v3. With the hash of the index it may be kept for ever; with another one the client is sent to the right one."""
+    _refuse_protobuf_only(exchange)
+    right = await openapi.hash_of(group, version)
+    document = await openapi.group_version(group, version)
     if document is None:
         raise errors.unknown_path()
-    await _send_cacheable(exchange, document, b"application/json")
+    asked = exchange.query.get("hash")
+    if not asked:
+        await _send_cacheable(exchange, document, b"application/json")
+    elif asked[0].upper() == right:
+        expires = format_datetime(datetime.now(UTC) + timedelta(days=365), usegmt=True).encode()
+        headers = ((b"etag", document.etag.encode()), (b"vary", b"Accept"), (b"cache-control", b"public, immutable"), (b"expires", expires))
+        await exchange.respond(200, document.body, b"application/json", headers)
+    else:
+        path = exchange.context.info.path.rstrip("/")
+        location = f"{_path_prefix(exchange)}{path}?hash={right}"
+        await exchange.respond(301, b"", b"text/plain", ((b"location", location.encode()),))
+
+
+def _refuse_protobuf_only(exchange: Exchange) -> None:
+    """OpenAPI has its own media types; only the JSON forms are served.
+
+    Raises:
+        StatusError: 406.
+    """
+    accept = exchange.headers.get(b"accept", b"")
+    if accept and b"json" not in accept and b"*/*" not in accept and b"application/*" not in accept:
+        raise errors.not_acceptable(["application/json"])
+
+
+def _path_prefix(exchange: Exchange) -> str:
+    """What stands before the API's own paths in the client's URL: clients resolve the index's URLs against the host alone."""
+    if exchange.scope["raw_path"].startswith(b"/clusters/"):
+        return f"/clusters/{exchange.context.cluster}"
+    return ""
 
 
 async def _send_cacheable(exchange: Exchange, document: Document, content_type: bytes) -> None:

@@ -8,7 +8,6 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import decode_json
 from kcp_py.apimachinery.metaoptions import decode_patch_options
 from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge_patch
-from kcp_py.apimachinery.patches.errors import PatchError
 from kcp_py.registry.store import load_one
 from kcp_py.registry.store import update as update_stored
 from kcp_py.server.exchange import Exchange
@@ -77,14 +76,11 @@ def _patch_type(exchange: Exchange, target: Target) -> str:
 
 def _patched(base: dict[str, Any], document: Any, patch_type: str, target: Target) -> Any:
     """The patched object. `base` may share parts with it and is not used again."""
-    try:
-        match patch_type:
-            case "application/json-patch+json":
-                return json_patch.apply(base, document)
-            case "application/merge-patch+json":
-                return merge_patch.apply(base, document)
-            case _:
-                assert target.resource.strategic_merge is not None
-                return strategic_merge_patch.apply(base, document, target.resource.strategic_merge, target.resource.definitions)
-    except PatchError as error:
-        raise error.to_status() from error
+    match patch_type:
+        case "application/json-patch+json":
+            return json_patch.apply(base, document)
+        case "application/merge-patch+json":
+            return merge_patch.apply(base, document)
+        case _:
+            assert target.resource.strategic_merge is not None
+            return strategic_merge_patch.apply(base, document, target.resource.strategic_merge, target.resource.definitions)
