@@ -17,6 +17,7 @@ from kcp_py.storage.etcd.options import Endpoint, EtcdOptions
 # The member refuses calls that need a leader while it has none, instead of letting them hang; so another member is asked.
 _NEEDS_LEADER: Final = ("hasleader", "true")
 _POLL: Final = 0.005
+_MOST_REPEATS: Final = 4
 _READY: Final = grpc.ChannelConnectivity.READY
 
 
@@ -114,7 +115,9 @@ class Connections:
             grpc.aio.AioRpcError: the answer is an error about the request.
             UnavailableError: there is no answer.
         """
-        attempts = 1 + len(self._connections) if repeatable and connection is None else 1
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self.request_timeout
+        failures = 0
         renewed = False
         while True:
             chosen = connection or await self.ready()
@@ -129,9 +132,12 @@ class Connections:
                 if not is_passing(error):
                     raise
                 self.avoid(chosen)
-                attempts -= 1
-                if not attempts:
+                failures += 1
+                untried = failures < len(self._connections)
+                if not repeatable or connection is not None or (not untried and (failures > _MOST_REPEATS or clock() > deadline)):
                     raise translate(error) from error
+            # A connection that broke counts as ready for a moment longer.
+            await self.pause(_POLL * failures, asyncio.sleep)
 
     async def ready(self) -> Connection:
         """A member that calls go out to at once.

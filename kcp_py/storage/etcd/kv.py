@@ -40,6 +40,7 @@ from kcp_py.storage.etcd.messages import (
     WatchRequest,
 )
 from kcp_py.storage.etcd.options import EtcdOptions
+from kcp_py.storage.validation import check_transaction
 
 # Pages keep the event loop free while a long list is decoded (about a microsecond an item and a millisecond a megabyte), and need no giant
 # message.
@@ -111,6 +112,7 @@ class KeyValues:
                 page = max(1, min(_LARGEST_PAGE, len(kvs) * _PAGE_BYTES // max(size, 1)))
 
     async def transact(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
+        check_transaction(compares, operations)
         if not compares and not operations:
             # etcd answers an empty transaction without asking the other members, so perhaps with an old revision.
             return await self.revision()

@@ -30,6 +30,10 @@ _BEATS_PER_LIFE: Final = 3
 _RETRY: Final = 0.2
 
 
+class LeaseLostError(Exception):
+    """etcd has forgotten the lease."""
+
+
 class Lease:
     """A lease that is held while the context is open: `async with storage.lease(10) as lease: await lease.put(key, value)`.
 
@@ -90,34 +94,44 @@ class Lease:
             raise translate(error) from error
 
     async def _keep(self) -> None:
-        try:
-            while self._clock() < self._expiry:
-                try:
-                    async with asyncio.timeout(self._expiry - self._clock()):
-                        if not await self._beat():
-                            return
-                except (UnavailableError, TimeoutError, grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
-                    await self._sleep(_RETRY)
-        finally:
-            self.lost.set()
+        while self._clock() < self._expiry and not self._connections.closing.is_set():
+            try:
+                await self._beat()
+            except LeaseLostError:
+                break
+            except (UnavailableError, TimeoutError):
+                await self._sleep(_RETRY)
+        self.lost.set()
 
-    async def _beat(self) -> bool:
-        """Beat on one stream until it breaks (by an exception, or True) or the lease is gone (False)."""
-        connection = await self._connections.ready()
-        call = self._connections.open_stream(LEASE_KEEP_ALIVE, connection, await self._connections.metadata(connection))
+    async def _beat(self) -> None:
+        """Beat on one stream until it breaks.
+
+        Raises:
+            LeaseLostError: etcd knows no such lease.
+            UnavailableError: the stream broke.
+            TimeoutError: no answer came while the lease is known to live.
+        """
+        async with asyncio.timeout(self._expiry - self._clock()):
+            connection = await self._connections.ready()
+            call = self._connections.open_stream(LEASE_KEEP_ALIVE, connection, await self._connections.metadata(connection))
         try:
             while True:
                 sent = self._clock()
-                await call.write(LeaseKeepAliveRequest(ID=self.id))
                 async with asyncio.timeout(self._expiry - sent):
+                    await call.write(LeaseKeepAliveRequest(ID=self.id))
                     response = await call.read()
                 if response is grpc.aio.EOF:
-                    self._connections.avoid(connection)
-                    return True
+                    raise UnavailableError("the member ended the stream")
                 if response.TTL <= 0:
-                    return False
+                    raise LeaseLostError(f"lease {self.id:x}")
                 self._expiry = sent + response.TTL
                 self.beats += 1
                 await self._sleep(response.TTL / _BEATS_PER_LIFE)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+            self._connections.avoid(connection)
+            raise UnavailableError(str(error)) from error
+        except asyncio.CancelledError:
+            self._connections.raise_if_closing()
+            raise
         finally:
             self._connections.end_stream(call)

@@ -270,4 +270,4 @@ def _event(message: Any) -> Event:
 
 def _pause(failures: int) -> float:
     """Seconds before the next attempt: exponential, with full jitter, so that many watches do not come back at once."""
-    return random.uniform(0.2, 1.0) * min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2.0 ** min(failures, 10))  # noqa: S311
+    return random.uniform(0.2, 1.0) * min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2.0 ** min(failures, 10))

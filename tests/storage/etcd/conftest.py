@@ -15,8 +15,9 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import grpc
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -24,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kcp_py.storage.contract import StorageError
-from kcp_py.storage.etcd import EtcdOptions, EtcdStorage
+from kcp_py.storage.etcd import EtcdOptions, EtcdStorage, messages
 
 _ATTEMPTS = 600
 
@@ -203,6 +204,95 @@ class Proxy:
             pass
         writer.transport.abort()
         member_writer.transport.abort()
+
+
+class ScriptedMember:
+    """Speaks the API as a test says: for answers that a real member gives too rarely to wait for. Not a store."""
+
+    def __init__(self) -> None:
+        self.version = "3.5.21"
+        self.revision = 10
+        self.watches: asyncio.Queue[ScriptedWatch] = asyncio.Queue()
+        """The watch streams, as they are opened."""
+        self.requests: list[str] = []
+        """The paths called, but for streams and `Status`."""
+        self.failures: dict[str, list[tuple[grpc.StatusCode, str]]] = {}
+        """For a path: what its next calls fail with."""
+        self._server = grpc.aio.server()
+        self.url = ""
+
+    async def start(self) -> None:
+        handlers: dict[str, Any] = {
+            "KV/Range": self._unary(messages.RANGE, "RangeRequest", dict),
+            "KV/Txn": self._unary(messages.TXN, "TxnRequest", lambda: {"succeeded": True}),
+            "Maintenance/Status": self._unary(messages.STATUS, "StatusRequest", lambda: {"version": self.version}),
+            "Watch/Watch": grpc.stream_stream_rpc_method_handler(
+                self._watch,
+                request_deserializer=messages.WatchRequest.FromString,
+                response_serializer=messages.message_class("WatchResponse").SerializeToString,
+            ),
+        }
+        for path, handler in handlers.items():
+            service, method = path.split("/")
+            generic = grpc.method_handlers_generic_handler(f"etcdserverpb.{service}", {method: handler})
+            self._server.add_generic_rpc_handlers((generic,))
+        self.url = f"http://127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        await self._server.start()
+
+    async def stop(self) -> None:
+        await self._server.stop(None)
+
+    def _unary(self, method: messages.Method, request_name: str, fields: Callable[[], dict[str, object]]) -> Any:
+        path = method.path.removeprefix("/etcdserverpb.")
+        response_class = messages.message_class(request_name.replace("Request", "Response"))
+
+        async def handle(_request: Any, context: Any) -> Any:
+            if path != "Maintenance/Status":
+                self.requests.append(path)
+            if failures := self.failures.get(path):
+                await context.abort(*failures.pop(0))
+            return response_class(header={"revision": self.revision}, **fields())
+
+        return grpc.unary_unary_rpc_method_handler(
+            handle,
+            request_deserializer=messages.message_class(request_name).FromString,
+            response_serializer=response_class.SerializeToString,
+        )
+
+    async def _watch(self, requests: AsyncIterator[Any], context: Any) -> None:
+        watch = ScriptedWatch(await anext(requests), context)
+        await self.watches.put(watch)
+        try:
+            async for request in requests:
+                if request.HasField("progress_request"):
+                    watch.progress_requests += 1
+                    watch.progress_requested.set()
+        finally:
+            watch.ended.set()
+
+
+class ScriptedWatch:
+    """One watch stream at a scripted member."""
+
+    def __init__(self, request: Any, context: Any) -> None:
+        self.create: Any = request.create_request
+        self.progress_requests = 0
+        self.progress_requested = asyncio.Event()
+        self.ended = asyncio.Event()
+        self._context = context
+
+    async def send(self, revision: int, *events: dict[str, object], **fields: object) -> None:
+        """Send a response with this revision in its header."""
+        await self._context.write(messages.message_class("WatchResponse")(header={"revision": revision}, events=events, **fields))
+
+
+@pytest.fixture
+async def member() -> AsyncIterator[ScriptedMember]:
+    """A scripted member, started."""
+    scripted = ScriptedMember()
+    await scripted.start()
+    yield scripted
+    await scripted.stop()
 
 
 @pytest.fixture

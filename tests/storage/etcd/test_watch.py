@@ -122,6 +122,9 @@ async def test_stalled_connection_is_given_up(start_etcd, open_storage, start_pr
             pass
         assert [(event.value, event.mod_revision) for event in batch.events] == [(b"2", second)]
     assert second == first + 1
+    storage = await open_storage(proxy.url, server.url, request_timeout=0.2, keepalive_time=60)
+    found = await storage.get("/a")
+    assert (found.value, found.mod_revision) == (b"2", second)
 
 
 async def test_compaction_hits_only_those_behind(own_etcd, open_storage):
