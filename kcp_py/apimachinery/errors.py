@@ -144,6 +144,17 @@ def invalid(group_kind: str, name: str, errors: Iterable[FieldError]) -> StatusE
     return StatusError(422, "Invalid", f'{group_kind} "{name}" is invalid: {aggregate(found)}', details=details)
 
 
+def unprocessable(detail: str) -> StatusError:
+    """422 for a patch that cannot be applied; upstream sends the text without the detail."""
+    return StatusError(422, "Invalid", f"the server rejected our request due to an error in our request: {detail}")
+
+
+def too_many_operations(maximum: int, actual: int) -> StatusError:
+    """413 for a JSON patch."""
+    message = f"Request entity too large: The allowed maximum operations in a JSON patch is {maximum}, got {actual}"
+    return StatusError(413, "RequestEntityTooLarge", message)
+
+
 def too_many_requests(message: str, retry_after_seconds: int) -> StatusError:
     return StatusError(429, "TooManyRequests", message, details={"retryAfterSeconds": retry_after_seconds})
 

@@ -1,0 +1,379 @@
+"""Strategic merge patch: a merge patch in which lists can be merged too, as the schema and directives in the patch say.
+
+Source: apimachinery `pkg/util/strategicpatch/patch.go`, of which this is the server's side (`MergeParallelList`, `IgnoreUnmatchedNulls`).
+The schema is OpenAPI: `x-kubernetes-patch-strategy` and `x-kubernetes-patch-merge-key` stand on properties, `$ref` is followed. Lists are
+merged through indexes by merge key, so that the work grows with the sizes of the two objects and not with their product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from kcp_py.apimachinery import errors
+
+_DIRECTIVE: Final = "$patch"
+_RETAIN_KEYS: Final = "$retainKeys"
+_ORDER: Final = "$setElementOrder/"
+_DELETE_PRIMITIVES: Final = "$deleteFromPrimitiveList/"
+_PARALLEL: Final = ("$setElementOrder", "$deleteFromPrimitiveList")
+_BAD_ORDER: Final = "invalid patch format of setElementOrder list"
+_BAD_PRIMITIVES: Final = "invalid patch format of primitive list"
+_BAD_RETAIN_KEYS: Final = "invalid patch format of retainKeys"
+_LISTS_OF_LISTS: Final = "lists of lists are not supported"
+_MAX_REFERENCES: Final = 16
+_SHOWN: Final = 300
+_MISSING: Final = object()
+_GO_TYPES: Final[dict[type, str]] = {
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+}
+
+Schema = Mapping[str, Any]
+
+
+class _Field(NamedTuple):
+    """What the schema says of one field."""
+
+    schema: Schema | None
+    """Of the value, or of the elements of a list; None when anything goes."""
+    strategy: str
+    """`merge`, `replace` or nothing; `retainKeys` is taken off, as its directive says all."""
+    merge_key: str
+
+
+def apply(original: Mapping[str, Any], patch: Any, schema: Schema, definitions: Mapping[str, Schema]) -> dict[str, Any]:
+    """A new object with the patch merged in; neither argument is changed, and the result shares what was not touched.
+
+    Args:
+        original: The decoded object.
+        patch: The decoded patch.
+        schema: The schema of the object.
+        definitions: Schemas by the last part of the references to them, such as `io.k8s.api.core.v1.Container`.
+
+    Raises:
+        StatusError: 400 for a malformed patch or directive, 422 for lists of lists.
+    """
+    if not isinstance(patch, dict):
+        raise errors.bad_request("invalid JSON document")
+    return _Merger(definitions).merge_map(original, patch, schema)
+
+
+class _Merger:
+    def __init__(self, definitions: Mapping[str, Schema]) -> None:
+        self._definitions = definitions
+
+    def merge_map(self, original: Mapping[str, Any], patch: Mapping[str, Any], schema: Schema | None) -> dict[str, Any]:
+        if _DIRECTIVE in patch:
+            return _replaced(patch)
+        merged = dict(original)
+        remaining = dict(patch)
+        if _RETAIN_KEYS in remaining:
+            _retain_keys(merged, remaining)
+        for directive in [key for key in remaining if key.startswith("$setElementOrder")]:
+            self._merge_ordered(merged, remaining, directive, schema)
+        for directive in [key for key in remaining if key.startswith("$deleteFromPrimitiveList")]:
+            _delete_primitives(merged, directive, remaining.pop(directive))
+        for key, value in remaining.items():
+            self._merge_field(merged, key, value, schema)
+        return merged
+
+    def _merge_field(self, merged: dict[str, Any], key: str, value: Any, schema: Schema | None) -> None:
+        if value is None:
+            merged.pop(key, None)
+            return
+        current = merged.get(key)
+        kind = type(value)
+        if kind is dict and type(current) is dict:
+            field = self._field(schema, key)
+            merged[key] = value if field.strategy == "replace" else self.merge_map(current, value, field.schema)
+        elif kind is list and type(current) is list:
+            field = self._field(schema, key, elements=True)
+            merged[key] = self._merge_list(current, value, field) if field.strategy == "merge" else value
+        elif kind is dict and _DIRECTIVE in value:
+            # Upstream drops a directive for which there is nothing to direct.
+            merged.pop(key, None)
+        else:
+            merged[key] = _added(value)
+
+    def _merge_list(self, original: list[Any], patch: list[Any], field: _Field) -> list[Any]:
+        if not original and not patch:
+            return original
+        if _element_type(original, patch) is not dict:
+            merged = _unique([*original, *patch])
+            return _ordered(merged, _positions(patch, ""), _positions(original, ""), "")
+        key = field.merge_key
+        if not key:
+            raise errors.bad_request("cannot merge lists without merge key for Struct")
+        original, patch = _special_elements(original, patch, key)
+        merged = list(original)
+        # Of several elements with one key the first is the one that is merged.
+        positions = _positions(merged, key)
+        for element in patch:
+            identity = _identity(_key_of(element, key))
+            position = positions.get(identity)
+            if position is None:
+                positions[identity] = len(merged)
+                merged.append(element)
+            else:
+                merged[position] = self.merge_map(merged[position], element, field.schema)
+        return _ordered(merged, _positions(patch, key), _positions(original, key), key)
+
+    def _merge_ordered(self, merged: dict[str, Any], remaining: dict[str, Any], directive: str, schema: Schema | None) -> None:
+        """Merge the list that a `$setElementOrder/` directive is about, and bring it in that order."""
+        order = remaining.pop(directive)
+        name = _directed_field(directive, _ORDER, _BAD_ORDER)
+        if not isinstance(order, list):
+            raise _bad_type(order, list)
+        current, patch = merged.get(name, _MISSING), remaining.pop(name, _MISSING)
+        for value in (current, patch):
+            if value is not _MISSING and not isinstance(value, list):
+                raise _bad_type(value, list)
+        field = self._field(schema, name, elements=True)
+        key = field.merge_key
+        _check_order(patch if patch is not _MISSING else [], order, key)
+        if patch is _MISSING:
+            if current is _MISSING:
+                return
+            result = current
+        elif current is _MISSING:
+            result = _added(patch)
+        else:
+            result = self._merge_list(current, patch, field) if field.strategy == "merge" else patch
+        if result:
+            _element_type(result)
+            before = _positions(current, key) if current is not _MISSING else {}
+            result = _ordered(result, _positions(order, key), before, key)
+        merged[name] = result
+
+    def _field(self, schema: Schema | None, name: str, *, elements: bool = False) -> _Field:
+        if schema is None:
+            return _Field(None, "", "")
+        found = (schema.get("properties") or {}).get(name)
+        if found is None:
+            extra = schema.get("additionalProperties")
+            if isinstance(extra, Mapping):
+                found = extra
+            elif not schema.get("properties") or extra or schema.get("x-kubernetes-preserve-unknown-fields"):
+                return _Field(None, "", "")
+            else:
+                raise errors.bad_request(f'unable to find api field "{_cut(name)}"')
+        strategies = [part for part in found.get("x-kubernetes-patch-strategy", "").split(",") if part not in {"", "retainKeys"}]
+        merge_key = found.get("x-kubernetes-patch-merge-key", "")
+        resolved = self._resolve(found)
+        if elements and resolved is not None and "items" in resolved:
+            resolved = self._resolve(resolved["items"])
+        return _Field(resolved, strategies[0] if strategies else "", merge_key)
+
+    def _resolve(self, schema: Schema) -> Schema | None:
+        """Follow references, also where OpenAPI v3 wraps one in `allOf` to stand beside other keywords."""
+        found: Schema | None = schema
+        for _ in range(_MAX_REFERENCES):
+            if found is None:
+                return None
+            reference = found.get("$ref")
+            if reference is None:
+                all_of = found.get("allOf")
+                if not all_of or found.get("properties"):
+                    return found
+                found = all_of[0]
+            else:
+                found = self._definitions.get(reference.rpartition("/")[2])
+        return None
+
+
+def _replaced(patch: Mapping[str, Any]) -> dict[str, Any]:
+    match patch[_DIRECTIVE]:
+        case "replace":
+            return {key: value for key, value in patch.items() if key != _DIRECTIVE}
+        case "delete":
+            return {}
+        case directive:
+            raise errors.bad_request(f"unknown patch type: {_cut(str(directive))} in map: {_shown(patch)}")
+
+
+def _retain_keys(merged: dict[str, Any], remaining: dict[str, Any]) -> None:
+    retained = remaining.pop(_RETAIN_KEYS)
+    if not isinstance(retained, list) or not all(isinstance(key, str) for key in retained):
+        raise errors.bad_request(_BAD_RETAIN_KEYS)
+    kept = set(retained)
+    for key, value in remaining.items():
+        if value is not None and key not in kept and not key.startswith(_PARALLEL):
+            raise errors.bad_request(_BAD_RETAIN_KEYS)
+    for key in [key for key in merged if key not in kept]:
+        del merged[key]
+
+
+def _delete_primitives(merged: dict[str, Any], directive: str, values: Any) -> None:
+    name = _directed_field(directive, _DELETE_PRIMITIVES, _BAD_PRIMITIVES)
+    if values is None:
+        merged.pop(name, None)
+        return
+    current = merged.get(name)
+    if not isinstance(current, list) or not isinstance(values, list):
+        return
+    if any(isinstance(value, dict | list) for value in values):
+        raise errors.bad_request(_BAD_PRIMITIVES)
+    deleted = set(map(_identity, values))
+    merged[name] = [value for value in current if isinstance(value, dict | list) or _identity(value) not in deleted]
+
+
+def _special_elements(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
+    """Carry out the elements of a patch list that are directives; returns the original and the patch without them."""
+    deleted: set[Any] = set()
+    ordinary: list[Any] = []
+    replace = False
+    for element in patch:
+        directive = element.get(_DIRECTIVE)
+        if directive is None and _DIRECTIVE not in element:
+            ordinary.append(element)
+        elif directive == "delete":
+            deleted.add(_identity(_key_of(element, key)))
+        elif directive == "replace":
+            replace = True
+        elif directive == "merge":
+            raise errors.bad_request("merging lists cannot yet be specified in the patch")
+        else:
+            raise errors.bad_request(f"unknown patch type: {_cut(str(directive))} in map: {_shown(element)}")
+    if replace:
+        return ordinary, []
+    if deleted:
+        original = [element for element in original if key not in element or _identity(element[key]) not in deleted]
+    return original, ordinary
+
+
+def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
+    """All elements of a patch list must stand in the `$setElementOrder` list, in the same order."""
+    if not order or not patch:
+        return
+    wanted = iter(order)
+    for element in patch:
+        if key and not isinstance(element, dict):
+            raise _bad_type(element, dict)
+        if isinstance(element, dict) and _DIRECTIVE in element:
+            continue
+        identity = _element_identity(element, key)
+        if not any(_element_identity(candidate, key) == identity for candidate in wanted):
+            raise errors.bad_request(f"The order in patch list:\n{_shown(patch)}\n doesn't match $setElementOrder list:\n{_shown(order)}\n")
+
+
+def _ordered(merged: list[Any], patch_order: Mapping[Any, int], server_order: Mapping[Any, int], key: str) -> list[Any]:
+    """Elements that the patch names in its order, the others in the server's.
+
+    One of the others goes before one of the patch's only where the server had both, in that order.
+    """
+    last = len(patch_order) + len(server_order)
+    named: list[tuple[int, Any, Any]] = []
+    others: list[tuple[int, Any, Any]] = []
+    for element in merged:
+        identity = _element_identity(element, key)
+        if identity in patch_order:
+            named.append((patch_order[identity], identity, element))
+        else:
+            others.append((server_order.get(identity, last), identity, element))
+    named.sort(key=_position_of)
+    others.sort(key=_position_of)
+    result: list[Any] = []
+    start = 0
+    for _, identity, element in named:
+        before = server_order.get(identity, -1)
+        while start < len(others) and others[start][0] < before:
+            result.append(others[start][2])
+            start += 1
+        result.append(element)
+    result.extend(element for _, _, element in others[start:])
+    return result
+
+
+def _position_of(entry: tuple[int, Any, Any]) -> int:
+    return entry[0]
+
+
+def _positions(elements: Iterable[Any], key: str) -> dict[Any, int]:
+    """The first position of each element, by merge key or, without one, by value."""
+    positions: dict[Any, int] = {}
+    for position, element in enumerate(elements):
+        positions.setdefault(_element_identity(element, key), position)
+    return positions
+
+
+def _element_identity(element: Any, key: str) -> Any:
+    if not key:
+        return _identity(element)
+    if not isinstance(element, dict):
+        raise _bad_type(element, dict)
+    return _identity(_key_of(element, key))
+
+
+def _key_of(element: Mapping[str, Any], key: str) -> Any:
+    if key not in element:
+        raise errors.bad_request(f"map: {_shown(element)} does not contain declared merge key: {key}")
+    return element[key]
+
+
+def _identity(value: Any) -> Any:
+    """Go's equality of scalars in interfaces: 1, 1.0 and true differ."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict | list):
+        raise errors.bad_request(f"{_shown(value)} is not a scalar and cannot be told from others in a merged list")
+    return (type(value), value)
+
+
+def _unique(values: list[Any]) -> list[Any]:
+    return list({_identity(value): value for value in reversed(values)}.values())[::-1]
+
+
+def _element_type(*lists: list[Any]) -> type:
+    """The one type of all elements."""
+    found: type | None = None
+    for elements in lists:
+        for element in elements:
+            if found is None:
+                found = type(element)
+                if found is list:
+                    raise errors.unprocessable(_LISTS_OF_LISTS)
+            elif type(element) is not found:
+                raise errors.bad_request(f"list element types are not identical: {_shown(lists)}")
+    return found or type(None)
+
+
+def _added(value: Any) -> Any:
+    """A value that was not there before, without nulls, directives, and elements that are directives."""
+    if type(value) is dict:
+        return {
+            key: _added(item)
+            for key, item in value.items()
+            if item is not None
+            and not (type(item) is dict and _DIRECTIVE in item)
+            and key != _RETAIN_KEYS
+            and not key.startswith((_ORDER, _DELETE_PRIMITIVES))
+        }
+    if type(value) is list:
+        return [_added(item) for item in value if not (type(item) is dict and _DIRECTIVE in item)]
+    return value
+
+
+def _directed_field(directive: str, prefix: str, problem: str) -> str:
+    if not directive.startswith(prefix):
+        raise errors.bad_request(problem)
+    return directive[len(prefix) :]
+
+
+def _bad_type(value: Any, wanted: type) -> errors.StatusError:
+    received = _GO_TYPES.get(type(value), "%!s(<nil>)")
+    return errors.bad_request(f"expected a {_GO_TYPES[wanted]}, but received a {received}")
+
+
+def _shown(value: Any) -> str:
+    return _cut(orjson.dumps(value).decode())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
