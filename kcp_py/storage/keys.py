@@ -14,6 +14,7 @@ otherwise).
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from kcp_py.logicalcluster import Name, parse_name
@@ -103,6 +104,7 @@ def _checked_word(text: str) -> str:
     return text
 
 
+@lru_cache(maxsize=4096)
 def _checked_cluster(cluster: Name) -> str:
     try:
         return parse_name(cluster)
