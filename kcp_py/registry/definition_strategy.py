@@ -1,0 +1,119 @@
+"""CustomResourceDefinitions: their life in the registry.
+
+Source: k8s.io/apiextensions-apiserver `pkg/registry/customresourcedefinition` (strategy and storage). What a definition must look like is the
+schema package's question; whether its names are free and when its objects are gone are its controller's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+from kcp_py.apimachinery.fielderrors import FieldError, forbidden
+from kcp_py.apimachinery.objectmeta import finalizer_warnings
+from kcp_py.apimachinery.timestamps import format_time
+from kcp_py.registry.strategy import Strategy
+from kcp_py.schema.definition import default_definition, stored_version_errors, validate_definition, warnings_for_definition
+from kcp_py.schema.names_conditions import set_condition
+
+CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
+"""On a definition from its deletion on, until the last of its objects is gone."""
+
+
+class DefinitionStrategy(Strategy):
+    """A definition keeps a list of the versions that objects may be stored in, and waits for its objects when it is deleted."""
+
+    allow_unconditional_update = False
+
+    def __init__(self, *, builtin: Collection[tuple[str, str]] = (), clock: Callable[[], float] = time.time) -> None:
+        """Make the strategy.
+
+        Args:
+            builtin: (group, plural) of the resources that are served without a definition, and that none may define again.
+            clock: for the times of conditions, in Unix seconds.
+        """
+        self._builtin = frozenset(builtin)
+        self._clock = clock
+
+    def prepare_for_create(self, obj: dict[str, Any]) -> None:
+        default_definition(obj)
+        storage = _storage_version(obj)
+        obj["status"] = {
+            "conditions": [],
+            "acceptedNames": {"plural": "", "kind": ""},
+            "storedVersions": [] if storage is None else [storage],
+        }
+
+    def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
+        default_definition(obj)
+        _add_stored_version(obj)
+        _keep_cleanup(obj, old)
+
+    def validate(self, obj: dict[str, Any]) -> list[FieldError]:
+        return validate_definition(obj) + self._builtin_errors(obj)
+
+    def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+        if obj.get("spec") is old.get("spec"):
+            # Through /status: the specification is the stored one itself.
+            return stored_version_errors(
+                (obj.get("status") or {}).get("storedVersions") or [], (obj.get("spec") or {}).get("versions") or []
+            )
+        return validate_definition(obj, old)
+
+    def warnings(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
+        if old is not None and obj.get("spec") is old.get("spec"):
+            return []
+        texts = warnings_for_definition(obj, old)
+        return texts + finalizer_warnings(obj["metadata"], old["metadata"] if old else None)
+
+    def prepare_for_delete(self, obj: dict[str, Any]) -> bool:
+        metadata = obj["metadata"]
+        finalizers = metadata.get("finalizers") or []
+        if CLEANUP_FINALIZER not in finalizers:
+            metadata["finalizers"] = [*finalizers, CLEANUP_FINALIZER]
+        status = obj["status"] = dict(obj.get("status") or {})
+        conditions = status["conditions"] = list(status.get("conditions") or [])
+        condition = {
+            "type": "Terminating",
+            "status": "True",
+            "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        }
+        set_condition(conditions, condition, now=format_time(self._clock()), generation=metadata.get("generation"))
+        return True
+
+    def _builtin_errors(self, obj: dict[str, Any]) -> list[FieldError]:
+        spec = obj.get("spec") or {}
+        group, plural = spec.get("group"), (spec.get("names") or {}).get("plural")
+        if (group, plural) not in self._builtin:
+            return []
+        return [forbidden("spec.names.plural", f"{plural}.{group} is a built-in resource")]
+
+
+def _add_stored_version(obj: dict[str, Any]) -> None:
+    """A version that becomes the storage version may hold objects from this update on."""
+    status = obj.get("status")
+    if status is None:
+        return
+    stored = status.get("storedVersions") or []
+    storage = _storage_version(obj)
+    if storage is not None and storage not in stored:
+        obj["status"] = {**status, "storedVersions": [*stored, storage]}
+
+
+def _storage_version(obj: dict[str, Any]) -> str | None:
+    versions = (obj.get("spec") or {}).get("versions") or ()
+    return next((version.get("name") for version in versions if version.get("storage")), None)
+
+
+def _keep_cleanup(obj: dict[str, Any], old: dict[str, Any]) -> None:
+    """Objects whose definition is gone could never be deleted again: only the definition's controller says when the last one is.
+
+    Upstream lets anybody who may update a definition take the finalizer away.
+    """
+    if CLEANUP_FINALIZER not in (old["metadata"].get("finalizers") or ()):
+        return
+    finalizers = obj["metadata"].get("finalizers") or []
+    if CLEANUP_FINALIZER not in finalizers:
+        obj["metadata"]["finalizers"] = [*finalizers, CLEANUP_FINALIZER]
