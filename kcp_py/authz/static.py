@@ -10,16 +10,17 @@ from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 
 SYSTEM_MASTERS: Final = "system:masters"
 
-PUBLIC_PATHS: Final = ("/healthz", "/livez", "/readyz", "/version")
+PUBLIC_PATHS: Final = ("/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/version")
 """What everybody may read, authenticated or not, with or without a cluster before it."""
 
 
 class AlwaysAllowPaths:
-    """Reads of fixed paths and what is below them (`authorization/path` of k8s.io/apiserver)."""
+    """Reads of fixed paths, and of what is below those that end with `/*` (`authorization/path` of k8s.io/apiserver)."""
 
     def __init__(self, paths: Iterable[str] = PUBLIC_PATHS) -> None:
-        self._paths = frozenset(paths)
-        self._below = tuple(f"{path}/" for path in self._paths)
+        listed = frozenset(paths)
+        self._below = tuple(path.removesuffix("*") for path in listed if path.endswith("/*"))
+        self._paths = frozenset(path for path in listed if not path.endswith("/*"))
 
     async def authorize(self, user: User, cluster: ClusterSelection, attributes: Attributes) -> Decision | None:  # noqa: ARG002 - the protocol
         if attributes.is_resource or attributes.verb not in {"get", "head"}:

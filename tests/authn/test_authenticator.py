@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+from kcp_py.apimachinery.errors import StatusError, unauthorized
+from kcp_py.authn import UserInfo
+from kcp_py.authn.authenticator import Union
+
+pytestmark = pytest.mark.anyio
+
+
+class Fixed:
+    def __init__(self, outcome: UserInfo | StatusError | None) -> None:
+        self.outcome = outcome
+
+    async def authenticate(self, headers, peer_certificate_der):  # noqa: ARG002
+        if isinstance(self.outcome, StatusError):
+            raise self.outcome
+        return self.outcome
+
+
+ALICE, BOB = UserInfo("alice"), UserInfo("bob")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        pytest.param([], None, id="none"),
+        pytest.param([None, None], None, id="no credentials"),
+        pytest.param([None, ALICE, BOB], ALICE, id="first user counts"),
+        pytest.param([unauthorized(), ALICE], ALICE, id="a good credential after a bad one"),
+    ],
+)
+async def test_union(outcomes, expected):
+    """The first authenticator that knows the user decides."""
+    assert await Union(*map(Fixed, outcomes)).authenticate({}, None) is expected
+
+
+async def test_bad_credentials():
+    """A bad credential without a good one is refused, not taken for none."""
+    with pytest.raises(StatusError) as caught:
+        await Union(Fixed(None), Fixed(unauthorized()), Fixed(None)).authenticate({}, None)
+    assert caught.value.code == 401

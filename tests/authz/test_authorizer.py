@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from kcp_py.authn import UserInfo
+from kcp_py.authz import ALLOWED, DENIED, Decision, Union
+from kcp_py.logicalcluster import ROOT
+from kcp_py.server.requestinfo import parse_request
+
+pytestmark = pytest.mark.anyio
+
+INFO = parse_request("GET", "/api/v1/pods", {})
+
+
+class Fixed:
+    def __init__(self, decision: Decision | None) -> None:
+        self.decision = decision
+
+    async def authorize(self, user, cluster, attributes):  # noqa: ARG002
+        return self.decision
+
+
+@pytest.mark.parametrize(
+    ("opinions", "expected"),
+    [
+        pytest.param([], DENIED, id="nobody to ask"),
+        pytest.param([None, None], DENIED, id="no opinion"),
+        pytest.param([None, ALLOWED], ALLOWED, id="allowed"),
+        pytest.param([DENIED, ALLOWED], DENIED, id="a denial is an opinion"),
+        pytest.param([ALLOWED, DENIED], ALLOWED, id="the first opinion counts"),
+        pytest.param([Decision(allowed=False, reason="because")], Decision(allowed=False, reason="because"), id="reason"),
+    ],
+)
+async def test_union(opinions, expected):
+    """The first opinion counts, and none at all denies."""
+    assert await Union(*map(Fixed, opinions)).authorize(UserInfo("alice"), ROOT, INFO) == expected

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from kcp_py.authn import UserInfo
+from kcp_py.authz import ALLOWED, DENIED, AlwaysAllowPaths, ExistingClusters, PrivilegedGroups
+from kcp_py.logicalcluster import ROOT, WILDCARD, Name
+from kcp_py.server.requestinfo import parse_request
+
+pytestmark = pytest.mark.anyio
+
+ALICE = UserInfo("alice", "", ("team", "system:authenticated"))
+MASTER = UserInfo("root", "", ("system:masters",))
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "decision"),
+    [
+        ("GET", "/healthz", ALLOWED),
+        ("HEAD", "/healthz", ALLOWED),
+        ("GET", "/livez/ping", ALLOWED),
+        ("GET", "/readyz/poststarthook/x", ALLOWED),
+        ("GET", "/version", ALLOWED),
+        ("POST", "/healthz", None),
+        ("GET", "/healthzz", None),
+        ("GET", "/version/x", None),
+        ("GET", "/metrics", None),
+        ("GET", "/", None),
+        ("GET", "/HEALTHZ", None),
+        ("GET", "/api/v1/namespaces/healthz", None),
+        ("GET", "/apis/healthz", None),
+    ],
+)
+async def test_paths(method, path, decision):
+    """Only reads of health and version are for everybody."""
+    assert await AlwaysAllowPaths().authorize(ALICE, ROOT, parse_request(method, path, {})) == decision
+
+
+@pytest.mark.parametrize("cluster", [ROOT, Name("team-a"), WILDCARD])
+async def test_privileged_groups(cluster):
+    """Members may do anything anywhere; about others there is no opinion."""
+    info = parse_request("DELETE", "/api/v1/secrets", {})
+    assert await PrivilegedGroups().authorize(MASTER, cluster, info) == ALLOWED
+    assert await PrivilegedGroups().authorize(ALICE, cluster, info) is None
+    assert await PrivilegedGroups().authorize(UserInfo("system:masters"), cluster, info) is None
+
+
+async def test_existing_clusters():
+    """In a cluster that is not there, everything is denied; about the others and the wildcard there is no opinion."""
+
+    async def exists(name):
+        return name == "team-a"
+
+    authorizer = ExistingClusters(exists)
+    info = parse_request("GET", "/api/v1/pods", {})
+    assert await authorizer.authorize(MASTER, Name("team-a"), info) is None
+    assert await authorizer.authorize(MASTER, WILDCARD, info) is None
+    assert await authorizer.authorize(MASTER, Name("nosuch"), info) == DENIED

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from fastapi import APIRouter
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
+
+from kcp_py.apimachinery.errors import not_found
+from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.authn import UserInfo
+from kcp_py.authn.tokenfile import StaticTokens, parse_tokens
+from kcp_py.authz import AlwaysAllowPaths, PrivilegedGroups, Union
+from kcp_py.logicalcluster import Name
+from kcp_py.server.chain import ChainSettings, compose, create_edge, filters
+from kcp_py.server.exchange import Exchange
+from kcp_py.server.filters.errors import ErrorsFilter
+from kcp_py.server.pages.health import HealthChecks
+from kcp_py.server.pages.shell import create_shell
+from kcp_py.telemetry.metrics import RequestMetrics
+
+pytestmark = pytest.mark.anyio
+
+ADMIN = [("authorization", "Bearer admin-token")]
+ALICE = [("authorization", "Bearer alice-token")]
+TOKENS = 'admin-token,admin,1,"system:masters"\nalice-token,alice,2,"team"\n'
+
+
+class Server:
+    """The whole edge, around a resource tree that remembers what reached it."""
+
+    def __init__(self) -> None:
+        self.seen: list[Exchange] = []
+        registry = CollectorRegistry()
+        settings = ChainSettings(
+            authenticator=StaticTokens(parse_tokens(TOKENS, "tokens")),
+            authorizer=Union(AlwaysAllowPaths(), PrivilegedGroups()),
+            metrics=RequestMetrics(registry),
+        )
+        self.shell = create_shell(checks=HealthChecks(), registry=registry)
+        router = APIRouter()
+
+        @router.get("/mounted")
+        async def mounted() -> dict[str, str]:
+            return {"hello": "there"}
+
+        @router.get("/mounted/typed/{number}")
+        async def typed(number: int) -> int:
+            return number
+
+        @router.get("/mounted/missing")
+        async def missing() -> None:
+            raise not_found(GroupResource("g.io", "widgets"), "x")
+
+        @router.get("/mounted/broken")
+        async def broken() -> None:
+            raise KeyError("an inner secret")
+
+        self.shell.include_router(router)
+        self.edge = create_edge(settings, tree=self.tree, shell=self.shell)
+
+    async def tree(self, exchange: Exchange) -> None:
+        self.seen.append(exchange)
+        await exchange.respond(200, b'{"from":"tree"}')
+
+
+@pytest.fixture
+def server():
+    return Server()
+
+
+PUBLIC = ["/healthz", "/livez", "/readyz", "/healthz/ping", "/readyz?verbose", "/version", "/clusters/a/healthz", "/clusters/a/livez/ping",
+          "/clusters/a/version", "/clusters/nosuch/readyz"]  # fmt: skip
+GUARDED = ["/", "/metrics", "/api", "/apis", "/api/v1", "/apis/apps/v1", "/api/v1/pods", "/api/v1/namespaces/n/secrets/s", "/openapi/v2",
+           "/openapi/v3", "/openapi.json", "/docs", "/docs/openapi.json", "/redoc", "/mounted", "/mounted/typed/1", "/mounted/broken",
+           "/nosuch", "/debug/pprof", "/.well-known/openid-configuration", "/clusters/a/api/v1/pods", "/clusters/*/api/v1/pods", "/healthzz",
+           "/version/x/y", "/logs", "/clusters"]  # fmt: skip
+
+
+async def test_order():
+    """The chain is what the architecture says, outermost first."""
+    settings = ChainSettings(
+        authenticator=StaticTokens({}), authorizer=Union(), metrics=RequestMetrics(CollectorRegistry()), default_cluster=Name("root")
+    )
+    names = [made.func.__name__ if isinstance(made, partial) else made.__name__ for made in filters(settings)]
+    assert names == [
+        "ErrorsFilter",
+        "TelemetryFilter",
+        "ClusterFilter",
+        "RequestInfoFilter",
+        "TimeoutFilter",
+        "AuthenticationFilter",
+        "ConcurrencyFilter",
+        "AuthorizationFilter",
+        "WildcardFilter",
+    ]
+
+
+async def test_compose(ask, probe):
+    """The first filter is the outermost one."""
+    log = []
+
+    def named(name):
+        def wrap(app):
+            async def call(*arguments):
+                log.append(name)
+                await app(*arguments)
+
+            return call
+
+        return wrap
+
+    await ask(compose((ErrorsFilter, named("outer"), named("inner")), probe))
+    assert log == ["outer", "inner"]
+
+
+@pytest.mark.parametrize("target", PUBLIC)
+async def test_public(ask, server, target):
+    """Health and version are for everybody."""
+    for headers in ([], ALICE, ADMIN):
+        assert (await ask(server.edge, target, headers=headers)).status == 200
+
+
+@pytest.mark.parametrize("target", PUBLIC)
+async def test_public_paths_are_for_reading(ask, server, target):
+    """Nothing but reading is public."""
+    for method in ("POST", "PUT", "DELETE", "PATCH", "BREW"):
+        assert (await ask(server.edge, target, method=method)).status == 403
+
+
+@pytest.mark.parametrize("target", GUARDED)
+async def test_guarded(ask, server, target):
+    """Every other route, known or not, is closed to strangers and to ordinary users, and no handler hears of them."""
+    for method in ("GET", "HEAD", "POST", "OPTIONS"):
+        assert (await ask(server.edge, target, method=method)).status == 403
+        assert (await ask(server.edge, target, method=method, headers=ALICE)).status == 403
+        assert (await ask(server.edge, target, method=method, headers=[("authorization", "Bearer guess")])).status == 401
+    assert not server.seen
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/api", "/apis", "/apis/g/v1", "/openapi/v2", "/openapi/v3/apis/g/v1", "/api/v1/pods", "/clusters/a/api", "/clusters/a/apis/g/v1/x"],
+)
+async def test_tree(ask, server, target):
+    """Resources, discovery and OpenAPI are the tree's."""
+    assert (await ask(server.edge, target, headers=ADMIN)).json() == {"from": "tree"}
+
+
+async def test_shell(ask, server):
+    """Other paths are the shell's, without the cluster in front, with the headers of every response."""
+    for target in ("/mounted", "/clusters/team-a/mounted"):
+        answer = await ask(server.edge, target, headers=[*ADMIN, ("audit-id", "mine")])
+        assert (answer.status, answer.json()) == (200, {"hello": "there"})
+        assert (answer.header("audit-id"), answer.header("cache-control")) == ("mine", "no-cache, private")
+    assert not server.seen
+
+
+async def test_unknown_path(ask, server):
+    """A path that nothing serves is 404 in upstream's words."""
+    for target in ("/nosuch", "/Clusters/a/api", "/%63lusters/a/api/v1/pods", "/apiX/v1/pods", "/docs", "/openapi.json", "/healthz/nosuch"):
+        answer = await ask(server.edge, target, headers=ADMIN)
+        assert (answer.status, answer.body) == (404, b"404 page not found\n")
+        assert answer.header("content-type") == "text/plain; charset=utf-8"
+
+
+async def test_errors_of_the_shell(ask, server):
+    """What fails in a library user's route looks as everywhere else, and tells nothing of the inside."""
+    missing = await ask(server.edge, "/mounted/missing", headers=ADMIN)
+    assert (missing.status, missing.json()["message"]) == (404, 'widgets.g.io "x" not found')
+    typed = await ask(server.edge, "/mounted/typed/x", headers=ADMIN)
+    assert (typed.status, typed.json()["reason"]) == (400, "BadRequest")
+    method = await ask(server.edge, "/mounted", method="POST", headers=ADMIN)
+    assert (method.status, method.json()["reason"]) == (405, "MethodNotAllowed")
+    with capture_logs() as logs:
+        broken = await ask(server.edge, "/mounted/broken", headers=ADMIN)
+    assert (broken.status, broken.json()["reason"]) == (500, "InternalError")
+    assert b"secret" not in broken.body
+    assert [log["event"] for log in logs] == ["request failed"]
+
+
+async def test_second_prefix(ask, server):
+    """A second cluster prefix is an unknown path to everybody."""
+    for headers in ([], ADMIN):
+        assert (await ask(server.edge, "/clusters/a/clusters/b/api/v1/pods", headers=headers)).status == 404
+
+
+async def test_one_cluster_from_the_path_to_the_handler(ask, server):
+    """What was authorized is what the handler gets."""
+    await ask(server.edge, "/clusters/team-a/api/v1/pods", headers=ADMIN)
+    exchange = server.seen[-1]
+    assert exchange.context.cluster == exchange.cluster == "team-a"
+    assert exchange.context.user == UserInfo("admin", "1", ("system:masters", "system:authenticated"))
+
+
+async def test_websockets_are_refused(server):
+    """No other protocol is spoken."""
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    await server.edge({"type": "websocket", "path": "/api"}, None, send)
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+async def test_lifespan(server):
+    """The lifespan is the shell's."""
+    incoming = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
+    sent = []
+
+    async def receive():
+        return incoming.pop(0)
+
+    async def send(message):
+        sent.append(message["type"])
+
+    await server.edge({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, receive, send)
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import io
+
+import orjson
+import pytest
+import structlog
+
+from kcp_py.telemetry.logs import AccessLog, configure_logging
+
+
+@pytest.fixture(autouse=True)
+def _restore():
+    yield
+    structlog.reset_defaults()
+
+
+def test_json_lines():
+    """An event is one line of JSON with its level, time and values."""
+    out = io.BytesIO()
+    configure_logging("info", "json", out)
+    log = structlog.get_logger("x")
+    log.debug("hidden")
+    log.info("started", port=6443)
+    try:
+        orjson.loads("{}")["inner"]
+    except KeyError:
+        log.exception("failed")
+    first, second = map(orjson.loads, out.getvalue().splitlines())
+    assert (first["event"], first["level"], first["port"]) == ("started", "info", 6443)
+    assert first["timestamp"].endswith("Z")
+    assert "KeyError: 'inner'" in second["exception"]
+
+
+def test_auto_is_json_where_there_is_no_terminal():
+    """A file gets JSON."""
+    out = io.BytesIO()
+    configure_logging("warning", "auto", out)
+    structlog.get_logger().warning("careful", path=object)
+    assert orjson.loads(out.getvalue())["event"] == "careful"
+
+
+def test_text(capsys):
+    """A person gets text."""
+    configure_logging("info", "text")
+    structlog.get_logger().info("started", port=6443)
+    assert "started" in capsys.readouterr().err
+
+
+@pytest.mark.anyio
+async def test_access_lines_are_bundled():
+    """Lines wait for each other, but not for ever, and a flood is written out in between."""
+    written: list[bytes] = []
+    log = AccessLog(written.append)
+    log.record({"code": 200})
+    log.record({"code": 404})
+    assert written == []
+    log.flush()
+    assert written == [b'{"code":200}\n{"code":404}\n']
+    log.flush()
+    assert len(written) == 1
+    for _ in range(600):
+        log.record({"code": 200})
+    assert len(written) == 2
+    log.flush()
+    assert b"".join(written).count(b"\n") == 602
