@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import datetime as dt
 import fcntl
 import gc
@@ -50,22 +51,25 @@ def run_server(options: Options, *, out: IO[str]) -> int:
         try:
             listener = stack.enter_context(contextlib.closing(listen(options)))
             stack.enter_context(_locked(options.root_directory))
-            port: int = listener.getsockname()[1]
+            # The port that was really taken, where a free one was asked for.
+            options = dataclasses.replace(options, secure_port=listener.getsockname()[1])
             ensure_certificates(options, now=_now())
             ensure_token_file(options)
             tls = None if options.plain_http else ReloadingContext(options)
         except ListenError as error:
             raise CommandError(f"cannot listen on {error}") from None
         except OSError as error:
-            raise CommandError(f"{error.filename or options.root_directory}: {error.strerror or error}") from None
+            # Of a failed rename the second name is the one that the operator knows.
+            name = error.filename2 or error.filename or options.root_directory
+            raise CommandError(f"{name}: {error.strerror or error}") from None
         except (CertificateError, ValueError) as error:
             raise CommandError(str(error)) from None
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_run(options, listener, tls=tls, port=port, out=out))
+            runner.run(_run(options, listener, tls=tls, out=out))
     return 0
 
 
-async def _run(options: Options, listener: socket.socket, *, tls: ReloadingContext | None, port: int, out: IO[str]) -> None:
+async def _run(options: Options, listener: socket.socket, *, tls: ReloadingContext | None, out: IO[str]) -> None:
     from kcp_py.controlplane import ControlPlane
 
     async with contextlib.AsyncExitStack() as stack:
@@ -77,13 +81,13 @@ async def _run(options: Options, listener: socket.socket, *, tls: ReloadingConte
         gc.collect()
         gc.freeze()
         try:
-            write_kubeconfig(options, port=port)
+            write_kubeconfig(options, port=options.secure_port)
         except OSError as error:
             raise CommandError(f"{options.kubeconfig_file}: {error.strerror or error}") from None
-        await stack.enter_async_context(_maintained(options, tls, port=port))
+        await stack.enter_async_context(_maintained(options, tls))
 
         def announce() -> None:
-            out.write(_next_steps(options, port=port))
+            out.write(_next_steps(options))
             out.flush()
 
         await serve(
@@ -96,9 +100,9 @@ async def _run(options: Options, listener: socket.socket, *, tls: ReloadingConte
         )
 
 
-def _next_steps(options: Options, *, port: int) -> str:
+def _next_steps(options: Options) -> str:
     return (
-        f"kcp-py serves {options.external_url(port)} ({options.storage} storage). In another terminal:\n"
+        f"kcp-py serves {options.external_url(options.secure_port)} ({options.storage} storage). In another terminal:\n"
         f"\n"
         f"  export KUBECONFIG={_shell_word(str(options.kubeconfig_file.absolute()))}\n"
         f"  kubectl get namespaces\n"
@@ -115,9 +119,9 @@ def _shell_word(text: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _maintained(options: Options, tls: ReloadingContext | None, *, port: int) -> AsyncIterator[None]:
+async def _maintained(options: Options, tls: ReloadingContext | None) -> AsyncIterator[None]:
     """Within it, replaced certificate files are taken up and own certificates are renewed."""
-    task = asyncio.create_task(_maintain(options, tls, port=port)) if tls is not None else None
+    task = asyncio.create_task(_maintain(options, tls)) if tls is not None else None
     try:
         yield
     finally:
@@ -126,7 +130,7 @@ async def _maintained(options: Options, tls: ReloadingContext | None, *, port: i
             await asyncio.wait([task])
 
 
-async def _maintain(options: Options, tls: ReloadingContext, *, port: int) -> None:
+async def _maintain(options: Options, tls: ReloadingContext) -> None:
     until_renewal = RENEWAL_POLL
     while True:
         await asyncio.sleep(FILES_POLL)
@@ -134,16 +138,16 @@ async def _maintain(options: Options, tls: ReloadingContext, *, port: int) -> No
         try:
             if until_renewal <= 0:
                 until_renewal = RENEWAL_POLL
-                await asyncio.to_thread(_renew, options, port)
+                await asyncio.to_thread(_renew, options)
             if tls.reload_if_changed():
                 _log.info("certificates_reloaded")
         except (CertificateError, OSError) as error:
             _log.warning("certificates_not_reloaded", error=_one_line(error))
 
 
-def _renew(options: Options, port: int) -> None:
+def _renew(options: Options) -> None:
     if ensure_certificates(options, now=_now()):
-        write_kubeconfig(options, port=port)
+        write_kubeconfig(options, port=options.secure_port)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ import asyncio
 from asyncio import TimerHandle
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -22,7 +22,10 @@ from uvicorn.server import ServerState
 
 Callback = Callable[[], None]
 
-_HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+LINGER: Final = 0.5
+"""Seconds that a client has to answer the end of TLS when the server stops: idle ones may not answer, and asyncio waits for 30."""
+
+_HEAD_TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class Connection(HttpToolsProtocol):
@@ -39,6 +42,7 @@ class Connection(HttpToolsProtocol):
         self._reading_head = False
         self._head_bytes = 0
         self._head_timer: TimerHandle | None = None
+        self._linger_timer: TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
         super().connection_made(transport)
@@ -53,11 +57,17 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._stop_head_timer()
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
         callbacks, self._callbacks = self._callbacks, None
         # The state holds a method of this object: without this, only the cycle collector would free the connection.
         self.app_state = {}
         for callback in (callbacks or {}).values():
             callback()
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        self._linger_timer = self.loop.call_later(LINGER, self._abort_when_flushed)
 
     def data_received(self, data: bytes) -> None:
         if self._reading_head:
@@ -92,6 +102,12 @@ class Connection(HttpToolsProtocol):
     def _forget(self, registration: object) -> None:
         if self._callbacks is not None:
             self._callbacks.pop(registration, None)
+
+    def _abort_when_flushed(self) -> None:
+        if self.transport.is_closing() and not self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self._linger_timer = self.loop.call_later(LINGER, self._abort_when_flushed)
 
     def _stop_head_timer(self) -> None:
         if self._head_timer is not None:

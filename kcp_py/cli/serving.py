@@ -13,12 +13,15 @@ import ssl
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Final
 
+import structlog
 import uvicorn
 
 from kcp_py.cli.protocol import connection_class
 from kcp_py.options import Options
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.cli")
 
 
 class ListenError(Exception):
@@ -131,6 +134,8 @@ class _Server(uvicorn.Server):
             waiting = self._on_shutdown()
             if waiting is not None:
                 await waiting
+        except Exception:  # noqa: BLE001 - logged; a fault in the hook must not keep the process alive
+            _log.exception("shutdown_hook_failed")
         finally:
             self.should_exit = True
 

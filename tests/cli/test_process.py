@@ -1,0 +1,189 @@
+"""The server's process: start, second start, signals, and failures that change nothing."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import ssl
+from pathlib import Path
+
+import pytest
+
+READY = "Ctrl-C stops the server."
+
+
+@pytest.fixture
+def ready_server(start_server, read_until, tmp_path):
+    """A running server in `.kcp`: its process, what it has printed, and a function that makes connections to it."""
+    process = start_server("--secure-port", "0")
+    printed = read_until(process, READY)
+    port = int(re.search(r"https://127\.0\.0\.1:(\d+)", printed)[1])  # type: ignore[index]
+
+    connections = []
+
+    def connect(path="/"):
+        context = ssl.create_default_context(cafile=tmp_path / ".kcp" / "pki" / "ca.crt")
+        connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=30)
+        connections.append(connection)
+        connection.request("GET", path)
+        return connection
+
+    yield process, printed, connect, port
+    for connection in connections:
+        connection.close()
+
+
+def tree(directory: Path) -> dict[str, tuple[int, bytes]]:
+    """Every file below a directory with its mode and content."""
+    return {str(path): (path.stat().st_mode, path.read_bytes()) for path in sorted(directory.rglob("*")) if path.is_file()}
+
+
+def finish(process):
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def test_ready_says_what_to_do_next(ready_server, tmp_path):
+    """The lines that a user copies come when the server answers, with the absolute path of the kubeconfig."""
+    _, printed, connect, _ = ready_server
+    assert f"export KUBECONFIG={tmp_path}/.kcp/admin.kubeconfig\n" in printed
+    assert "kubectl get namespaces" in printed
+    assert json.loads(connect().getresponse().read()) == {"subject": None}
+
+
+def test_everything_made_is_private(ready_server, tmp_path):
+    """Nothing below the root directory, nor the directory itself, is open to other users."""
+    del ready_server
+    root = tmp_path / ".kcp"
+    assert [path for path in (root, *root.rglob("*")) if path.stat().st_mode & 0o077] == []
+
+
+def test_a_second_start_reuses(ready_server, start_server, read_until, tmp_path):
+    """Certificates, token and kubeconfig are the same after a restart on the same port."""
+    process, _, _, port = ready_server
+    process.send_signal(signal.SIGTERM)
+    assert finish(process)[0] == 0
+    before = tree(tmp_path / ".kcp")
+    again = start_server("--secure-port", str(port))
+    read_until(again, READY)
+    assert tree(tmp_path / ".kcp") == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_in_order(ready_server, number):
+    """The control plane is told first, the running watch ends cleanly, then the control plane is closed; the exit code is 0."""
+    process, _, connect, _ = ready_server
+    response = connect("/watch").getresponse()
+    assert response.readline() == b"started\n"
+    process.send_signal(number)
+    assert response.read() == b"ended\n"
+    code, out, err = finish(process)
+    assert (code, out.split(), err) == (0, ["begin_shutdown", "closed"], "")
+
+
+def test_requests_in_flight_finish(ready_server, read_until):
+    """A request that runs when the signal comes is answered before the control plane is closed."""
+    process, _, connect, _ = ready_server
+    connection = connect("/drain")
+    read_until(process, "draining request")
+    process.send_signal(signal.SIGTERM)
+    assert json.loads(connection.getresponse().read()) == {"drained": True}
+    assert finish(process)[:2] == (0, "begin_shutdown\nclosed\n")
+
+
+def test_a_second_signal_ends_at_once(ready_server, read_until):
+    """Who cannot wait for the grace period signals again: the process ends with exit code 1."""
+    process, _, connect, _ = ready_server
+    connect("/slow")
+    read_until(process, "slow request")
+    process.send_signal(signal.SIGTERM)
+    read_until(process, "begin_shutdown")
+    process.send_signal(signal.SIGTERM)
+    assert finish(process)[:2] == (1, "")
+
+
+def test_the_grace_period_is_kept(start_server, read_until, tmp_path):
+    """A request that does not end is cancelled after the grace period, before the control plane is closed."""
+    process = start_server("--secure-port", "0", "--shutdown-grace-period", "1s")
+    printed = read_until(process, READY)
+    port = int(re.search(r"https://127\.0\.0\.1:(\d+)", printed)[1])  # type: ignore[index]
+    context = ssl.create_default_context(cafile=tmp_path / ".kcp" / "pki" / "ca.crt")
+    connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=30)
+    connection.request("GET", "/slow")
+    read_until(process, "slow request")
+    process.send_signal(signal.SIGTERM)
+    code, out, _ = finish(process)
+    assert code == 0
+    assert out.splitlines() == ["begin_shutdown", "slow request cancelled", "closed"]
+    connection.close()
+
+
+def test_a_lost_client_is_told_to_the_app(ready_server, read_until):
+    """A watch whose client is gone hears of it without reading."""
+    process, _, connect, _ = ready_server
+    connection = connect("/watch")
+    response = connection.getresponse()
+    assert response.readline() == b"started\n"
+    response.close()
+    connection.close()
+    read_until(process, "disconnected")
+
+
+def test_a_port_in_use_changes_nothing(ready_server, start_server, tmp_path):
+    """One line, exit code 1, and no root directory is made."""
+    port = ready_server[3]
+    second = start_server("--secure-port", str(port), "--root-directory", "other")
+    assert finish(second) == (1, "", f"error: cannot listen on 127.0.0.1:{port}: the port is in use\n")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_root_directory_in_use_changes_nothing(ready_server, start_server, tmp_path):
+    """A second server on another port leaves the first one's kubeconfig alone."""
+    del ready_server
+    before = tree(tmp_path / ".kcp")
+    second = start_server("--secure-port", "0")
+    assert finish(second) == (1, "", f"error: {tmp_path}/.kcp: another kcp-py server is using this root directory\n")
+    assert tree(tmp_path / ".kcp") == before
+
+
+@pytest.mark.parametrize(
+    ("prepare", "message"),
+    [
+        pytest.param(lambda root: root.write_text("file"), ".kcp: File exists", id="a file"),
+        pytest.param(lambda root: (root / "pki" / "ca.crt").mkdir(parents=True), "pki/ca.crt: Is a directory", id="a directory as file"),
+    ],
+)
+def test_an_unusable_root_directory_is_one_line(start_server, tmp_path, prepare, message):
+    """What cannot be used is named, without a traceback."""
+    prepare(tmp_path / ".kcp")
+    code, out, err = finish(start_server("--secure-port", "0"))
+    assert (code, out) == (1, "")
+    assert message in err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every directory")
+def test_an_unreadable_root_directory_is_one_line(start_server, tmp_path):
+    """A directory of somebody else is named."""
+    (tmp_path / ".kcp").mkdir(mode=0o000)
+    assert finish(start_server("--secure-port", "0"))[0] == 1
+
+
+def test_unusable_certificate_files_are_one_line(start_server, tmp_path):
+    """A given certificate that is none is named."""
+    (tmp_path / "tls.crt").write_text("junk")
+    (tmp_path / "tls.key").write_text("junk")
+    code, _, err = finish(start_server("--secure-port", "0", "--tls-cert-file", "tls.crt", "--tls-private-key-file", "tls.key"))
+    assert code == 1
+    assert err.startswith("error: tls.crt: cannot be served with the key tls.key")
+    assert err.count("\n") == 1
+
+
+def test_a_wrong_setting_is_exit_code_2(start_server):
+    """The line names the flag or the variable."""
+    assert finish(start_server("--storage", "mysql")) == (2, "", 'error: --storage: "mysql" is not one of sqlite, memory, etcd\n')
+    assert finish(start_server(environ={"KCP_PY_SECURE_PORT": "x"})) == (2, "", 'error: KCP_PY_SECURE_PORT: "x" is not a whole number\n')

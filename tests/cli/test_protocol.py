@@ -1,0 +1,229 @@
+"""What the application learns of its connection, and the limits on request heads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from kcp_py.cli.protocol import connection_class
+
+REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+class Recorder:
+    """Answers every request at once, or, to /hold, when `release` is set; records what it sees."""
+
+    def __init__(self):
+        self.events: list[str] = []
+        self.requests: list[dict[str, Any]] = []
+        self.seen = asyncio.Event()
+        self.gone = asyncio.Event()
+        self.release = asyncio.Event()
+
+    async def __call__(self, scope, _receive, send):
+        if scope["type"] != "http":
+            return
+        self.requests.append(scope)
+        if scope["path"] == "/hold":
+            scope["state"]["on_disconnect"](self._lost)
+            self.seen.set()
+            await self.release.wait()
+            scope["state"]["on_disconnect"](lambda: self.events.append("late"))
+        elif scope["path"] == "/register-and-take-back":
+            scope["state"]["on_disconnect"](self._lost)()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    def _lost(self):
+        self.events.append("lost")
+        self.gone.set()
+
+
+class Written(asyncio.Transport):
+    """A transport that only records."""
+
+    def __init__(self, written):
+        super().__init__()
+        self._written = written
+
+    def get_extra_info(self, name, default=None):
+        del name
+        return default
+
+    def write(self, data):
+        self._written.append(data)
+
+    def close(self):
+        self._written.append(b"closed")
+
+
+async def connect(port):
+    return await asyncio.open_connection("127.0.0.1", port)
+
+
+async def answer(reader):
+    head = await reader.readuntil(b"\r\n\r\n")
+    return head.decode(), await reader.readexactly(2)
+
+
+@pytest.fixture
+def plain(options):
+    return dataclasses.replace(options, plain_http=True)
+
+
+@pytest.mark.anyio
+async def test_heads_of_answers(plain, serving):
+    """An answer has a date and does not name the server software."""
+    async with serving(Recorder(), plain) as port:
+        reader, writer = await connect(port)
+        writer.write(REQUEST)
+        head, _ = await answer(reader)
+        assert "\r\ndate: " in head
+        assert "\r\nserver:" not in head.lower()
+        writer.close()
+
+
+@pytest.mark.anyio
+async def test_plain_connections_have_no_certificate(plain, serving):
+    """Without TLS the state has the key with None."""
+    app = Recorder()
+    async with serving(app, plain) as port:
+        reader, writer = await connect(port)
+        writer.write(REQUEST)
+        await answer(reader)
+        writer.close()
+    assert app.requests[0]["state"]["peer_certificate"] is None
+
+
+@pytest.mark.anyio
+async def test_a_lost_connection_is_told_at_once(plain, serving):
+    """The registered function is called when the client goes, though the app never reads; one registered later is called too."""
+    app = Recorder()
+    async with serving(app, plain) as port:
+        _, writer = await connect(port)
+        writer.write(REQUEST.replace(b"/ ", b"/hold "))
+        await app.seen.wait()
+        writer.close()
+        await app.gone.wait()
+        app.release.set()
+    assert app.events == ["lost", "late"]
+
+
+@pytest.mark.anyio
+async def test_a_registration_can_be_taken_back(plain, serving):
+    """A request that has ended hears nothing of the end of its connection, which lives on."""
+    app = Recorder()
+    async with serving(app, plain) as port:
+        reader, writer = await connect(port)
+        for _ in range(2):
+            writer.write(REQUEST.replace(b"/ ", b"/register-and-take-back "))
+            await answer(reader)
+        writer.close()
+    assert app.events == []
+    assert len(app.requests) == 2
+
+
+@pytest.mark.anyio
+async def test_pipelined_requests_are_answered_in_order(plain, serving):
+    """Several requests in one packet, and one cut between packets, each get their answer."""
+    app = Recorder()
+    async with serving(app, plain) as port:
+        reader, writer = await connect(port)
+        writer.write(REQUEST * 2 + REQUEST[:9])
+        for _ in range(2):
+            await answer(reader)
+        writer.write(REQUEST[9:])
+        await answer(reader)
+        writer.close()
+    assert len(app.requests) == 3
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "piece",
+    [pytest.param(b"x-header: " + b"a" * 1000 + b"\r\n", id="many headers"), pytest.param(b"a" * 1000, id="one endless line")],
+)
+async def test_a_head_that_is_too_large_is_refused(plain, serving, piece):
+    """A client that never ends its head loses the connection, whatever the head is made of; no request reaches the app."""
+    app = Recorder()
+    async with serving(app, dataclasses.replace(plain, max_request_header_bytes=100_000)) as port:
+        reader, writer = await connect(port)
+        received = asyncio.ensure_future(reader.read())
+        # What is on its way when the server closes may reset the connection and take the answer with it.
+        with contextlib.suppress(ConnectionError):
+            writer.write(b"GET / HTTP/1.1\r\nx: ")
+            while not received.done():
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0)
+        with contextlib.suppress(ConnectionError):
+            assert (await received or b"HTTP/1.1 431 ").startswith(b"HTTP/1.1 431 ")
+        writer.close()
+    assert app.requests == []
+
+
+@pytest.mark.anyio
+async def test_the_limit_counts_what_follows_the_first_packet():
+    """One byte more than the limit is answered with 431 and the connection is closed."""
+    written: list[bytes] = []
+    transport = Written(written)
+    config = uvicorn.Config(Recorder(), ws="none", interface="asgi3", log_config=None)
+    config.load()
+    connection = connection_class(max_head_bytes=10, head_timeout=60)(config, ServerState(), {})
+    connection.connection_made(transport)
+    connection.data_received(b"GET / HTTP/1.1\r\n")
+    connection.data_received(b"x: 3456789")
+    assert written == []
+    connection.data_received(b"1")
+    assert written[0].startswith(b"HTTP/1.1 431 ")
+    assert written[1] == b"closed"
+    connection.connection_lost(None)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET / HTTP/1.1\r\nhost:", REQUEST + b"GET / HT"], ids=["nothing", "half a head", "half a second head"]
+)
+async def test_a_head_that_does_not_come_ends_the_connection(plain, serving, sent):
+    """Connections that say nothing, or stop in the middle of a head, are closed after the time limit."""
+    app = Recorder()
+    async with serving(app, dataclasses.replace(plain, request_header_timeout=0.05)) as port:
+        reader, writer = await connect(port)
+        writer.write(sent)
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+    assert len(app.requests) == sent.count(b"\r\n\r\n")
+
+
+@pytest.mark.anyio
+async def test_a_body_may_be_slow_and_large(plain, serving):
+    """The limits are on heads: a body larger than the limit that comes in pieces is read."""
+    body = bytearray()
+
+    async def app(scope, receive, send):
+        if scope["type"] != "http":
+            return
+        while True:
+            message = await receive()
+            body.extend(message["body"])
+            if not message["more_body"]:
+                break
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    async with serving(app, dataclasses.replace(plain, max_request_header_bytes=1000)) as port:
+        reader, writer = await connect(port)
+        writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 50000\r\n\r\n")
+        for _ in range(50):
+            writer.write(b"a" * 1000)
+            await writer.drain()
+        await answer(reader)
+        writer.close()
+    assert len(body) == 50000

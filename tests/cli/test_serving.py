@@ -1,0 +1,97 @@
+"""Listening, and ending in order."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import socket
+
+import pytest
+
+from kcp_py.cli.serving import ListenError, listen
+
+
+def test_a_free_port_is_found(options):
+    """Port 0 is replaced by a free one, which accepts connections at once."""
+    with listen(options) as listener:
+        port = listener.getsockname()[1]
+        assert port > 0
+        socket.create_connection(("127.0.0.1", port)).close()
+
+
+def test_a_port_in_use_is_refused(options):
+    """The second of two servers on one port is told, at binding."""
+    with listen(options) as listener:
+        taken = dataclasses.replace(options, secure_port=listener.getsockname()[1])
+        with pytest.raises(ListenError, match=r"^127\.0\.0\.1:\d+: the port is in use$"):
+            listen(taken)
+
+
+def test_an_address_of_another_machine_is_refused(options):
+    """Only own addresses can be listened on."""
+    with pytest.raises(ListenError, match=r"^192\.0\.2\.1:0: not an address of this machine$"):
+        listen(dataclasses.replace(options, bind_address="192.0.2.1"))
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="the machine has no IPv6")
+def test_ipv6(options):
+    """An IPv6 address is listened on as well."""
+    try:
+        listener = listen(dataclasses.replace(options, bind_address="::1"))
+    except ListenError:
+        pytest.skip("the machine has no IPv6 loopback")
+    with listener:
+        socket.create_connection(("::1", listener.getsockname()[1])).close()
+
+
+@pytest.mark.anyio
+async def test_shutdown_is_announced_before_anything_closes(options, serving):
+    """The hook is awaited while connections are still accepted and answered; then a stream that it ended is delivered whole."""
+    stopping = asyncio.Event()
+    answered = []
+
+    async def app(scope, _receive, send):
+        if scope["type"] != "http":
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        if scope["path"] == "/watch":
+            await send({"type": "http.response.body", "body": b"first", "more_body": True})
+            await stopping.wait()
+        await send({"type": "http.response.body", "body": b"last"})
+
+    async def request(path):
+        reader, writer = await asyncio.open_connection("127.0.0.1", ports[0])
+        writer.write(b"GET " + path + b" HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        return reader, writer
+
+    async def on_shutdown():
+        reader, writer = await request(b"/")
+        answered.append(await reader.read())
+        writer.close()
+        stopping.set()
+
+    ports = []
+    async with serving(app, options, on_shutdown=on_shutdown) as port:
+        ports.append(port)
+        watch, writer = await request(b"/watch")
+        await watch.readuntil(b"first")
+    assert b"last" in answered[0]
+    assert (await watch.read()).endswith(b"0\r\n\r\n")
+    writer.close()
+
+
+@pytest.mark.anyio
+async def test_a_failing_hook_does_not_stop_the_stop(options, serving):
+    """Whatever the hook raises, the server ends."""
+    called = []
+
+    def fail():
+        called.append(True)
+        raise RuntimeError("hook")
+
+    async def app(_scope, _receive, _send):
+        """Has no lifespan."""
+
+    async with serving(app, options, on_shutdown=fail):
+        pass
+    assert called
