@@ -118,9 +118,10 @@ class Dispatch:
             return
         inner = dict(scope)
         inner["path"] = exchange.path
+        inner["root_path"] = ""
         # Not what was sent: the cluster is gone from it, and nothing may parse the path a second time.
         inner["raw_path"] = exchange.path.encode()
-        inner["state"] = {**scope["state"], "exchange": exchange}
+        inner["state"] = {**exchange.state, "exchange": exchange}
         await self._shell(inner, receive, partial(_send_for_shell, exchange, send))
 
 

@@ -50,6 +50,7 @@ class Exchange:
         scope: the ASGI scope.
         receive: the ASGI receive channel; use `read_body` and `on_disconnect` instead.
         method: as sent.
+        state: what the server tells of the connection.
         headers: lower-case name to value; the first one where a name is repeated. `header_values` has all.
         audit_id: set by the errors filter, before anything can fail.
         cluster, explicit_cluster, path: set by the cluster filter; `path` is decoded and without the cluster prefix.
@@ -85,6 +86,7 @@ class Exchange:
         "resolved",
         "scope",
         "sent_bytes",
+        "state",
         "status",
         "user",
         "warnings",
@@ -103,6 +105,8 @@ class Exchange:
         self.receive = receive
         self._send = send
         self.method: str = scope["method"]
+        # Servers that have nothing to say leave it out.
+        self.state: dict[str, Any] = scope.get("state") or {}
         self.headers: dict[bytes, bytes] = dict(reversed(headers)) if duplicates else by_name
         self.has_duplicates = duplicates
         self.audit_id = ""
@@ -244,7 +248,7 @@ class Exchange:
             asyncio.get_running_loop().call_soon(callback)
         elif self._callbacks is None:
             self._callbacks = [callback]
-            register: Callable[[Callable[[], None]], Callable[[], None]] | None = self.scope.get("state", {}).get(ON_DISCONNECT)
+            register: Callable[[Callable[[], None]], Callable[[], None]] | None = self.state.get(ON_DISCONNECT)
             if register is not None:
                 self._unregister = register(self._disconnected)
             else:
@@ -284,8 +288,3 @@ def _compress(body: bytes) -> bytes:
     """Gzip at level 1, as upstream does: lists shrink tenfold at a bearable price."""
     packer = zlib.compressobj(1, zlib.DEFLATED, 31)
     return packer.compress(body) + packer.flush()
-
-
-def text_headers(pairs: Iterable[tuple[str, Any]]) -> list[Header]:
-    """Header lines from text, for the few places that compute them."""
-    return [(name.lower().encode(), str(value).encode("latin-1", "replace")) for name, value in pairs]

@@ -43,6 +43,7 @@ async def _ask(
     body: bytes | Sequence[bytes] = b"",
     peer: bytes | None = None,
     disconnect: bool = False,
+    root_path: str = "",
 ) -> Answer:
     raw = target if isinstance(target, bytes) else target.encode()
     path, _, query = raw.partition(b"?")
@@ -67,7 +68,7 @@ async def _ask(
         "path": path.decode("latin-1"),
         "raw_path": path,
         "query_string": query,
-        "root_path": "",
+        "root_path": root_path,
         "headers": [(_bytes(name).lower(), _bytes(value)) for name, value in headers],
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 6443),

@@ -74,7 +74,8 @@ PUBLIC = ["/healthz", "/livez", "/readyz", "/healthz/ping", "/readyz?verbose", "
           "/clusters/a/version", "/clusters/nosuch/readyz"]  # fmt: skip
 GUARDED = ["/", "/metrics", "/api", "/apis", "/api/v1", "/apis/apps/v1", "/api/v1/pods", "/api/v1/namespaces/n/secrets/s", "/openapi/v2",
            "/openapi/v3", "/openapi.json", "/docs", "/docs/openapi.json", "/redoc", "/mounted", "/mounted/typed/1", "/mounted/broken",
-           "/nosuch", "/debug/pprof", "/.well-known/openid-configuration", "/clusters/a/api/v1/pods", "/clusters/*/api/v1/pods", "/healthzz",
+           "/nosuch", "/debug/pprof", "/.well-known/openid-configuration",
+           "/clusters/a/api/v1/pods", "/clusters/*/api/v1/pods", "/healthzz",
            "/version/x/y", "/logs", "/clusters"]  # fmt: skip
 
 

@@ -46,7 +46,7 @@ class AuthenticationFilter:
             self._check_connection(exchange)
         if exchange.has_duplicates and len(exchange.header_values(b"authorization")) > 1:
             raise unauthorized()
-        user = await self._authenticator.authenticate(headers, scope["state"].get(PEER_CERTIFICATE))
+        user = await self._authenticator.authenticate(headers, exchange.state.get(PEER_CERTIFICATE))
         if user is None:
             if not self._anonymous:
                 raise unauthorized()

@@ -7,7 +7,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from kcp_py.apimachinery.errors import not_found
+from kcp_py.apimachinery.errors import not_found, unknown_path
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name, Path
 from kcp_py.server.clusterpath import parse_target
@@ -45,7 +45,7 @@ class ClusterFilter:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = exchange_of(scope)
         header = exchange.header_values(self._header) if self._header else ()
-        selection, exchange.explicit_cluster, exchange.path = parse_target(scope["raw_path"], header, self._default)
+        selection, exchange.explicit_cluster, exchange.path = parse_target(_path_below_root(scope), header, self._default)
         if isinstance(selection, str) and ":" in selection and not selection.startswith("system:"):
             resolved = await self._resolve(Path(selection))
             if resolved is None:
@@ -54,3 +54,15 @@ class ClusterFilter:
         else:
             exchange.cluster = selection  # type: ignore[assignment] # a Path was handled above
         await self._app(scope, receive, send)
+
+
+def _path_below_root(scope: Scope) -> bytes:
+    """The raw path without the prefix below which the application is mounted, if it is mounted somewhere."""
+    raw: bytes = scope["raw_path"]
+    root = scope.get("root_path")
+    if not root:
+        return raw
+    prefix = root.rstrip("/").encode()
+    if not raw.startswith(prefix) or raw[len(prefix) : len(prefix) + 1] not in {b"/", b""}:
+        raise unknown_path()
+    return raw[len(prefix) :] or b"/"

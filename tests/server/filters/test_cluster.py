@@ -106,3 +106,25 @@ async def test_refusal_is_a_status(ask, probe):
     answer = await ask(chain(probe), "/clusters/Bad_Name/api")
     assert (answer.status, answer.json()["reason"]) == (400, "BadRequest")
     assert answer.json()["message"] == 'invalid cluster: "Bad_Name" does not match the regex'
+
+
+@pytest.mark.parametrize(
+    ("root", "path", "cluster"),
+    [
+        pytest.param("/kube", "/kube/clusters/team-a/api", "team-a", id="mounted"),
+        pytest.param("/kube/", "/kube/clusters/team-a/api", "team-a", id="with a slash"),
+        pytest.param("/kube", "/kube/api", "root", id="default"),
+        pytest.param("/clusters/team-b", "/clusters/team-b/clusters/team-a/api", "team-a", id="a mount that looks like a cluster"),
+    ],
+)
+async def test_mounted(ask, probe, root, path, cluster):
+    """An application that is mounted below a path looks at what is behind that path only."""
+    assert (await ask(chain(probe), path, root_path=root)).status == 200
+    assert (probe.last.cluster, probe.last.path) == (cluster, "/api")
+
+
+@pytest.mark.parametrize("path", ["/kubeX/clusters/team-a/api", "/clusters/team-a/api", "/%6bube/clusters/team-a/api"])
+async def test_beside_the_mount(ask, probe, path):
+    """What does not come in through the mount is nowhere."""
+    assert (await ask(chain(probe), path, root_path="/kube")).status == 404
+    assert not probe.seen

@@ -1,0 +1,250 @@
+"""Raw bytes against a real uvicorn: what the ASGI level cannot show."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+import pytest
+import uvicorn
+from prometheus_client import CollectorRegistry
+
+from kcp_py.authn.tokenfile import StaticTokens, parse_tokens
+from kcp_py.authz import AlwaysAllowPaths, PrivilegedGroups, Union
+from kcp_py.cli.protocol import connection_class
+from kcp_py.server.chain import ChainSettings, create_edge
+from kcp_py.server.exchange import Exchange
+from kcp_py.server.pages.health import HealthChecks
+from kcp_py.server.pages.shell import create_shell
+from kcp_py.telemetry.metrics import RequestMetrics
+
+pytestmark = pytest.mark.anyio
+
+AUTH = b"Authorization: Bearer t\r\n"
+HOST = b"Host: localhost\r\n"
+
+
+class Server:
+    """A real server whose tree answers with the cluster and the path that it saw."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []
+        self.gone = asyncio.Event()
+        self.streaming = asyncio.Event()
+        self.port = 0
+
+    async def tree(self, exchange: Exchange) -> None:
+        if exchange.info.verb == "watch":
+            exchange.on_disconnect(self.gone.set)
+            await exchange.start_stream()
+            await exchange.send_chunk(b"{}\n")
+            self.streaming.set()
+            await self.gone.wait()
+            return
+        body = await exchange.read_body(1000) if exchange.method == "POST" else b""
+        self.seen.append((str(exchange.context.cluster), exchange.context.info.path))
+        await exchange.respond(200, orjson.dumps([str(exchange.context.cluster), exchange.context.info.path, len(body)]))
+
+    async def talk(self, *pieces: bytes) -> list[tuple[int, bytes]]:
+        """Send raw bytes; return code and body of every response until the connection ends."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+            writer.write_eof()
+            received = await reader.read()
+        finally:
+            writer.close()
+        return _responses(received)
+
+
+def _responses(received: bytes) -> list[tuple[int, bytes]]:
+    found = []
+    while received:
+        head, _, received = received.partition(b"\r\n\r\n")
+        lines = head.split(b"\r\n")
+        headers = dict(line.lower().split(b": ", 1) for line in lines[1:])
+        length = int(headers.get(b"content-length", b"0"))
+        found.append((int(lines[0].split()[1]), received[:length]))
+        received = received[length:]
+    return found
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[Server]:
+    server = Server()
+    registry = CollectorRegistry()
+    settings = ChainSettings(
+        authenticator=StaticTokens(parse_tokens("t,admin,1,system:masters", "tokens")),
+        authorizer=Union(AlwaysAllowPaths(), PrivilegedGroups()),
+        metrics=RequestMetrics(registry),
+    )
+    edge = create_edge(settings, tree=server.tree, shell=create_shell(checks=HealthChecks(), registry=registry))
+    config = uvicorn.Config(
+        edge,
+        port=0,
+        http=connection_class(max_head_bytes=1 << 20, head_timeout=30),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=1,
+    )
+    uvicorn_server = uvicorn.Server(config)
+    config.load()
+    uvicorn_server.lifespan = config.lifespan_class(config)
+    await uvicorn_server.startup()
+    server.port = uvicorn_server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield server
+    finally:
+        await uvicorn_server.shutdown()
+
+
+def request(target: bytes, *lines: bytes, method: bytes = b"GET", body: bytes = b"") -> bytes:
+    return method + b" " + target + b" HTTP/1.1\r\n" + HOST + AUTH + b"".join(line + b"\r\n" for line in lines) + b"\r\n" + body
+
+
+async def test_ordinary() -> None:
+    """A request and one more on the same connection."""
+    async with running() as server:
+        answers = await server.talk(request(b"/clusters/a/api/v1/pods"), request(b"/api/v1/pods"))
+        assert [(code, orjson.loads(body)[:2]) for code, body in answers] == [(200, ["a", "/api/v1/pods"]), (200, ["root", "/api/v1/pods"])]
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "seen"),
+    [
+        pytest.param(b"http://evil.example/clusters/a/api/v1/pods", 200, ("a", "/api/v1/pods"), id="absolute form: the host has no say"),
+        pytest.param(b"http://a.example/api/v1/pods", 200, ("root", "/api/v1/pods"), id="absolute form without a cluster"),
+        pytest.param(b"/clusters/a/../b/api/v1/pods", 400, None, id="dot segment"),
+        pytest.param(b"/clusters/a/%2e%2e/b/api/v1/pods", 400, None, id="encoded dot segment"),
+        pytest.param(b"/clusters/a%2fb/api/v1/pods", 400, None, id="encoded slash"),
+        pytest.param(b"/clusters/%2a/api/v1/pods", 400, None, id="encoded wildcard"),
+        pytest.param(b"//clusters/a/api/v1/pods", 400, None, id="double slash"),
+        pytest.param(b"/clusters/a;b/api/v1/pods", 400, None, id="parameter"),
+        pytest.param(b"/clusters/a\\b/api/v1/pods", 400, None, id="backslash"),
+        pytest.param(b"/clusters/a/api/v1/pods#/clusters/b", 200, ("a", "/api/v1/pods"), id="fragment"),
+        pytest.param(b"/clusters/a/api/v1/pods?/clusters/b/api", 200, ("a", "/api/v1/pods"), id="query"),
+        pytest.param(b"/clusters/a/api/v1/pods\x00", 400, None, id="NUL"),
+        pytest.param(b"/clusters/\xc3\xa9/api", 400, None, id="raw bytes"),
+        pytest.param(b"*", 400, None, id="asterisk form"),
+        pytest.param(b"clusters/a/api", 400, None, id="no slash"),
+        pytest.param(b"", 400, None, id="no target"),
+    ],
+)
+async def test_targets(target: bytes, code: int, seen: tuple[str, str] | None) -> None:
+    """Whatever stands in the request line, it is refused or goes to the cluster that stands there."""
+    async with running() as server:
+        answers = await server.talk(request(target))
+        assert [answer[0] for answer in answers] == [code]
+        assert server.seen == ([] if seen is None else [seen])
+
+
+@pytest.mark.parametrize(
+    ("lines", "codes"),
+    [
+        pytest.param([b"Host: b"], {200, 400}, id="second host"),
+        pytest.param([AUTH.strip()], {401}, id="second authorization"),
+        pytest.param([b"X-Kubernetes-Cluster: b", b"X-Kubernetes-Cluster: b"], {400}, id="cluster header twice"),
+        pytest.param([b"X-Kubernetes-Cluster: b"], {400}, id="cluster header against the path"),
+        pytest.param([b"X-Kubernetes-Cluster : b"], {400}, id="space after a header's name"),
+        pytest.param([b"X_Kubernetes_Cluster: b"], {200}, id="underscores are another header"),
+        pytest.param([b"X-A: b\r\n X-Kubernetes-Cluster: b"], {200, 400}, id="folded header"),
+        pytest.param([b"Connection: keep-alive, Authorization"], {400}, id="connection names authorization"),
+        pytest.param([b"Impersonate-User: bob"], {403}, id="impersonation"),
+        pytest.param([b"X-Forwarded-Host: b", b"X-Forwarded-Prefix: /clusters/b"], {200}, id="forwarded headers"),
+        pytest.param([b"X-A: \x00"], {400}, id="NUL in a header"),
+    ],
+)
+async def test_headers(lines: list[bytes], codes: set[int]) -> None:
+    """No header takes a request to another cluster than its path."""
+    async with running() as server:
+        answers = await server.talk(request(b"/clusters/a/api/v1/pods", *lines))
+        assert len(answers) == 1
+        assert answers[0][0] in codes
+        assert set(server.seen) <= {("a", "/api/v1/pods")}
+
+
+SMUGGLED = request(b"/clusters/b/api/v1/secrets")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([b"Content-Length: 4", b"Transfer-Encoding: chunked"], id="CL and TE"),
+        pytest.param([b"Transfer-Encoding: chunked", b"Content-Length: 4"], id="TE and CL"),
+        pytest.param([b"Content-Length: 4", b"Content-Length: 5"], id="two lengths"),
+        pytest.param([b"Content-Length: 0, 5"], id="list of lengths"),
+        pytest.param([b"Content-Length: +4"], id="signed length"),
+        pytest.param([b"Content-Length: 0x4"], id="hexadecimal length"),
+        pytest.param([b"Content-Length: -1"], id="negative length"),
+        pytest.param([b"Transfer-Encoding: xchunked"], id="unknown coding"),
+        pytest.param([b"Transfer-Encoding: chunked, identity"], id="chunked is not last"),
+        pytest.param([b"Transfer-Encoding : chunked", b"Content-Length: 4"], id="space before the colon"),
+    ],
+)
+async def test_smuggling(lines: list[bytes]) -> None:
+    """A request whose end is ambiguous is refused together with whatever follows it on the connection."""
+    async with running() as server:
+        answers = await server.talk(request(b"/clusters/a/api/v1/pods", *lines, method=b"POST", body=b"0\r\n\r\n" + SMUGGLED))
+        assert ("b", "/api/v1/secrets") not in server.seen
+        assert all(code in {400, 413} for code, _ in answers[-1:])
+
+
+async def test_bare_line_feeds_in_chunks() -> None:
+    """A chunk that ends in a bare line feed ends the connection."""
+    async with running() as server:
+        body = b"5\nhello\n0\n\n" + SMUGGLED
+        await server.talk(request(b"/clusters/a/api/v1/pods", b"Transfer-Encoding: chunked", method=b"POST", body=body))
+        assert ("b", "/api/v1/secrets") not in server.seen
+
+
+async def test_body_limits() -> None:
+    """Bodies are limited, declared or not, and the server lives on."""
+    async with running() as server:
+        declared = await server.talk(request(b"/clusters/a/api/v1/pods", b"Content-Length: 1001", method=b"POST"))
+        assert declared[0][0] == 413
+        chunk = b"200\r\n" + b"x" * 512 + b"\r\n"
+        chunked = await server.talk(
+            request(b"/clusters/a/api/v1/pods", b"Transfer-Encoding: chunked", method=b"POST"), chunk, chunk, b"0\r\n\r\n"
+        )
+        assert chunked[0][0] == 413
+        fine = await server.talk(request(b"/clusters/a/api/v1/pods", b"Content-Length: 5", method=b"POST", body=b"hello"))
+        assert orjson.loads(fine[0][1])[2] == 5
+
+
+async def test_half_a_body() -> None:
+    """A client that leaves within its body is not answered and leaves nothing behind."""
+    async with running() as server:
+        assert await server.talk(request(b"/clusters/a/api/v1/pods", b"Content-Length: 100", method=b"POST", body=b"half")) == []
+        assert server.seen == []
+        assert (await server.talk(request(b"/api/v1/pods")))[0][0] == 200
+
+
+async def test_large_heads() -> None:
+    """A million bytes of path or query, and many headers, are refused or served, and the server lives on."""
+    async with running() as server:
+        for raw in (
+            request(b"/clusters/a/" + b"x" * 500_000),
+            request(b"/clusters/a/api?" + b"x" * 500_000),
+            request(b"/clusters/a/api?" + b"a&" * 10_000),
+        ):
+            assert (await server.talk(raw))[0][0] == 400
+        many: Any = [b"X-%d: y" % number for number in range(10_000)]
+        assert (await server.talk(request(b"/api/v1/pods", *many)))[0][0] == 200
+
+
+async def test_disconnect_of_a_watch() -> None:
+    """A watch learns of its client's end through the connection."""
+    async with running() as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(request(b"/clusters/a/api/v1/pods?watch=1"))
+        await server.streaming.wait()
+        assert b"200 OK" in await reader.readline()
+        writer.close()
+        await asyncio.wait_for(server.gone.wait(), 10)
