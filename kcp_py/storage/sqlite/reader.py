@@ -272,9 +272,8 @@ async def _count(connection: apsw.Connection, after: str, upper: str | bytes) ->
 
 def _boundary(connection: apsw.Connection, after: int, until: int) -> int:
     """Where a slice of writes after `after` ends: at a revision's end, at most about `_SCANNED` writes on."""
-    for (seq,) in fetch(connection, _BOUNDARY, after, until, _SCANNED):
-        return min(seq | ORDINAL_MASK, until)
-    return until
+    rows = fetch(connection, _BOUNDARY, after, until, _SCANNED)
+    return min(int(rows[0][0]) | ORDINAL_MASK, until) if rows else until
 
 
 def _slice(rows: apsw.Cursor, covered: int) -> Changes:

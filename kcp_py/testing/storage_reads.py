@@ -1,0 +1,181 @@
+"""What `get` and `range` must do."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kcp_py.storage.contract import FutureRevisionError, KeyValue, Put, RangeResult, Storage
+from kcp_py.testing.storage_calls import create, delete, put
+
+
+class ReadTests:
+    """`get`, `range`, `revision`, `check`."""
+
+    async def test_absent_key(self, storage: Storage) -> None:
+        """A key that was never written is None."""
+        assert await storage.get("/a") is None
+
+    async def test_get(self, storage: Storage) -> None:
+        """A key comes with its value and its revisions."""
+        first = await create(storage, "/a", b"1")
+        assert await storage.get("/a") == KeyValue("/a", b"1", first, first)
+        second = await put(storage, "/a", b"2")
+        assert await storage.get("/a") == KeyValue("/a", b"2", second, first)
+
+    async def test_recreated_key(self, storage: Storage) -> None:
+        """A key that was deleted and made again begins a new life."""
+        await create(storage, "/a")
+        await delete(storage, "/a")
+        assert await storage.get("/a") is None
+        revision = await create(storage, "/a", b"new")
+        assert await storage.get("/a") == KeyValue("/a", b"new", revision, revision)
+
+    async def test_empty_range(self, storage: Storage) -> None:
+        """An empty range tells the revision all the same."""
+        revision = await create(storage, "/a")
+        assert await storage.range("/b/", count=True) == RangeResult([], revision, more=False, total=0)
+
+    async def test_range_is_by_prefix(self, storage: Storage) -> None:
+        """A range holds the keys that begin with the prefix, and no neighbours."""
+        for key in ["/a", "/a-", "/a/", "/a/1", "/a/2", "/a0", "/b/1"]:
+            await create(storage, key)
+        assert await _keys(storage, "/a/") == ["/a/", "/a/1", "/a/2"]
+        assert await _keys(storage, "/a") == ["/a", "/a-", "/a/", "/a/1", "/a/2", "/a0"]
+        assert await _keys(storage, "") == ["/a", "/a-", "/a/", "/a/1", "/a/2", "/a0", "/b/1"]
+
+    async def test_range_is_in_code_point_order(self, storage: Storage) -> None:
+        """Keys come in the order of their code points, in UTF-8 as in Python, not in that of UTF-16 or of a locale."""
+        keys = ["/k/é", "/k/a", "/k/B", "/k/\U0001f600", "/k/\uffee", "/k/Z", "/k/ä", "/k/10", "/k/9"]
+        for key in keys:
+            await create(storage, key)
+        assert await _keys(storage, "/k/") == sorted(keys)
+        assert await _keys(storage, "/k/\ud7ff") == []
+
+    async def test_values_are_bytes(self, storage: Storage) -> None:
+        """Any bytes come back as they were."""
+        value = bytes(range(256)) * 40
+        await create(storage, "/a", value)
+        assert (await storage.range("/")).items[0].value == value
+
+    async def test_large_value(self, storage: Storage) -> None:
+        """A value of 1.5 MB, as etcd takes, is stored."""
+        value = b"0123456789abcdef" * 93_750
+        await create(storage, "/a", value)
+        found = await storage.get("/a")
+        assert found is not None
+        assert found.value == value
+
+    async def test_pages(self, storage: Storage) -> None:
+        """`start` and `limit` walk through a range without loss or repetition, and `more` and `total` tell what is left."""
+        names = [f"/p/{number:03}" for number in range(25)]
+        await storage.transact([], [Put(name, b"x") for name in names])
+        await create(storage, "/q")
+        seen: list[str] = []
+        start = ""
+        for expected_total in (25, 15, 5):
+            page = await storage.range("/p/", start=start, limit=10, count=True)
+            assert page.total == expected_total
+            assert page.more is (expected_total > 10)
+            seen += [item.key for item in page.items]
+            start = seen[-1] + "\x01"
+        assert seen == names
+        exact = await storage.range("/p/", limit=25)
+        assert (len(exact.items), exact.more, exact.total) == (25, False, -1)
+
+    async def test_start_outside_of_the_prefix(self, storage: Storage) -> None:
+        """A start before the prefix changes nothing, one behind it leaves nothing."""
+        await create(storage, "/b/1")
+        await create(storage, "/c/1")
+        assert [item.key for item in (await storage.range("/b/", start="/a")).items] == ["/b/1"]
+        assert await storage.range("/b/", start="/c", count=True) == RangeResult([], await storage.revision(), more=False, total=0)
+
+    async def test_keys_only(self, storage: Storage) -> None:
+        """`keys_only` leaves out the values and nothing else."""
+        first = await create(storage, "/a", b"1")
+        second = await put(storage, "/a", b"2")
+        assert (await storage.range("/", keys_only=True)).items == [KeyValue("/a", b"", second, first)]
+        assert (await storage.range("/", keys_only=True, revision=first)).items == [KeyValue("/a", b"", first, first)]
+
+    async def test_range_at_an_old_revision(self, storage: Storage) -> None:
+        """The past is as it was: overwritten values, deleted keys, no later keys."""
+        await create(storage, "/a", b"1")
+        await create(storage, "/b", b"1")
+        then = await create(storage, "/d", b"1")
+        await put(storage, "/a", b"2")
+        await delete(storage, "/b")
+        await create(storage, "/c", b"1")
+        await delete(storage, "/d")
+        await create(storage, "/d", b"2")
+        old = await storage.range("/", revision=then, count=True)
+        assert [(item.key, item.value) for item in old.items] == [("/a", b"1"), ("/b", b"1"), ("/d", b"1")]
+        assert (old.revision, old.total) == (then, 3)
+        page = await storage.range("/", revision=then, start="/a0", limit=1, count=True)
+        assert ([item.key for item in page.items], page.more, page.total) == (["/b"], True, 2)
+        new = await storage.range("/")
+        assert [(item.key, item.value) for item in new.items] == [("/a", b"2"), ("/c", b"1"), ("/d", b"2")]
+
+    async def test_old_revision_of_a_large_range(self, storage: Storage) -> None:
+        """An old revision is right too where much was written since, page by page."""
+        names = [f"/p/{number:04}" for number in range(600)]
+        for begin in (0, 300):
+            then = await storage.transact([], [Put(name, b"old") for name in names[begin : begin + 300]])
+        await storage.transact([], [Put(name, b"new") for name in names[0:400:2]])
+        for name in names[1:100:2]:
+            await delete(storage, name)
+        await storage.transact([], [Put(f"{name}+", b"later") for name in names[:400]])
+        page = await storage.range("/p/", limit=70, revision=then, count=True)
+        assert page.total == len(names)
+        seen = page.items
+        while page.more:
+            page = await storage.range("/p/", start=f"{seen[-1].key}\x01", limit=70, revision=then, count=True)
+            assert page.total == len(names) - len(seen)
+            seen += page.items
+        assert [item.key for item in seen] == names
+        assert {item.value for item in seen} == {b"old"}
+        assert (await storage.range("/p/", revision=then)).items == seen
+
+    async def test_future_revision(self, storage: Storage) -> None:
+        """The future cannot be read."""
+        revision = await create(storage, "/a")
+        with pytest.raises(FutureRevisionError) as caught:
+            await storage.range("/", revision=revision + 1)
+        assert (caught.value.revision, caught.value.current) == (revision + 1, revision)
+
+    async def test_revision(self, storage: Storage) -> None:
+        """The revision goes up by one with every write."""
+        before = await storage.revision()
+        assert await create(storage, "/a") == before + 1
+        assert await storage.revision() == before + 1
+
+    async def test_a_range_is_one_snapshot(self, storage: Storage) -> None:
+        """A range that runs beside writes shows one revision, and never half a transaction."""
+        names = [f"/s/{number:04}" for number in range(500)]
+        await storage.transact([], [Put(name, b"0") for name in names])
+        done = False
+
+        async def write() -> None:
+            for generation in range(1, 6):
+                await storage.transact([], [Put(name, b"%d" % generation) for name in names])
+
+        async def read() -> None:
+            while not done:
+                result = await storage.range("/s/")
+                assert len(result.items) == len(names)
+                assert {item.mod_revision for item in result.items} == {result.revision}
+                assert len({item.value for item in result.items}) == 1
+                await asyncio.sleep(0)
+
+        readers = [asyncio.create_task(read()) for _ in range(3)]
+        await write()
+        done = True
+        await asyncio.gather(*readers)
+
+    async def test_check(self, storage: Storage) -> None:
+        """A store that works says so."""
+        await storage.check()
+
+
+async def _keys(storage: Storage, prefix: str) -> list[str]:
+    return [item.key for item in (await storage.range(prefix)).items]
