@@ -87,7 +87,9 @@ class FragmentCache:
         head = orjson.dumps([kind.group, kind.version, kind.kind, kind.list_kind, kind.plural, kind.namespaced, list(kind.verbs)])
         rest = orjson.dumps([kind.has_status, list(kind.patch_types), kind.definition])
         document = orjson.dumps(kind.document)
-        return _Entry(hashlib.sha512(b"\n".join((_FORM, head, rest, document))).digest(), len(document) > _BIG)
+        # Built-in kinds have their descriptions read from a big file when the first of them is published.
+        big = len(document) > _BIG or bool(kind.definition)
+        return _Entry(hashlib.sha512(b"\n".join((_FORM, head, rest, document))).digest(), big)
 
     def _published(self, resource: ServedResource) -> PublishedKind:
         definition = self._definitions.get((resource.group, resource.version, resource.kind), "")

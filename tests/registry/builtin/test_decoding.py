@@ -1,0 +1,77 @@
+"""Typed kinds are decoded as strictly as upstream decodes them, and only then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.bootstrap.kinds import validation_schema
+from kcp_py.registry.builtin.decoding import DeferredSchema
+
+CONFIG_MAP = DeferredSchema(validation_schema, "io.k8s.api.core.v1.ConfigMap", typed=True)
+
+
+def config_map(**members: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, **members}
+
+
+def test_nulls_are_zero_values():
+    """A null is as good as a missing field, also in metadata and inside of maps."""
+    obj = config_map(data={"a": "b", "c": None}, binaryData=None, immutable=None)
+    obj["metadata"]["creationTimestamp"] = None
+    CONFIG_MAP.default(obj)
+    assert obj == config_map(data={"a": "b"})
+
+
+@pytest.mark.parametrize(("data", "given", "field", "wanted"), [
+    ({"a": 1}, "number", "data.a", "string"),
+    ({"a": True}, "bool", "data.a", "string"),
+    ({"a": {}}, "object", "data.a", "string"),
+    ("x", "string", "data", "map[string]interface {}"),
+    ([], "array", "data", "map[string]interface {}"),
+])  # fmt: skip
+def test_wrong_types_are_refused_before_any_rule(data, given, field, wanted):
+    """The refusal is a 400 in the words of upstream's decoder."""
+    with pytest.raises(StatusError) as raised:
+        CONFIG_MAP.default(config_map(data=data))
+    assert raised.value.code == 400
+    assert raised.value.message == (
+        f'ConfigMap in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal {given} '
+        f"into Go struct field ConfigMap.{field} of type {wanted}"
+    )
+
+
+def test_unknown_fields_are_named():
+    """Fields that the kind does not have are dropped and named."""
+    obj = config_map(odd=1, data={"any": "key"})
+    assert CONFIG_MAP.prune(obj) == ["odd"]
+    assert obj == config_map(data={"any": "key"})
+
+
+def test_nothing_is_compiled_before_it_is_needed():
+    """Making the schema costs nothing; its first use compiles it, once."""
+    calls: list[str] = []
+
+    def source(name: str) -> Any:
+        calls.append(name)
+        return validation_schema(name)
+
+    schema = DeferredSchema(source, "io.k8s.api.core.v1.Secret", typed=True)
+    assert calls == []
+    schema.prune({"metadata": {}})
+    schema.validate({"metadata": {}})
+    assert calls == ["io.k8s.api.core.v1.Secret"]
+
+
+def test_definitions_keep_free_form_values():
+    """Defaults, enums and examples in the schemas of a CRD are kept as they are; unknown members of a schema are not."""
+    schema = DeferredSchema(
+        validation_schema, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition", typed=True
+    )
+    inner = {"properties": {"a": {"default": {"x": [1]}, "enum": [None, {"y": 2}], "additionalProperties": True, "odd": 1}}}
+    obj = {"apiVersion": "v1", "kind": "X", "metadata": {}, "spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": inner}}]}}
+    assert schema.prune(obj) == ["spec.versions[0].schema.openAPIV3Schema.properties.a.odd"]
+    schema.default(obj)
+    assert inner["properties"]["a"] == {"default": {"x": [1]}, "enum": [None, {"y": 2}], "additionalProperties": True}

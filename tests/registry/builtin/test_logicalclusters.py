@@ -1,0 +1,79 @@
+"""The LogicalCluster object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kcp_py.registry.builtin.logicalclusters import LogicalClusterStrategy
+
+STRATEGY = LogicalClusterStrategy()
+
+
+def cluster(**members: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "cluster"}, **members}
+
+
+def test_creation():
+    """A new cluster without initializers is ready, cannot vanish unseen, and shows its phase as a label."""
+    obj = cluster()
+    STRATEGY.prepare_for_create(obj)
+    assert obj["spec"] == {"directlyDeletable": False}
+    assert obj["status"] == {"phase": "Ready"}
+    assert obj["metadata"]["finalizers"] == ["core.kcp.io/logicalcluster-deletion"]
+    assert obj["metadata"]["labels"] == {"tenancy.kcp.io/phase": "Ready"}
+
+
+def test_initializers_come_first():
+    """A cluster with initializers begins with them pending."""
+    obj = cluster(spec={"initializers": ["root:universal"]})
+    STRATEGY.prepare_for_create(obj)
+    assert obj["status"] == {"phase": "Initializing", "initializers": ["root:universal"]}
+
+
+def test_name():
+    """There is one object, of a fixed name."""
+    assert [str(problem) for problem in STRATEGY.validate({"metadata": {"name": "other"}})] == [
+        'metadata.name: Unsupported value: "other": supported values: "cluster"'
+    ]
+
+
+@pytest.mark.parametrize(("was", "phase", "allowed"), [
+    ("Scheduling", "Initializing", True),
+    ("Initializing", "Ready", True),
+    ("Ready", "Initializing", False),
+    ("Inactive", "Ready", True),
+    ("Deleting", "Ready", False),
+])  # fmt: skip
+def test_phase_goes_forward(was, phase, allowed):
+    """A phase does not come back, but for a cluster that was switched off."""
+    problems = STRATEGY.validate_update(cluster(status={"phase": phase}), cluster(status={"phase": was}))
+    assert [str(problem) for problem in problems] == (
+        [] if allowed else [f'status.phase: Invalid value: "{phase}": cannot transition from "{was}" to "{phase}"']
+    )
+
+
+def test_initializers_are_fixed():
+    """What initializes a cluster is said when it is made."""
+    problems = STRATEGY.validate_update(cluster(spec={"initializers": ["system:x"]}), cluster())
+    assert [problem.field for problem in problems] == ["spec.initializers"]
+
+
+@pytest.mark.parametrize(("spec", "phase"), [({}, "Deleting"), ({"terminators": ["system:x"]}, "Terminating")])
+def test_deletion(spec, phase):
+    """A deleted cluster says so; terminators have their turn before its content goes."""
+    obj = cluster(spec=spec, status={"phase": "Ready"})
+    assert STRATEGY.prepare_for_delete(obj)
+    assert obj["status"]["phase"] == phase
+    assert obj["metadata"]["labels"] == {"tenancy.kcp.io/phase": phase}
+
+
+@pytest.mark.parametrize("junk", ["x", 1, [], None, True], ids=repr)
+def test_untyped_members_are_left_for_the_schema(junk):
+    """The strategy runs before the schema and does not stumble over values of the wrong type."""
+    obj = cluster(spec=junk, status=junk)
+    STRATEGY.prepare_for_update(obj, cluster())
+    STRATEGY.prepare_for_status_update(obj, cluster())
+    STRATEGY.validate_update(obj, cluster())
+    STRATEGY.prepare_for_create(obj)

@@ -1,0 +1,96 @@
+"""Quantities read, compare and print as upstream's."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcp_py.registry.builtin.quantity import FORMAT_PROBLEM, SUFFIX_PROBLEM, canonical, parse_quantity
+
+CANONICAL = {
+    "0": "0",
+    "0Mi": "0",
+    "1": "1",
+    "+1": "1",
+    "-1": "-1",
+    "1000": "1k",
+    "1500": "1500",
+    "1500000": "1500k",
+    "1000m": "1",
+    "100m": "100m",
+    "0.5": "500m",
+    ".5": "500m",
+    "1.": "1",
+    "001.50": "1500m",
+    "1.5Gi": "1536Mi",
+    "0.5Ki": "512",
+    "0.5Mi": "512Ki",
+    "1024": "1024",
+    "1024Mi": "1Gi",
+    "1Ei": "1Ei",
+    "2E": "2E",
+    "1e3": "1e3",
+    "12e6": "12e6",
+    "1500e-3": "1500e-3",
+    "1E3": "1e3",
+    "1e0": "1",
+    "10u": "10u",
+    "1n": "1n",
+    "0.1n": "1n",
+    "-0.1n": "-1n",
+    "1.0000000001": "1000000001n",
+    "100Ei": "9223372036854775807",
+    "1e100": "9223372036854775807",
+    "1e-100": "1e-9",
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), CANONICAL.items())
+def test_canonical_form(text, wanted):
+    """The stored form has the largest suffix without a fraction, in the family in which it was written."""
+    assert canonical(text) == wanted
+
+
+@pytest.mark.parametrize(("value", "wanted"), [(1, "1"), (0.5, "500m"), (2000, "2k"), (-3, "-3")])
+def test_numbers(value, wanted):
+    """JSON numbers are quantities too."""
+    assert canonical(value) == wanted
+
+
+@pytest.mark.parametrize("text", ["", "-", ".", "a", "1 Gi", "1Gi2x", "--1", "1.2.3", "0x1", "\u0661"])
+def test_malformed(text):
+    """What does not look like a quantity is refused with the pattern."""
+    with pytest.raises(ValueError, match="quantities must match") as raised:
+        parse_quantity(text)
+    assert str(raised.value) == FORMAT_PROBLEM
+
+
+@pytest.mark.parametrize("text", ["1K", "1mi", "1Gii", "1ee", "1e", "1kk", "1e99999999999999999999"])
+def test_unknown_suffix(text):
+    """What looks like a quantity but has no known suffix is refused with another text."""
+    with pytest.raises(ValueError, match="suffix") as raised:
+        parse_quantity(text)
+    assert str(raised.value) == SUFFIX_PROBLEM
+
+
+@pytest.mark.parametrize(
+    "text", ["9" * 1_000_000, "0." + "0" * 1_000_000 + "1", "1e999999999999999999", "1e-999999999999999999", "9" * 5000 + "Ei"]
+)
+def test_hostile_sizes_cost_nothing(text):
+    """Neither digits nor exponents make big numbers: values stop at 2^63-1 and at one billionth."""
+    assert parse_quantity(text).nano in {(2**63 - 1) * 10**9, 1}
+
+
+@given(st.from_regex(r"[+-]?[0-9]{1,15}(\.[0-9]{1,9})?(n|u|m|k|M|G|Ki|Mi|Gi|e-?[0-9])?", fullmatch=True))
+def test_canonical_is_stable_and_keeps_the_value(text):
+    """Printing what was read and reading it again changes nothing."""
+    first = parse_quantity(text)
+    again = parse_quantity(str(first))
+    assert again.nano == first.nano
+    assert str(again) == str(first)
+
+
+def test_rounding():
+    """Integers and thousandths are rounded up."""
+    assert (parse_quantity("1500m").value, parse_quantity("1").value, parse_quantity("1u").milli) == (2, 1, 1)
