@@ -60,7 +60,8 @@ def parse_time(text: str) -> float:
         unix += offset if sign == "-" else -offset
         if not _FIRST_SECOND <= unix <= _LAST_SECOND:
             raise ValueError(_parse_problem(text))
-    return unix + float(f"0.{fraction}") if fraction else unix
+    # Beyond microseconds a float would round up to the next second.
+    return unix + int(fraction[:6].ljust(6, "0")) / 1_000_000 if fraction else unix
 
 
 def normalize_time(text: str) -> str:
