@@ -69,7 +69,7 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         result: Any = cli.main(args=arguments, prog_name="kcp-py", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
+        click.echo(error.format_message(), err=True)
         return 2
     except click.UsageError as error:
         click.echo(f"error: {error.format_message().rstrip('.')}", err=True)

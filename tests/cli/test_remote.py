@@ -1,0 +1,108 @@
+"""Kubeconfigs as clients write them, and servers that do not answer as hoped."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import socket
+
+import pytest
+import yaml
+
+from kcp_py.cli.credentials import admin_kubeconfig
+from kcp_py.cli.exits import CommandError
+from kcp_py.cli.remote import Access, RemoteServer
+
+
+@pytest.fixture
+def kubeconfig(certified, tmp_path):
+    """Writes the administrator's kubeconfig, changed by a function, and returns its path."""
+
+    def write(change=None, port=1):
+        document = admin_kubeconfig(certified, token="t", port=port)
+        if change is not None:
+            change(document)
+        path = tmp_path / "kubeconfig"
+        path.write_text(yaml.safe_dump(document))
+        return str(path)
+
+    return write
+
+
+def test_credentials_from_files_are_read_and_embedded(kubeconfig, certified, tmp_path):
+    """Files named relative to the kubeconfig are found, and put into what is printed for another place."""
+    (tmp_path / "token").write_text("secret\n")
+
+    def change(document):
+        document["clusters"][0]["cluster"] = {"server": "https://h:1/clusters/root", "certificate-authority": "root/pki/ca.crt"}
+        document["users"][0]["user"] = {
+            "client-certificate": "root/pki/admin.crt",
+            "client-key": "root/pki/admin.key",
+            "tokenFile": "token",
+        }
+
+    access = Access.load(kubeconfig(change), None)
+    assert access.base_url == "https://h:1"
+    cluster, user = access.embedded()
+    assert base64.b64decode(cluster["certificate-authority-data"]) == certified.ca_file.read_bytes()
+    assert set(user) == {"client-certificate-data", "client-key-data", "token"}
+    assert user["token"] == "secret"
+    RemoteServer(access)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda document: document.update({"current-context": "gone"}), "no usable kubeconfig: context 'gone' is not in it"),
+        (lambda document: document.pop("users"), "no usable kubeconfig: users"),
+        (lambda document: document["contexts"][0]["context"].update(cluster="gone"), "cluster 'gone' is not in it"),
+        (lambda document: document["clusters"][0]["cluster"].pop("server"), "no usable kubeconfig: server"),
+        (lambda document: document["users"][0]["user"].update({"client-certificate-data": "%"}), "client-certificate: "),
+        (lambda document: document["clusters"][0]["cluster"].update({"certificate-authority-data": "anVuaw=="}), "certificate-authority: "),
+    ],
+    ids=["context", "no users", "cluster", "no server", "base64", "authority"],
+)
+def test_unusable_kubeconfigs_are_named(kubeconfig, change, message):
+    """The line begins with the file and says what is missing."""
+    path = kubeconfig(change)
+    with pytest.raises(CommandError) as caught:
+        RemoteServer(Access.load(path, None))
+    assert caught.value.message.startswith(f"{path}: ")
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize("content", ["", "[]", "a: [", "\x00"], ids=["empty", "list", "broken", "binary"])
+def test_other_files_are_named(tmp_path, content):
+    """A file that is no kubeconfig at all is told of, too."""
+    (tmp_path / "file").write_text(content)
+    with pytest.raises(CommandError, match="file: "):
+        Access.load(str(tmp_path / "file"), None)
+
+
+def test_an_absent_server_is_one_line(kubeconfig):
+    """The question that helps is in it."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        path = kubeconfig(port=unused.getsockname()[1])
+        with pytest.raises(CommandError, match=r"^https://127\.0\.0\.1:\d+: Connection refused; is the server running\?$"):
+            RemoteServer(Access.load(path, None)).request("GET", "/")
+
+
+@pytest.mark.anyio
+async def test_another_server_is_not_trusted(kubeconfig, certified, serving, tmp_path):
+    """A server of another authority gets no credentials."""
+    import asyncio
+    import datetime as dt
+
+    from kcp_py.cli.certificates import ensure_certificates
+    from kcp_py.cli.tls import ReloadingContext
+
+    async def app(_scope, _receive, _send):
+        """Is never asked."""
+
+    other = dataclasses.replace(certified, root_directory=tmp_path / "other")
+    ensure_certificates(other, now=dt.datetime.now(dt.UTC))
+    async with serving(app, other, tls=ReloadingContext(other).context) as port:
+        server = RemoteServer(Access.load(kubeconfig(port=port), None))
+        with pytest.raises(CommandError, match=r"is .* this server's"):
+            await asyncio.to_thread(server.request, "GET", "/")

@@ -1,0 +1,109 @@
+"""The command line as a whole: help, unknown words, exit codes, and what is imported for what."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from kcp_py import __version__
+from kcp_py.cli.root import COMMANDS, run
+from kcp_py.options import SETTINGS
+
+
+def test_version(capsys):
+    """Both spellings print the version."""
+    assert run(["version"]) == 0
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"kcp-py {__version__}\n" * 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [[], *([name] for name in COMMANDS), *(["cluster", name] for name in ("create", "list", "delete", "kubeconfig"))],
+    ids=" ".join,
+)
+def test_every_command_has_help_with_examples(command, capsys):
+    """--help ends well and shows how the command is used."""
+    assert run([*command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "Example" in out
+    assert " ".join(["kcp-py", *command]) in out
+
+
+def test_help_of_start_shows_every_setting_with_its_default(capsys):
+    """The table of settings is complete in --help, and hidden ones are not in it."""
+    run(["start", "--help"])
+    words = capsys.readouterr().out.split()
+    for setting in SETTINGS:
+        assert (setting.flag in words) is not setting.hidden
+    assert "[6443]" in words
+
+
+def test_help_of_the_program_lists_every_command(capsys):
+    """Each command has its line, without being imported."""
+    run(["--help"])
+    out = capsys.readouterr().out
+    for name, (_, line) in COMMANDS.items():
+        assert name in out
+        assert line.split()[0] in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["strt"], "no such command: strt; there are start, cluster, doctor, version"),
+        (["start", "--storag", "x"], "No such option"),
+        (["start", "extra"], "unexpected extra argument"),
+        (["cluster", "create"], "Missing argument 'NAME'"),
+        (["cluster", "create", "A_B"], 'NAME: "A_B" is not the name of a logical cluster'),
+        (["cluster", "create", "root:org"], 'NAME: "root:org" is not the name of a logical cluster'),
+        (["cluster", "delete", "team-a", "--timeout", "soon"], '--timeout: "soon" is not a duration'),
+        (["cluster", "list", "-o", "yaml"], "Invalid value for '-o'"),
+        (["doctor", "--secure-port", "x"], '--secure-port: "x" is not a whole number'),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_words_are_one_line_and_exit_code_2(arguments, message, capsys, monkeypatch, tmp_path):
+    """What is wrong is said in one line on stderr."""
+    monkeypatch.chdir(tmp_path)
+    assert run(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_nothing_is_a_question_for_help(capsys):
+    """Without arguments the help is shown and nothing is done."""
+    assert run([]) == 2
+    assert "Commands:" in capsys.readouterr().err
+
+
+def test_a_misspelt_variable_is_warned_of(capsys, monkeypatch, tmp_path):
+    """A variable that no setting reads does not pass in silence."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KCP_PY_STORGE", "memory")
+    run(["doctor", "--storage", "memory"])
+    assert "warning: KCP_PY_STORGE: no such setting; did you mean KCP_PY_STORAGE?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["--help"], ["--version"]])
+def test_the_first_screen_imports_nothing_slow(arguments):
+    """Neither the server nor its libraries are imported to print a version or the help."""
+    program = (
+        "import sys\nfrom kcp_py.cli.root import run\n"
+        f"run({arguments!r})\n"
+        "slow = {'asyncio', 'uvicorn', 'fastapi', 'structlog', 'httpx', 'yaml', 'cryptography', 'apsw', 'grpc', 'jsonschema', 'orjson'}\n"
+        "print(sorted(slow & set(sys.modules)), file=sys.stderr)\n"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert finished.stderr == "[]\n"
+
+
+def test_the_module_is_the_program():
+    """`python -m kcp_py` is `kcp-py`."""
+    finished = subprocess.run([sys.executable, "-m", "kcp_py", "version"], capture_output=True, text=True, check=True)
+    assert finished.stdout == f"kcp-py {__version__}\n"
