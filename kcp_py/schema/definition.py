@@ -73,28 +73,41 @@ class _Rules:
     allow_invalid_bundle: bool
 
 
-def validate_definition(definition: Definition, old: Definition | None = None) -> list[FieldError]:
+BUILTIN_GROUPS = frozenset({"", "apps", "autoscaling", "batch", "extensions", "policy"})
+"""The groups of Kubernetes that are no domains. kcp lets CRDs bring their kinds to a cluster that does not have them; those of the core
+group, which has the empty name, are called `<plural>.core`."""
+
+
+def definition_name(spec: Mapping[str, Any]) -> str:
+    """The name that a CRD with this spec has to have."""
+    return f"{(spec.get('names') or {}).get('plural') or ''}.{'core' if spec.get('group') == '' else spec.get('group') or ''}"
+
+
+def validate_definition(
+    definition: Definition, old: Definition | None = None, *, builtin_groups: frozenset[str] = BUILTIN_GROUPS
+) -> list[FieldError]:
     """Every problem of a CRD that is created, or with `old`, updated.
 
     What the generic rules for metadata see is left to them, except that the name must be the plural and the group.
     `status.storedVersions` must be filled before, as `initial_status` and the rules for updates do.
+    Groups in `builtin_groups` need not be domains.
     """
     if errors := definition_shape().validate(dict(definition)):
         return errors
     spec: Mapping[str, Any] = definition.get("spec") or {}
     status: Mapping[str, Any] = definition.get("status") or {}
-    names: Mapping[str, Any] = spec.get("names") or {}
     errors = []
     if old is None:
         name = (definition.get("metadata") or {}).get("name") or ""
-        if name != f"{names.get('plural') or ''}.{spec.get('group') or ''}":
+        if name != definition_name(spec):
             errors.append(invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
     rules = _rules(old)
+    errors.extend(_group_errors(spec, builtin_groups))
     errors.extend(_spec_errors(spec, rules))
     if old is not None:
         errors.extend(_immutable_errors(spec, old.get("spec") or {}, rules))
     errors.extend(names_errors(status.get("acceptedNames") or {}, "status.acceptedNames"))
-    errors.extend(_stored_version_errors(status.get("storedVersions") or [], spec.get("versions") or []))
+    errors.extend(stored_version_errors(status.get("storedVersions") or [], spec.get("versions") or []))
     errors.extend(approval_errors(definition, old))
     if spec.get("preserveUnknownFields") and not ((old or {}).get("spec") or {}).get("preserveUnknownFields"):
         detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
@@ -143,13 +156,6 @@ def _schemas(spec: Mapping[str, Any]) -> list[Schema]:
 def _spec_errors(spec: Mapping[str, Any], rules: _Rules) -> list[FieldError]:
     errors: list[FieldError] = []
     versions: Sequence[Version] = spec.get("versions") or []
-    group = spec.get("group") or ""
-    if not group:
-        errors.append(required("spec.group"))
-    elif problems := dns_subdomain_problems(group):
-        errors.append(invalid("spec.group", group, ",".join(problems)))
-    elif "." not in group:
-        errors.append(invalid("spec.group", group, "should be a domain with at least one dot"))
     scope = spec.get("scope") or ""
     if not scope:
         errors.append(required("spec.scope"))
@@ -196,6 +202,19 @@ def _has_extension(node: Schema) -> bool:
         or node.get("x-kubernetes-preserve-unknown-fields") is not None
         or node.get("x-kubernetes-list-type") is not None
     )
+
+
+def _group_errors(spec: Mapping[str, Any], builtin_groups: frozenset[str]) -> list[FieldError]:
+    group = spec.get("group")
+    if group in builtin_groups:
+        return []
+    if not group:
+        return [required("spec.group")]
+    if problems := dns_subdomain_problems(group):
+        return [invalid("spec.group", group, ",".join(problems))]
+    if "." not in group:
+        return [invalid("spec.group", group, "should be a domain with at least one dot")]
+    return []
 
 
 def _missing_schema_errors(versions: Sequence[Version], spec: Mapping[str, Any], rules: _Rules) -> list[FieldError]:
@@ -280,7 +299,8 @@ def _immutable_errors(spec: Mapping[str, Any], old: Mapping[str, Any], rules: _R
     return [invalid(path, new or "", "field is immutable") for path, new, before in pairs if (new or "") != (before or "")]
 
 
-def _stored_version_errors(stored: list[str], versions: Sequence[Version]) -> list[FieldError]:
+def stored_version_errors(stored: list[str], versions: Sequence[Version]) -> list[FieldError]:
+    """The rules of `status.storedVersions`, which `/status` may shrink."""
     path = "status.storedVersions"
     if not stored:
         return [invalid(path, stored, "must have at least one stored version")]
