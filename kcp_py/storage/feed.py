@@ -74,10 +74,12 @@ class Feed:
         watchers = self._watchers
         if not watchers:
             return
-        lengths = tuple(self._lengths)
+        lengths = sorted(self._lengths)
         for event in events:
             key = event.key
             for length in lengths:
+                if length > len(key):
+                    break
                 interested = watchers.get(key[:length])
                 if interested is not None:
                     size = len(event.value or b"") + len(event.previous.value if event.previous is not None else b"")

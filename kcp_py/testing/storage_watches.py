@@ -51,6 +51,20 @@ class WatchTests:
         assert [event.key for event in await events_between(storage, "/a/", revision + 1, last)] == ["/a/1", "/a/2"]
         assert len(await events_between(storage, "", revision + 1, last)) == 5
 
+    async def test_several_prefixes(self, storage: Storage) -> None:
+        """Watches of different prefixes do not disturb each other, also where a key is shorter than another's prefix."""
+        before = await storage.revision()
+        async with (
+            aclosing(storage.watch("/a", start_revision=before + 1)) as short,
+            aclosing(storage.watch("/a/longer", start_revision=before + 1)) as long,
+            aclosing(storage.watch("/a", start_revision=before + 1)) as same,
+        ):
+            for batches in (short, long, same):
+                await events_until(batches, before)
+            last = await create(storage, "/a")
+            for batches, expected in ((short, 1), (long, 0), (same, 1)):
+                assert len(await events_until(batches, last)) == expected
+
     async def test_progress(self, storage: Storage) -> None:
         """A watch without events learns how far the store has come."""
         revision = await storage.revision()
