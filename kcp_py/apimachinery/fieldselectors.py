@@ -95,8 +95,9 @@ def parse_field_selector(text: str) -> FieldSelector:
         operator = _OPERATOR.search(term)
         if operator is None:
             raise ValueError(f"invalid selector: '{text}'; can't understand '{term}'")
-        value = unescape_value(term[operator.end() :])
-        requirements.append(FieldRequirement(term[: operator.start()], "!=" if operator.group() == "!=" else "=", value))
+        field, value = term[: operator.start()], unescape_value(term[operator.end() :])
+        if field or value:
+            requirements.append(FieldRequirement(field, "!=" if operator.group() == "!=" else "=", value))
     return FieldSelector(requirements)
 
 

@@ -120,7 +120,7 @@ class _Merger:
             position = positions.get(identity)
             if position is None:
                 positions[identity] = len(merged)
-                merged.append(element)
+                merged.append(_added(element))
             else:
                 merged[position] = self.merge_map(merged[position], element, field.schema)
         return _ordered(merged, _positions(patch, key), _positions(original, key), key)
