@@ -186,7 +186,7 @@ class _Watch:
         self.prefix = prefix
         self.position = start_revision - 1
         self.joined = False
-        """Whether it has read its first batch; from then on a driver buffers for it and compaction does not reach it."""
+        """Whether it was told that it has caught up; from then on a driver buffers for it and compaction does not reach it."""
         self._batches: AsyncGenerator[WatchBatch, None] = storage.watch(prefix, start_revision=start_revision)
 
     async def read(self, until: int) -> list[Event]:
@@ -197,7 +197,7 @@ class _Watch:
             assert all(self.position < event.mod_revision <= batch.revision for event in batch.events)
             assert list(batch.events) == sorted(batch.events, key=lambda event: event.mod_revision)
             assert batch.revision >= self.position
-            self.joined = True
+            self.joined = self.joined or not batch.events
             self.position = batch.revision
             events += batch.events
         return events
