@@ -1,7 +1,7 @@
 """The OpenAPI documents of a set of served resources: v3 by group and version with an index, and v2.
 
-Fragments are kept by the identity of the served resource, which stands for its content: clusters that serve the same resources share the
-work, and a CRD that changes costs its own fragment and the joining of its documents. Nothing here holds the event loop for longer than it
+Fragments and documents are kept by the hash of all that they depend on: clusters that serve the same resources share the work, and a CRD
+that changes costs its own fragment and the joining of its documents. Nothing here holds the event loop for longer than it
 takes to build one fragment; a big one is built in a thread.
 
 Source: kube-openapi `pkg/handler3` (index, hashes), `pkg/handler` (v2).
@@ -13,9 +13,10 @@ import asyncio
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
+from weakref import WeakKeyDictionary
 
 import orjson
 
@@ -37,7 +38,7 @@ _BIG: Final = 128 * 1024
 _SLICE: Final = 0.005
 """Seconds of work after which other tasks get a turn."""
 
-K = TypeVar("K")
+K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
@@ -49,25 +50,27 @@ class _Entry(NamedTuple):
 class FragmentCache:
     """Fragments and documents that were built, for all clusters of a server. Bounded: the longest unused go first."""
 
-    def __init__(self, *, fragments: int = 2048, documents: int = 256) -> None:
-        self._entries: _Recent[ServedResource, _Entry] = _Recent(fragments * 2)
-        self._fragments: _Recent[tuple[ServedResource, bool], Fragment] = _Recent(fragments)
-        self._documents: _Recent[tuple[bytes, bool], Document] = _Recent(documents)
+    def __init__(self, *, fragment_bytes: int = 32 * 1024 * 1024, document_bytes: int = 32 * 1024 * 1024) -> None:
+        self._entries: WeakKeyDictionary[ServedResource, _Entry] = WeakKeyDictionary()
+        self._fragments: _Recent[tuple[bytes, bool], Fragment] = _Recent(fragment_bytes, _fragment_size)
+        self._documents: _Recent[tuple[bytes, bool], Document] = _Recent(document_bytes, _document_size)
         self._definitions = {(kind.group, kind.version, kind.kind): kind.definition for kind in builtin_kinds()}
 
     def entry(self, resource: ServedResource) -> _Entry:
         """The digest of all that publication depends on."""
-        return self._entries.get(resource, lambda: self._digest(resource))
+        if (known := self._entries.get(resource)) is None:
+            known = self._entries[resource] = self._digest(resource)
+        return known
 
     async def fragment(self, resource: ServedResource, *, v2: bool) -> Fragment:
         """What a document says of a resource."""
-        key = (resource, v2)
+        entry = self.entry(resource)
+        key = (entry.digest, v2)
         if (known := self._fragments.peek(key)) is not None:
             return known
         kind = self._published(resource)
         build = fragment_v2 if v2 else fragment_v3
-        made = await asyncio.to_thread(build, kind) if self.entry(resource).big else build(kind)
-        return self._fragments.get(key, lambda: made)
+        return self._fragments.keep(key, await asyncio.to_thread(build, kind) if entry.big else build(kind))
 
     async def document(self, resources: Sequence[ServedResource], digest: bytes, *, v2: bool) -> Document:
         """A whole document, shared by whoever serves resources of the same digest."""
@@ -80,7 +83,7 @@ class FragmentCache:
             fragments.append(await self.fragment(resource, v2=v2))
             await turns.take()
         body = (document_v2 if v2 else document_v3)(fragments)
-        return self._documents.get(key, lambda: Document(body, f'"{digest.hex().upper()}"'))
+        return self._documents.keep(key, Document(body, f'"{digest.hex().upper()}"'))
 
     def _digest(self, resource: ServedResource) -> _Entry:
         kind = self._published(resource)
@@ -127,14 +130,14 @@ class OpenAPIDocuments:
         }
         self._digests: dict[tuple[str, str], bytes] = {}
         # One set may serve very many clusters, each under a prefix of its own.
-        self._indexes: _Recent[str, Document] = _Recent(64)
+        self._indexes: _Recent[str, Document] = _Recent(1024 * 1024, _document_size)
 
     async def index(self, prefix: str = "") -> Document:
         """`/openapi/v3`.
 
         Args:
-            prefix: the path under which the client reached this server, such as `/clusters/team-a`. client-go resolves the URLs of the
-                index against the host, not against the path of its own configuration, so they have to carry it.
+            prefix: the path under which the client reached this server, such as `/clusters/team-a`. The URLs of the index are relative to
+                the host, and older clients take them as they are; newer ones know the prefix of their own configuration when they see it.
         """
         if (known := self._indexes.peek(prefix)) is not None:
             return known
@@ -143,7 +146,7 @@ class OpenAPIDocuments:
             path = f"apis/{group}/{version}" if group else f"api/{version}"
             paths[path] = {"serverRelativeURL": f"{prefix}/openapi/v3/{quote(path)}?hash={digest.hex().upper()}"}
         body = orjson.dumps({"paths": paths})
-        return self._indexes.get(prefix, lambda: Document(body, etag_of(body)))
+        return self._indexes.keep(prefix, Document(body, etag_of(body)))
 
     async def hash_of(self, group: str, version: str) -> str:
         """The hash with which the index names a document; empty where that group and version are not served."""
@@ -192,23 +195,39 @@ class _Turns:
 
 
 class _Recent(Generic[K, V]):
-    """A mapping of bounded size that forgets the longest unused."""
+    """A mapping of bounded weight that forgets the longest unused. What is heavier than all of it together is not kept."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._values: OrderedDict[K, V] = OrderedDict()
+    def __init__(self, capacity: int, weigh: Callable[[V], int]) -> None:
+        self._capacity = capacity
+        self._weigh = weigh
+        self._weight = 0
+        self._values: OrderedDict[K, tuple[V, int]] = OrderedDict()
 
     def peek(self, key: K) -> V | None:
         """The value, if there is one."""
-        if (known := self._values.get(key)) is not None:
-            self._values.move_to_end(key)
-        return known
+        if (known := self._values.get(key)) is None:
+            return None
+        self._values.move_to_end(key)
+        return known[0]
 
-    def get(self, key: K, make: Callable[[], V]) -> V:
-        """The value, made if there is none."""
+    def keep(self, key: K, value: V) -> V:
+        """Keep a value; the one that is kept already, where another task was faster."""
         if (known := self.peek(key)) is not None:
             return known
-        value = self._values[key] = make()
-        if len(self._values) > self._size:
-            self._values.popitem(last=False)
+        weight = self._weigh(value)
+        if weight <= self._capacity:
+            self._values[key] = (value, weight)
+            self._weight += weight
+            while self._weight > self._capacity:
+                _, (_, gone) = self._values.popitem(last=False)
+                self._weight -= gone
         return value
+
+
+def _document_size(document: Document) -> int:
+    return len(document.body)
+
+
+def _fragment_size(fragment: Fragment) -> int:
+    # Built-in models are shared by all fragments and weigh little; counting them again and again errs on the safe side.
+    return sum(map(len, fragment.paths.values())) + sum(map(len, fragment.models.values()))

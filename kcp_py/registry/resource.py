@@ -23,7 +23,7 @@ DefaultObjects = Callable[[str, str, str], Mapping[str, bytes]]
 """(cluster, uid of the cluster, RFC 3339 time of its creation) -> stored form of each object by name, in name order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class ServedResource:
     """One resource in one version, as a cluster serves it. Immutable; shared by every cluster in which it is the same."""
 

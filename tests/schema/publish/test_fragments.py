@@ -1,0 +1,129 @@
+"""Fragments join into whole documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from kcp_py.bootstrap.kinds import builtin_kinds, definitions
+from kcp_py.registry.resource import ALL_VERBS
+from kcp_py.schema.publish.fragments import document_v2, document_v3, fragment_v2, fragment_v3
+from kcp_py.schema.publish.kinds import PublishedKind
+
+PATCHES = ("application/json-patch+json", "application/merge-patch+json")
+WIDGET = PublishedKind(
+    group="example.com",
+    version="v1",
+    kind="Widget",
+    list_kind="WidgetList",
+    plural="widgets",
+    namespaced=True,
+    verbs=ALL_VERBS,
+    has_status=True,
+    patch_types=PATCHES,
+    document={"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}},
+)
+BUILTIN = [
+    PublishedKind(
+        group=kind.group,
+        version=kind.version,
+        kind=kind.kind,
+        list_kind=kind.list_kind,
+        plural=kind.plural,
+        namespaced=kind.namespaced,
+        verbs=kind.verbs,
+        has_status="status" in kind.subresources,
+        patch_types=PATCHES,
+        document=definitions()[kind.definition],
+        definition=kind.definition,
+    )
+    for kind in builtin_kinds()
+]
+
+
+def references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        for child in value.values():
+            yield from references(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from references(child)
+
+
+def whole(kinds: list[PublishedKind], version: str) -> dict[str, Any]:
+    body = document_v3(map(fragment_v3, kinds)) if version == "v3" else document_v2(map(fragment_v2, kinds))
+    document: dict[str, Any] = orjson.loads(body)
+    return document
+
+
+@pytest.mark.parametrize("version", ["v3", "v2"])
+@pytest.mark.parametrize("kind", [*BUILTIN, WIDGET], ids=lambda kind: f"{kind.plural}.{kind.group}")
+def test_a_document_of_one_kind_is_complete(kind, version):
+    """Every reference leads to a model of the same document."""
+    document = whole([kind], version)
+    prefix, models = (
+        ("#/components/schemas/", document["components"]["schemas"]) if version == "v3" else ("#/definitions/", document["definitions"])
+    )
+    assert set(references(document)) <= {prefix + name for name in models}
+    assert kind.model in models
+    assert kind.list_model in models
+
+
+@pytest.mark.parametrize("version", ["v3", "v2"])
+def test_operations_name_their_kind(version):
+    """Each operation says what it does and to which kind: kubectl finds both by these extensions."""
+    document = whole([*BUILTIN, WIDGET], version)
+    ids = []
+    for item in document["paths"].values():
+        for method, operation in item.items():
+            if method == "parameters":
+                continue
+            ids.append(operation["operationId"])
+            assert operation["x-kubernetes-action"]
+            assert operation["x-kubernetes-group-version-kind"].keys() == {"group", "kind", "version"}
+            assert operation["responses"]["200"]
+    assert len(ids) == len(set(ids))
+
+
+def test_required_members_of_v3():
+    """A v3 document has what the specification asks for, and references without siblings."""
+    document = whole([*BUILTIN, WIDGET], "v3")
+    assert document["openapi"] == "3.0.0"
+    assert document["info"] == {"title": "Kubernetes", "version": "unversioned"}
+    for path, item in document["paths"].items():
+        in_path = {parameter["name"] for parameter in item["parameters"] if parameter["in"] == "path"}
+        assert in_path == {part[1:-1] for part in path.split("/") if part.startswith("{")}
+        assert all(parameter["required"] for parameter in item["parameters"] if parameter["in"] == "path")
+    assert _no_siblings(document["components"])
+
+
+def test_built_in_models_of_v3_carry_merge_keys():
+    """What strategic merge patch and server-side apply need stands in the models."""
+    schemas = whole(BUILTIN, "v3")["components"]["schemas"]
+    conditions = schemas["io.k8s.api.core.v1.NamespaceStatus"]["properties"]["conditions"]
+    assert conditions["x-kubernetes-patch-merge-key"] == "type"
+    assert conditions["x-kubernetes-list-map-keys"] == ["type"]
+    assert schemas["io.k8s.api.core.v1.ObjectReference"]["x-kubernetes-map-type"] == "atomic"
+
+
+def test_quantities_are_text_to_v2():
+    """v2 has no unions: a quantity is a text there, and either in v3."""
+    name = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+    assert whole(BUILTIN, "v2")["definitions"][name]["type"] == "string"
+    assert whole(BUILTIN, "v3")["components"]["schemas"][name]["oneOf"] == [{"type": "string"}, {"type": "number"}]
+
+
+def test_joining_does_not_depend_on_order():
+    """The same kinds make the same bytes."""
+    assert document_v3(map(fragment_v3, [*BUILTIN, WIDGET])) == document_v3(map(fragment_v3, [WIDGET, *reversed(BUILTIN)]))
+
+
+def _no_siblings(value: Any) -> bool:
+    if isinstance(value, dict):
+        return ("$ref" not in value or not isinstance(value["$ref"], str) or len(value) == 1) and all(map(_no_siblings, value.values()))
+    return all(map(_no_siblings, value)) if isinstance(value, list) else True
