@@ -75,7 +75,7 @@ async def _run(options: Options, listener: socket.socket, *, tls: ReloadingConte
     async with contextlib.AsyncExitStack() as stack:
         try:
             control_plane = await stack.enter_async_context(ControlPlane(options))
-        except StorageError as error:
+        except (StorageError, OSError) as error:
             raise CommandError(_one_line(error)) from error
         # What exists now lives as long as the process: the collector need not look at it again.
         gc.collect()
