@@ -1,0 +1,9 @@
+"""What controllers and library users call: always for one named logical cluster, or for all of them.
+
+Belongs here: the `Client` protocol and the ways to carry it out. Does not belong here: decisions about what to call.
+"""
+
+from kcp_py.client.contract import Change, Client, ObjectList, ObjectName, Remaining, StoredResource, WatchEvent
+from kcp_py.client.local import LocalClient
+
+__all__ = ["Change", "Client", "LocalClient", "ObjectList", "ObjectName", "Remaining", "StoredResource", "WatchEvent"]

@@ -1,0 +1,179 @@
+"""`Client`: the operations, and the values that go in and out.
+
+Objects are decoded JSON as an HTTP client gets it: with `metadata.resourceVersion` and the annotation `kcp.io/cluster`. Every method raises
+`StatusError` where an HTTP client would get a Status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.logicalcluster import ClusterSelection, Name
+
+
+class ObjectList(NamedTuple):
+    """A consistent list."""
+
+    items: Sequence[dict[str, Any]]
+    resource_version: str
+    """Where a watch goes on from."""
+
+
+class WatchEvent(NamedTuple):
+    """One change as a watch tells it."""
+
+    type: str
+    """ADDED, MODIFIED or DELETED."""
+    obj: dict[str, Any]
+
+
+class ObjectName(NamedTuple):
+    """Where an object is, and its version."""
+
+    cluster: Name
+    namespace: str
+    """Empty for cluster-scoped objects."""
+    name: str
+    resource_version: str
+
+
+class Change(NamedTuple):
+    """What became of one object."""
+
+    cluster: Name
+    namespace: str
+    name: str
+    value: bytes | None
+    """The object as JSON, in its storage version and without resourceVersion; None where it is gone."""
+
+
+class StoredResource(NamedTuple):
+    """A resource of which a cluster may hold objects."""
+
+    group_resource: GroupResource
+    custom: bool
+    """Whether it comes from a CRD of the cluster."""
+    namespaced: bool | None
+    """None where that is not known without reading the CRD."""
+
+
+class Remaining(NamedTuple):
+    """What a deletion has left behind: objects that wait for their finalizers."""
+
+    objects: int
+    finalizers: Mapping[str, int]
+    """Finalizer -> how many objects wait for it."""
+
+
+class Client(Protocol):
+    """The API of all logical clusters, for a privileged caller."""
+
+    async def get(self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str) -> dict[str, Any]:
+        """One object.
+
+        Raises:
+            StatusError: 404.
+        """
+        ...
+
+    async def list(self, cluster: ClusterSelection, resource: GroupVersionResource, namespace: str = "") -> ObjectList:
+        """The objects of one cluster, or of all. Large lists are held in memory as a whole: prefer `changes` or `names` where they do."""
+        ...
+
+    async def names(self, cluster: Name, resource: GroupVersionResource) -> Sequence[ObjectName]:
+        """Which objects there are and in what version, without reading them."""
+        ...
+
+    async def create(self, cluster: Name, resource: GroupVersionResource, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """Create an object in the namespace that its metadata names.
+
+        Raises:
+            StatusError: 409, 422, 403 in what terminates.
+        """
+        ...
+
+    async def update(self, cluster: Name, resource: GroupVersionResource, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """Replace an object; a resourceVersion in its metadata is the optimistic lock.
+
+        Raises:
+            StatusError: 404, 409, 422.
+        """
+        ...
+
+    async def update_status(self, cluster: Name, resource: GroupVersionResource, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """Replace the status of an object, and nothing else."""
+        ...
+
+    async def delete(
+        self,
+        cluster: Name,
+        resource: GroupVersionResource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: str = "",
+    ) -> None:
+        """Delete an object, or mark it while finalizers remain.
+
+        Raises:
+            StatusError: 404, 403, 409 for a failed precondition.
+        """
+        ...
+
+    def watch(self, cluster: ClusterSelection, resource: GroupVersionResource, resource_version: str) -> AsyncGenerator[WatchEvent, None]:
+        """Every change after a resourceVersion. The generator ends when the server ends the watch: list again.
+
+        Raises:
+            StatusError: 410 Expired where changes are no longer known: list again.
+        """
+        ...
+
+    def changes(self, resource: GroupVersionResource, *, wanted: Callable[[bytes], bool]) -> AsyncGenerator[Change, None]:
+        """What controllers of many clusters live on: one resource in all of them, in bounded memory.
+
+        First of all comes, live, every change from now on; in between, at leisure, every object that is there already and for which `wanted`
+        holds. So an object may come twice. The generator ends when the server ends the watch: ask again.
+
+        Args:
+            resource: which.
+            wanted: a cheap look at an object's bytes, applied to what is there already and not to changes.
+        """
+        ...
+
+    async def stored_resources(self, cluster: Name) -> Sequence[StoredResource]:
+        """Every resource of which the cluster may hold objects, those of CRDs first: nothing that is there is missing."""
+        ...
+
+    async def delete_collection(
+        self, cluster: Name, resource: StoredResource, namespace: str = "", *, settled: Collection[str] = ()
+    ) -> Remaining:
+        """Delete all objects of a resource in a cluster or in one of its namespaces, whether or not it is served any more.
+
+        Objects with finalizers are marked and left. Where nothing new can be created meanwhile, an answer of 0 says that nothing is left.
+
+        Args:
+            cluster: which.
+            resource: which.
+            namespace: empty for all.
+            settled: finalizers that need not be waited for. They include those that the kind puts on its objects itself.
+        """
+        ...
+
+    async def remove_finalizer(
+        self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str, *, finalizer: str, uid: str
+    ) -> None:
+        """Take the server's own finalizer from an object that is being deleted, and with the last one the object. What is gone is no error.
+
+        Args:
+            cluster: which.
+            resource: which.
+            namespace: empty for cluster-scoped objects.
+            name: which.
+            finalizer: in metadata, or for namespaces in spec.
+            uid: of the object that is meant; another one of the same name is left alone.
+        """
+        ...

@@ -1,0 +1,149 @@
+"""Deleting many objects at once, as they are stored: nothing is decoded that has no say in its own deletion."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+import orjson
+
+from kcp_py.client.contract import Remaining
+from kcp_py.registry.rendering import encode_stored
+from kcp_py.registry.store import Access
+from kcp_py.registry.strategy import Strategy
+from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Put
+
+_PAGE: Final = 100
+"""Objects that are deleted concurrently: enough for the store to commit them as a group, few enough for others to get their turn."""
+
+_FINALIZERS: Final = b'"finalizers":['
+
+
+async def delete_objects(access: Access, prefix: str, strategy: Strategy, *, settled: Collection[str]) -> Remaining:
+    """Delete every object under a prefix, or mark it where finalizers remain.
+
+    Args:
+        access: the store.
+        prefix: of the keys.
+        strategy: of the kind.
+        settled: finalizers that are not waited for.
+
+    Returns:
+        What waits for finalizers.
+    """
+    deletion = _Deletion(access, strategy, settled)
+    start = ""
+    while True:
+        page = await access.storage.range(prefix, start=start, limit=_PAGE)
+        if page.items:
+            await asyncio.gather(*map(deletion.delete, page.items))
+        if not page.more:
+            return Remaining(deletion.left, deletion.finalizers)
+        start = page.items[-1].key + "\x00"
+
+
+async def remove_finalizer(access: Access, key: str, strategy: Strategy, *, finalizer: str, uid: str) -> bool:
+    """Take a finalizer from an object that is being deleted, and with the last one the object.
+
+    Returns:
+        Whether anything was changed.
+    """
+    item = await access.storage.get(key)
+    while item is not None:
+        obj: dict[str, Any] = orjson.loads(item.value)
+        metadata = obj["metadata"]
+        if metadata["uid"] != uid or not metadata.get("deletionTimestamp") or finalizer not in _finalizers(obj):
+            return False
+        _strip(obj, {finalizer})
+        operation = Put(key, encode_stored(obj)) if strategy.has_pending_finalizers(obj) else Delete(key)
+        try:
+            await access.storage.transact((Compare(key, mod_revision=item.mod_revision),), (operation,))
+        except ConflictError as conflict:
+            item = conflict.current
+        else:
+            return True
+    return False
+
+
+class _Deletion:
+    """One pass over a collection."""
+
+    def __init__(self, access: Access, strategy: Strategy, settled: Collection[str]) -> None:
+        self._access = access
+        self._strategy = strategy
+        self._settled = frozenset(settled)
+        kind = type(strategy)
+        self._plain = (
+            kind.prepare_for_delete is Strategy.prepare_for_delete and kind.has_pending_finalizers is Strategy.has_pending_finalizers
+        )
+        self.left = 0
+        self.finalizers: Counter[str] = Counter()
+
+    async def delete(self, item: KeyValue) -> None:
+        """Delete or mark one object, whatever becomes of it meanwhile."""
+        current: KeyValue | None = item
+        while current is not None:
+            operation: Put | Delete | None = Delete(current.key)
+            awaited: Sequence[str] = ()
+            if not self._plain or _FINALIZERS in current.value:
+                operation, awaited = self._operation(current)
+            try:
+                if operation is not None:
+                    await self._access.storage.transact((Compare(current.key, mod_revision=current.mod_revision),), (operation,))
+            except ConflictError as conflict:
+                current = conflict.current
+                continue
+            if not isinstance(operation, Delete):
+                self.left += 1
+                self.finalizers.update(awaited)
+            return
+
+    def _operation(self, item: KeyValue) -> tuple[Put | Delete | None, Sequence[str]]:
+        """What has to be done with an object that may have to wait (None: it waits already), and what it waits for."""
+        obj: dict[str, Any] = orjson.loads(item.value)
+        metadata = obj["metadata"]
+        terminating = bool(metadata.get("deletionTimestamp"))
+        if not terminating:
+            self._strategy.prepare_for_delete(obj)
+        freed = obj
+        if self._settled:
+            # A copy: what still has to wait keeps its finalizers.
+            freed = {**obj, "metadata": dict(metadata), **({"spec": dict(obj["spec"])} if isinstance(obj.get("spec"), dict) else {})}
+            _strip(freed, self._settled)
+        if not self._strategy.has_pending_finalizers(freed):
+            return Delete(item.key), ()
+        awaited = _finalizers(freed)
+        if terminating:
+            return None, awaited
+        metadata["deletionTimestamp"] = self._access.now()
+        metadata["deletionGracePeriodSeconds"] = 0
+        if "generation" in metadata:
+            metadata["generation"] += 1
+        return Put(item.key, encode_stored(obj)), awaited
+
+
+def _finalizers(obj: dict[str, Any]) -> list[str]:
+    """Those of the metadata, and those of a namespace's spec."""
+    found = list(obj["metadata"].get("finalizers") or ())
+    if _is_namespace(obj):
+        found += (obj.get("spec") or {}).get("finalizers") or ()
+    return found
+
+
+def _strip(obj: dict[str, Any], finalizers: Collection[str]) -> None:
+    """Take finalizers out, in place, wherever they stand."""
+    for owner in (obj["metadata"], obj.get("spec") or {}) if _is_namespace(obj) else (obj["metadata"],):
+        before = owner.get("finalizers")
+        if not before:
+            continue
+        after = [finalizer for finalizer in before if finalizer not in finalizers]
+        if after:
+            owner["finalizers"] = after
+        else:
+            del owner["finalizers"]
+
+
+def _is_namespace(obj: dict[str, Any]) -> bool:
+    return (obj["apiVersion"], obj["kind"]) == ("v1", "Namespace")

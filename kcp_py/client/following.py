@@ -1,0 +1,72 @@
+"""Following the feed: as single events, and as changes that begin with what is there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from typing import Final
+
+from kcp_py.apimachinery import errors
+from kcp_py.client.contract import Change
+from kcp_py.logicalcluster import Name
+from kcp_py.storage.contract import CompactedError, Storage
+from kcp_py.storage.keys import ResourceKeys
+from kcp_py.watchcache import Feed, ObjectEvent, WatchEndedError, WatchOverflowError
+
+_CHUNK: Final = 50
+"""Objects that are looked at between changes. Definitions are large, so there are few."""
+
+
+async def follow(feed: Feed, prefix: str, *, cluster: str, after: int) -> AsyncGenerator[ObjectEvent, None]:
+    """The events of a resource after a revision, until the watch is ended.
+
+    Raises:
+        StatusError: 410 where events are no longer known.
+    """
+    watcher = feed.attach(prefix, cluster=cluster, after=after)
+    try:
+        while True:
+            for event in await watcher.take():
+                yield event
+            await watcher.wait()
+    except WatchEndedError:
+        return
+    except (CompactedError, WatchOverflowError) as error:
+        raise errors.expired(f"too old resource version: {after} ({feed.revision})") from error
+    finally:
+        await feed.detach(watcher)
+
+
+async def scan_changes(
+    storage: Storage, feed: Feed, keys: ResourceKeys, *, wanted: Callable[[bytes], bool]
+) -> AsyncGenerator[Change, None]:
+    """Every change from now on, and between changes what is there already and wanted.
+
+    Raises:
+        StorageError: the store cannot be read.
+    """
+    while True:
+        watcher = feed.attach(keys.prefix, after=feed.revision)
+        start: str | None = ""
+        try:
+            while True:
+                events = await watcher.take()
+                for event in events:
+                    route = event.route
+                    yield Change(Name(route.cluster), route.namespace, route.name, event.value)
+                if events:
+                    continue
+                if start is None:
+                    await watcher.wait()
+                    continue
+                page = await storage.range(keys.prefix, start=start, limit=_CHUNK)
+                start = page.items[-1].key + "\x00" if page.more else None
+                for item in page.items:
+                    if wanted(item.value):
+                        key = keys.parse(item.key)
+                        yield Change(key.cluster, key.namespace, key.name, item.value)
+        except WatchEndedError:
+            return
+        except WatchOverflowError:
+            continue
+        finally:
+            await feed.detach(watcher)

@@ -1,0 +1,326 @@
+"""`LocalClient`: the client of the same process. It calls the registry as the HTTP handlers do, without the HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import orjson
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.apimachinery.metaoptions import parse_resource_version
+from kcp_py.client.contract import Change, ObjectList, ObjectName, Remaining, StoredResource, WatchEvent
+from kcp_py.client.deletion import delete_objects, remove_finalizer
+from kcp_py.client.following import follow, scan_changes
+from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
+from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.scope import ClusterScope, StaleScopeError
+from kcp_py.registry.store import Access, Scan, create, delete, get, load_one, scan, update
+from kcp_py.registry.store.access import GUARD_ATTEMPTS, Written, translate
+from kcp_py.registry.store.delete import Deletion
+from kcp_py.registry.store.read import from_storage
+from kcp_py.registry.strategy import Strategy
+from kcp_py.registry.tables import ResourceTables
+from kcp_py.registry.wildcard import WildcardIndex
+from kcp_py.storage.contract import KeyValue, StorageError
+from kcp_py.storage.keys import CUSTOM_RESOURCES, ResourceKeys, resource_keys
+from kcp_py.tenancy import LogicalClusters
+from kcp_py.watchcache import Feed
+
+DEFINITIONS: Final = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+
+_CHUNK: Final = 500
+"""Objects that a list reads at once."""
+_ITEMS_PER_TURN: Final = 100
+"""After so many decoded objects other tasks get their turn."""
+
+T = TypeVar("T")
+
+
+class LocalClient:
+    """A `Client` on the registry of this process."""
+
+    def __init__(self, access: Access, *, tables: ResourceTables, wildcard: WildcardIndex, clusters: LogicalClusters, feed: Feed) -> None:
+        """Put the parts of the registry together.
+
+        Args:
+            access: the store.
+            tables: what each cluster serves.
+            wildcard: what all of them serve.
+            clusters: which there are.
+            feed: the store's changes.
+        """
+        self._access = access
+        self._tables = tables
+        self._wildcard = wildcard
+        self._clusters = clusters
+        self._feed = feed
+        definitions = tables.builtin(*DEFINITIONS)
+        assert definitions is not None, "CustomResourceDefinitions are served"
+        self._definition_keys = definitions.resource.keys
+        self._root = self._definition_keys.prefix.rsplit("/", 3)[0]
+        self._builtin: dict[GroupResource, ServedResource] = {}
+        prefixes: set[str] = set()
+        self._stored: list[StoredResource] = []
+        for resource in tables.builtins:
+            self._builtin.setdefault(resource.group_resource, resource)
+            if resource.keys.prefix not in prefixes:
+                prefixes.add(resource.keys.prefix)
+                self._stored.append(StoredResource(resource.group_resource, custom=False, namespaced=resource.namespaced))
+
+    async def get(self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str) -> dict[str, Any]:
+        """`Client.get`."""
+        scope, served = await self._resolve(cluster, resource)
+        try:
+            item = await get(self._access, scope, served, namespace, name)
+            return await _decoded(served, item, scope.name)
+        except StorageError as error:
+            raise translate(error) from error
+
+    async def list(self, cluster: ClusterSelection, resource: GroupVersionResource, namespace: str = "") -> ObjectList:
+        """`Client.list`."""
+        wildcard = isinstance(cluster, Wildcard)
+        try:
+            if isinstance(cluster, Wildcard):
+                scope = None
+                served = await self._wildcard.find(*resource)
+                if served is None:
+                    raise errors.not_found(resource.group_resource, "")
+            else:
+                scope, served = await self._resolve(cluster, resource)
+            found: list[dict[str, Any]] = []
+            what = Scan(scope, namespace, limit=_CHUNK)
+            while True:
+                page = await scan(self._access, served, what, scopes=self._clusters.scopes)
+                for item in page.items:
+                    if len(found) % _ITEMS_PER_TURN == _ITEMS_PER_TURN - 1:
+                        await asyncio.sleep(0)
+                    owner = scope.name if scope is not None else served.resource.keys.parse(item.key).cluster
+                    mine = await self._served_in(owner, served, wildcard=wildcard)
+                    if mine is not None:
+                        found.append(await _decoded(mine, item, owner, wildcard=wildcard))
+                if not page.more:
+                    return ObjectList(found, str(page.revision))
+                what = what._replace(start=page.items[-1].key + "\x00", revision=page.revision)
+        except StorageError as error:
+            raise translate(error) from error
+
+    async def names(self, cluster: Name, resource: GroupVersionResource) -> Sequence[ObjectName]:
+        """`Client.names`."""
+        keys = self._keys(resource.group_resource)
+        try:
+            found = await self._access.storage.range(keys.cluster_prefix(cluster), keys_only=True)
+        except StorageError as error:
+            raise translate(error) from error
+        named = [(keys.parse(item.key), item.mod_revision) for item in found.items]
+        return [ObjectName(key.cluster, key.namespace, key.name, str(revision)) for key, revision in named]
+
+    async def create(self, cluster: Name, resource: GroupVersionResource, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """`Client.create`."""
+
+        async def attempt(scope: ClusterScope, served: Served) -> Written:
+            new = _settled(obj, served.resource)
+            return await create(self._access, scope, served, new["metadata"].get("namespace", ""), new, warnings=[])
+
+        return await self._write(cluster, resource, attempt)
+
+    async def update(self, cluster: Name, resource: GroupVersionResource, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """`Client.update`."""
+        return await self._update(cluster, resource, obj, "")
+
+    async def update_status(self, cluster: Name, resource: GroupVersionResource, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """`Client.update_status`."""
+        return await self._update(cluster, resource, obj, "status")
+
+    async def _update(self, cluster: Name, resource: GroupVersionResource, obj: Mapping[str, Any], subresource: str) -> dict[str, Any]:
+        metadata = obj["metadata"]
+
+        async def attempt(scope: ClusterScope, served: Served) -> Written:
+            async def transform(current: KeyValue | None) -> dict[str, Any]:
+                del current
+                return _settled(obj, served.resource)
+
+            return await update(
+                self._access,
+                scope,
+                served,
+                metadata.get("namespace", ""),
+                metadata["name"],
+                transform=transform,
+                warnings=[],
+                subresource=subresource,
+            )
+
+        return await self._write(cluster, resource, attempt)
+
+    async def delete(
+        self,
+        cluster: Name,
+        resource: GroupVersionResource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: str = "",
+    ) -> None:
+        """`Client.delete`."""
+
+        async def attempt(scope: ClusterScope, served: Served) -> Written:
+            return await delete(self._access, scope, served, namespace, name, deletion=Deletion(propagation, uid, resource_version))
+
+        await self._write(cluster, resource, attempt)
+
+    async def watch(
+        self, cluster: ClusterSelection, resource: GroupVersionResource, resource_version: str
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """`Client.watch`."""
+        wildcard = isinstance(cluster, Wildcard)
+        if isinstance(cluster, Wildcard):
+            served = await self._wildcard.find(*resource)
+            if served is None:
+                raise errors.not_found(resource.group_resource, "")
+        else:
+            _, served = await self._resolve(cluster, resource)
+        after = parse_resource_version(resource_version, str(resource.group_resource))
+        events = follow(self._feed, served.resource.keys.prefix, cluster="" if wildcard else str(cluster), after=after)
+        try:
+            async for event in events:
+                owner = Name(event.route.cluster)
+                # The definition may be gone with its last objects: their end is still told, in the form of the others.
+                mine = await self._served_in(owner, served, wildcard=wildcard) or (served if event.value is None else None)
+                if mine is None:
+                    continue
+                if event.value is not None:
+                    item = KeyValue("", event.value, event.mod_revision, event.create_revision)
+                    kind = "ADDED" if event.previous is None else "MODIFIED"
+                elif event.previous is not None:
+                    item = KeyValue("", event.previous.value, event.mod_revision, event.create_revision)
+                    kind = "DELETED"
+                else:
+                    continue
+                yield WatchEvent(kind, await _decoded(mine, item, owner, wildcard=wildcard))
+        finally:
+            await events.aclose()
+
+    def changes(self, resource: GroupVersionResource, *, wanted: Callable[[bytes], bool]) -> AsyncGenerator[Change, None]:
+        """`Client.changes`."""
+        return scan_changes(self._access.storage, self._feed, self._keys(resource.group_resource), wanted=wanted)
+
+    async def stored_resources(self, cluster: Name) -> Sequence[StoredResource]:
+        """`Client.stored_resources`."""
+        # The names of CRDs say all that is needed, so this holds for CRDs that are not served, and does not wait for caches.
+        defined = [_definition_resource(name.name) for name in await self.names(cluster, DEFINITIONS)]
+        custom = [StoredResource(resource, custom=True, namespaced=None) for resource in defined if resource not in self._builtin]
+        return [*custom, *self._stored]
+
+    async def delete_collection(
+        self, cluster: Name, resource: StoredResource, namespace: str = "", *, settled: Collection[str] = ()
+    ) -> Remaining:
+        """`Client.delete_collection`."""
+        if resource.custom:
+            keys, strategy = self._custom_keys(resource.group_resource), Strategy()
+        else:
+            builtin = self._builtin[resource.group_resource]
+            keys, strategy = builtin.keys, builtin.strategy
+        prefix = keys.namespace_prefix(cluster, namespace) if namespace else keys.cluster_prefix(cluster)
+        try:
+            remaining = await delete_objects(self._access, prefix, strategy, settled=settled)
+        except StorageError as error:
+            raise translate(error) from error
+        self._written(keys, cluster)
+        return remaining
+
+    async def remove_finalizer(
+        self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str, *, finalizer: str, uid: str
+    ) -> None:
+        """`Client.remove_finalizer`."""
+        keys = self._keys(resource.group_resource)
+        builtin = self._builtin.get(resource.group_resource)
+        strategy = builtin.strategy if builtin is not None else Strategy()
+        key = keys._replace(namespaced=bool(namespace)).object_key(cluster, namespace, name)
+        try:
+            changed = await remove_finalizer(self._access, key, strategy, finalizer=finalizer, uid=uid)
+        except StorageError as error:
+            raise translate(error) from error
+        if changed:
+            self._written(keys, cluster)
+
+    def _written(self, keys: ResourceKeys, cluster: Name) -> None:
+        callback = self._access.after_write.get(keys.prefix)
+        if callback is not None:
+            callback(cluster)
+
+    def _keys(self, resource: GroupResource) -> ResourceKeys:
+        builtin = self._builtin.get(resource)
+        if builtin is not None:
+            return builtin.keys
+        return self._custom_keys(resource)
+
+    def _custom_keys(self, resource: GroupResource) -> ResourceKeys:
+        # Whether the resource is namespaced, its keys tell; prefixes are the same.
+        return resource_keys(self._root, resource.group, resource.resource, namespaced=True, identity=CUSTOM_RESOURCES)
+
+    async def _resolve(self, cluster: Name, resource: GroupVersionResource) -> tuple[ClusterScope, Served]:
+        """The scope, and the resource as it is served there.
+
+        Raises:
+            StatusError: 404 for what is not served.
+        """
+        try:
+            scope = await self._clusters.scope(cluster)
+            if scope is None:
+                scope = self._clusters.unborn(cluster)
+            served = self._tables.builtin(*resource) or (await self._tables.get(cluster)).find(*resource)
+        except StorageError as error:
+            raise translate(error) from error
+        if served is None:
+            raise StatusError(404, "NotFound", "the server could not find the requested resource", details={})
+        return scope, served
+
+    async def _served_in(self, cluster: Name, served: Served, *, wildcard: bool) -> Served | None:
+        if not wildcard or not served.definition_key:
+            return served
+        resource = served.resource
+        return (await self._tables.get(cluster)).find(resource.group, resource.version, resource.resource)
+
+    async def _write(
+        self, cluster: Name, resource: GroupVersionResource, attempt: Callable[[ClusterScope, Served], Awaitable[Written]]
+    ) -> dict[str, Any]:
+        """Carry a write out, again where what it relied on has changed meanwhile."""
+        for tried in range(GUARD_ATTEMPTS):
+            scope, served = await self._resolve(cluster, resource)
+            try:
+                written = await attempt(scope, served)
+            except StaleScopeError:
+                self._clusters.invalidate(cluster)
+                self._tables.invalidate(cluster)
+                if tried:
+                    await asyncio.sleep(0.001 * 2**tried)
+            except StorageError as error:
+                raise translate(error) from error
+            else:
+                obj = await from_storage(served.resource, orjson.loads(written.value))
+                return served.resource.renderer.dress(obj, written.mod_revision, cluster)
+        raise errors.service_unavailable("the logical cluster is changing, please try again", retry_after_seconds=1)
+
+
+async def _decoded(served: Served, item: KeyValue, cluster: Name, *, wildcard: bool = False) -> dict[str, Any]:
+    obj = await load_one(served, item)
+    return served.resource.renderer.dress(obj, item.mod_revision, cluster, wildcard=wildcard)
+
+
+def _settled(obj: Mapping[str, Any], resource: ServedResource) -> dict[str, Any]:
+    """A copy of a caller's object as the registry takes it: pruned and defaulted."""
+    new: dict[str, Any] = orjson.loads(orjson.dumps({"apiVersion": resource.group_version, "kind": resource.kind, **obj}))
+    resource.schema.prune(new)
+    resource.schema.default(new)
+    return new
+
+
+def _definition_resource(name: str) -> GroupResource:
+    plural, _, group = name.partition(".")
+    return GroupResource("" if group == "core" else group, plural)

@@ -1,0 +1,9 @@
+"""Reconcile loops: what makes the rest of a cluster follow what was written into it.
+
+Belongs here: controllers and the small runtime that they share. One set of controllers serves all logical clusters; it is driven by
+changes, so clusters in which nothing happens cost nothing. Does not belong here: anything that goes around `client`, and anything of HTTP.
+"""
+
+from kcp_py.controllers.starting import start_controllers
+
+__all__ = ["start_controllers"]

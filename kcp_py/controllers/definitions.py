@@ -1,0 +1,156 @@
+"""Controller `definitions`: gives CustomResourceDefinitions their names, and deletes their objects when they go.
+
+Source: k8s.io/apiextensions-apiserver `pkg/controller/status` (names), `pkg/controller/establish`, `pkg/controller/finalizer`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.client import Change, Client, ObjectName
+from kcp_py.controllers.conditions import with_condition
+from kcp_py.controllers.content import DEFINITION_FINALIZER, DEFINITIONS, delete_instances
+from kcp_py.controllers.queue import Key
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.resource import ServedResource
+from kcp_py.schema.names_conditions import BuiltinNames, accepted_names, is_condition_true
+
+_DELETION: Final = b'"deletionTimestamp":"'
+_ESTABLISHED: Final = b'"InitialNamesAccepted"'
+_CONFLICT: Final = b'Conflict"'
+_REMEMBERED: Final = 10_000
+"""So many definitions' names are remembered, so that many definitions can come to a cluster without each one being read for each other."""
+
+
+class DefinitionController:
+    """Works on one definition of a cluster at a time, so that two that ask for the same name never both get it."""
+
+    name = "definitions"
+    resource = DEFINITIONS
+    per_cluster = 1
+
+    def __init__(self, client: Client, *, now: Callable[[], str], builtins: Iterable[ServedResource] = ()) -> None:
+        """Make the controller.
+
+        Args:
+            client: of all clusters.
+            now: the time as RFC 3339.
+            builtins: the resources that are served without a definition; their names are taken.
+        """
+        self._client = client
+        self._now = now
+        self._builtins: dict[str, list[BuiltinNames]] = {}
+        for resource in builtins:
+            names = BuiltinNames(resource.resource, resource.singular, resource.kind, resource.list_kind, tuple(resource.short_names))
+            self._builtins.setdefault(resource.group, []).append(names)
+        self._conflicting: dict[tuple[Name, str], set[str]] = {}
+        self._held: OrderedDict[Key, tuple[str, Mapping[str, Any]]] = OrderedDict()
+
+    def wanted(self, value: bytes) -> bool:
+        """Definitions that were not established, or were being deleted, when the server stopped."""
+        return _DELETION in value or _ESTABLISHED not in value or _CONFLICT in value
+
+    def keys(self, change: Change) -> Iterable[Key]:
+        """The definition, and those of its group that lack a name: it may be free now."""
+        key = Key(change.cluster, change.name)
+        for name in self._conflicting.get((change.cluster, _group(change.name)), ()):
+            if name != change.name:
+                yield Key(change.cluster, name)
+        if change.value is not None:
+            yield key
+        else:
+            self._held.pop(key, None)
+            self._note_conflict(key, conflicting=False)
+
+    async def reconcile(self, key: Key) -> bool:
+        try:
+            crd = await self._client.get(key.cluster, DEFINITIONS, "", key.name)
+        except StatusError as error:
+            if error.code == 404:
+                return True
+            raise
+        if crd["metadata"].get("deletionTimestamp"):
+            return await self._clean_up(key, crd)
+        await self._name(key, crd)
+        return True
+
+    async def _name(self, key: Key, crd: dict[str, Any]) -> None:
+        """Decide on the names and establish the definition once it has them."""
+        others = await self._others(key)
+        builtins = self._builtins.get(crd["spec"]["group"], ())
+        decided = accepted_names(crd, others, builtins, now=self._now())
+        status = {**(crd.get("status") or {}), "acceptedNames": decided.accepted_names, "conditions": decided.conditions}
+        self._note_conflict(key, conflicting=not is_condition_true({"status": status}, "NamesAccepted"))
+        if status != crd.get("status"):
+            await self._client.update_status(key.cluster, DEFINITIONS, {**crd, "status": status})
+
+    async def _others(self, key: Key) -> Sequence[Mapping[str, Any]]:
+        """The names that the other definitions of the group hold, as definitions with nothing else in them."""
+        group = _group(key.name)
+        names = await self._client.names(key.cluster, DEFINITIONS)
+        found = [await self._held_by(named) for named in names if named.name != key.name and _group(named.name) == group]
+        return [held for held in found if held is not None]
+
+    async def _held_by(self, named: ObjectName) -> Mapping[str, Any] | None:
+        key = Key(named.cluster, named.name)
+        held = self._held.get(key)
+        if held is not None and held[0] == named.resource_version:
+            self._held.move_to_end(key)
+            return held[1]
+        try:
+            crd = await self._client.get(named.cluster, DEFINITIONS, "", named.name)
+        except StatusError as error:
+            if error.code == 404:
+                return None
+            raise
+        names = {
+            "metadata": {"name": named.name},
+            "spec": {"group": crd["spec"]["group"]},
+            "status": {"acceptedNames": (crd.get("status") or {}).get("acceptedNames") or {}},
+        }
+        self._held[key] = (crd["metadata"]["resourceVersion"], names)
+        if len(self._held) > _REMEMBERED:
+            self._held.popitem(last=False)
+        return names
+
+    async def _clean_up(self, key: Key, crd: dict[str, Any]) -> bool:
+        metadata = crd["metadata"]
+        finalizers = metadata.get("finalizers") or ()
+        if DEFINITION_FINALIZER not in finalizers:
+            return True
+        spec = crd["spec"]
+        remaining = await delete_instances(self._client, key.cluster, GroupResource(spec["group"], spec["names"]["plural"]))
+        if remaining.objects:
+            await self._report(key, crd, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+            return False
+        if list(finalizers) != [DEFINITION_FINALIZER]:
+            # Others still hold the definition, and can read that its objects are gone.
+            await self._report(key, crd, "False", "InstanceDeletionCompleted", "removed all instances")
+        await self._client.remove_finalizer(key.cluster, DEFINITIONS, "", key.name, finalizer=DEFINITION_FINALIZER, uid=metadata["uid"])
+        return True
+
+    async def _report(self, key: Key, crd: dict[str, Any], status: str, reason: str, message: str) -> None:
+        condition = {"type": "Terminating", "status": status, "reason": reason, "message": message}
+        if generation := crd["metadata"].get("generation"):
+            condition["observedGeneration"] = generation
+        changed = with_condition(crd.get("status") or {}, condition, self._now())
+        if changed is not None:
+            await self._client.update_status(key.cluster, DEFINITIONS, {**crd, "status": changed})
+
+    def _note_conflict(self, key: Key, *, conflicting: bool) -> None:
+        group = (key.cluster, _group(key.name))
+        if conflicting:
+            self._conflicting.setdefault(group, set()).add(key.name)
+        elif (names := self._conflicting.get(group)) is not None:
+            names.discard(key.name)
+            if not names:
+                del self._conflicting[group]
+
+
+def _group(definition: str) -> str:
+    """The group in a definition's name, which is `<plural>.<group>`."""
+    return definition.partition(".")[2]

@@ -1,0 +1,125 @@
+"""`ReconcileLoop`: keeps one controller supplied with work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, Protocol
+
+import structlog
+
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.client import Change, Client
+from kcp_py.controllers.queue import Key, WorkQueue
+
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.controllers")
+
+_RESTART_SECONDS: Final = 0.1
+
+
+class Controller(Protocol):
+    """What makes one thing true, for one object at a time, from whatever state it finds."""
+
+    name: str
+    """As in the option that switches controllers off."""
+    resource: GroupVersionResource
+    """Whose changes it follows."""
+    per_cluster: int
+    """How many objects of one cluster it may work on at the same time."""
+
+    def wanted(self, value: bytes) -> bool:
+        """Whether an object that was there before the start may need work, judged by its bytes."""
+        ...
+
+    def keys(self, change: Change) -> Iterable[Key]:
+        """What has to be looked at after a change."""
+        ...
+
+    async def reconcile(self, key: Key) -> bool:
+        """Do what is to be done now. Called again from the beginning whenever something failed.
+
+        Returns:
+            Whether all is done; False to look again later.
+
+        Raises:
+            StatusError: something failed; a conflict means that the object changed meanwhile.
+        """
+        ...
+
+
+class ReconcileLoop:
+    """One controller, a queue, a fixed number of workers and one task that fills the queue from changes."""
+
+    def __init__(
+        self,
+        client: Client,
+        controller: Controller,
+        *,
+        queue: WorkQueue | None = None,
+        workers: int = 8,
+        sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+    ) -> None:
+        """Prepare; `run` does the rest.
+
+        Args:
+            client: whose changes are followed.
+            controller: what to run.
+            queue: for tests.
+            workers: how many objects are worked on at the same time.
+            sleep: for tests.
+        """
+        self._client = client
+        self._controller = controller
+        self._workers = workers
+        self._sleep = sleep
+        self.queue = queue if queue is not None else WorkQueue(per_cluster=controller.per_cluster)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled.
+
+        Raises:
+            ExceptionGroup: changes cannot be followed; run again to go on.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(self._workers):
+                    tasks.create_task(self._work())
+                tasks.create_task(self._follow())
+        finally:
+            self.queue.close()
+
+    async def _follow(self) -> None:
+        controller = self._controller
+        while True:
+            changes = self._client.changes(controller.resource, wanted=controller.wanted)
+            try:
+                async for change in changes:
+                    for key in controller.keys(change):
+                        self.queue.add(key)
+            finally:
+                await changes.aclose()
+            await self._sleep(_RESTART_SECONDS)
+
+    async def _work(self) -> None:
+        queue = self.queue
+        while True:
+            key = await queue.take()
+            try:
+                if await self._reconcile(key):
+                    queue.forget(key)
+                else:
+                    queue.retry(key)
+            finally:
+                queue.done(key)
+
+    async def _reconcile(self, key: Key) -> bool:
+        try:
+            return await self._controller.reconcile(key)
+        except StatusError as error:
+            if error.reason == "Conflict":
+                return False
+            _log.warning("reconcile_failed", controller=self._controller.name, cluster=key.cluster, name=key.name, error=error.message)
+        except Exception as error:  # noqa: BLE001 - one object must not stop the controller for all others
+            _log.error("reconcile_failed", controller=self._controller.name, cluster=key.cluster, name=key.name, exc_info=error)
+        return False

@@ -1,0 +1,156 @@
+"""`WorkQueue`: which objects have to be looked at, each once, with every logical cluster in its turn."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+from kcp_py.logicalcluster import Name
+
+FIRST_DELAY_SECONDS: Final = 0.02
+LONGEST_DELAY_SECONDS: Final = 30.0
+_LARGEST_EXPONENT: Final = 30
+
+
+class Key(NamedTuple):
+    """What a controller looks at."""
+
+    cluster: Name
+    name: str
+
+
+class Timer(Protocol):
+    """What `schedule` returns."""
+
+    def cancel(self) -> None: ...
+
+
+Schedule = Callable[[float, Callable[[], None]], Timer]
+"""(seconds, function) -> a handle; calls the function once the time has passed."""
+
+
+def call_later(seconds: float, function: Callable[[], None]) -> Timer:
+    """The `Schedule` of the running event loop."""
+    return asyncio.get_running_loop().call_later(seconds, function)
+
+
+class WorkQueue:
+    """Keys wait here until a worker takes them.
+
+    A key that is added again while it waits is looked at once; while a worker has it, once more after that. Clusters take turns: one that
+    adds a million keys delays another by one key at the most, and of one cluster at most `per_cluster` keys are with workers at a time.
+    """
+
+    def __init__(
+        self,
+        *,
+        per_cluster: int = 1,
+        schedule: Schedule = call_later,
+        jitter: Callable[[], float] = random.random,
+        longest_delay: float = LONGEST_DELAY_SECONDS,
+    ) -> None:
+        """Make an empty queue.
+
+        Args:
+            per_cluster: how many keys of one cluster may be worked on at the same time.
+            schedule: for tests.
+            jitter: a number from 0 to 1 that spreads retries over the second half of their delay.
+            longest_delay: of retries, in seconds.
+        """
+        self._per_cluster = per_cluster
+        self._schedule = schedule
+        self._jitter = jitter
+        self._longest_delay = longest_delay
+        self._waiting: dict[Name, dict[str, None]] = {}
+        self._turns: OrderedDict[Name, None] = OrderedDict()
+        self._taken: dict[Name, set[str]] = {}
+        self._again: set[Key] = set()
+        self._delayed: dict[Key, Timer] = {}
+        self._attempts: dict[Key, int] = {}
+        self._takers: deque[asyncio.Future[None]] = deque()
+
+    def __len__(self) -> int:
+        """How many keys wait for a worker."""
+        return sum(map(len, self._waiting.values()))
+
+    @property
+    def delayed(self) -> int:
+        """How many keys wait for their time."""
+        return len(self._delayed)
+
+    def add(self, key: Key) -> None:
+        """Have a key looked at as soon as its turn comes."""
+        if (timer := self._delayed.pop(key, None)) is not None:
+            timer.cancel()
+        cluster, name = key
+        if name in self._taken.get(cluster, ()):
+            self._again.add(key)
+            return
+        self._waiting.setdefault(cluster, {})[name] = None
+        self._give_turn(cluster)
+
+    def retry(self, key: Key) -> None:
+        """Have a key looked at again later: ever later, the more often this is called in a row."""
+        attempt = self._attempts[key] = self._attempts.get(key, 0) + 1
+        delay = min(self._longest_delay, FIRST_DELAY_SECONDS * 2 ** min(attempt - 1, _LARGEST_EXPONENT))
+        if (timer := self._delayed.pop(key, None)) is not None:
+            timer.cancel()
+        self._delayed[key] = self._schedule(delay * (0.5 + self._jitter() / 2), lambda: self.add(key))
+
+    def forget(self, key: Key) -> None:
+        """The key is as it should be: its next failure is its first."""
+        self._attempts.pop(key, None)
+
+    async def take(self) -> Key:
+        """The next key; `done` has to be called with it."""
+        while not self._turns:
+            taker = asyncio.get_running_loop().create_future()
+            self._takers.append(taker)
+            try:
+                await taker
+            except asyncio.CancelledError:
+                if taker.done() and not taker.cancelled():
+                    self._wake()  # the call was for somebody: pass it on
+                raise
+        cluster, _ = self._turns.popitem(last=False)
+        names = self._waiting[cluster]
+        name = next(iter(names))
+        del names[name]
+        if not names:
+            del self._waiting[cluster]
+        self._taken.setdefault(cluster, set()).add(name)
+        self._give_turn(cluster)
+        return Key(cluster, name)
+
+    def done(self, key: Key) -> None:
+        """Give a taken key back."""
+        cluster, name = key
+        taken = self._taken[cluster]
+        taken.discard(name)
+        if not taken:
+            del self._taken[cluster]
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+        self._give_turn(cluster)
+
+    def close(self) -> None:
+        """Drop what waits for its time."""
+        for timer in self._delayed.values():
+            timer.cancel()
+        self._delayed.clear()
+
+    def _give_turn(self, cluster: Name) -> None:
+        if cluster in self._waiting and cluster not in self._turns and len(self._taken.get(cluster, ())) < self._per_cluster:
+            self._turns[cluster] = None
+            self._wake()
+
+    def _wake(self) -> None:
+        while self._takers:
+            taker = self._takers.popleft()
+            if not taker.done():
+                taker.set_result(None)
+                return

@@ -1,0 +1,67 @@
+"""Which controllers there are, which of them run, and starting them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+from kcp_py.aio import Supervisor
+from kcp_py.apimachinery.timestamps import format_time
+from kcp_py.client import Client
+from kcp_py.controllers.definitions import DefinitionController
+from kcp_py.controllers.logicalclusters import LogicalClusterController
+from kcp_py.controllers.loop import Controller, ReconcileLoop
+from kcp_py.controllers.namespaces import NamespaceController
+from kcp_py.registry.resource import ServedResource
+
+CONTROLLERS: Final = (DefinitionController.name, LogicalClusterController.name, NamespaceController.name)
+"""The names of all controllers; all are on by default."""
+
+
+def is_enabled(name: str, selection: Collection[str]) -> bool:
+    """Whether a controller runs: `*` stands for all, `foo` runs foo, `-foo` does not (kube-controller-manager's `--controllers`)."""
+    if f"-{name}" in selection:
+        return False
+    return name in selection or "*" in selection
+
+
+def start_controllers(
+    supervisor: Supervisor,
+    client: Client,
+    selection: Collection[str] = ("*",),
+    *,
+    builtins: Iterable[ServedResource] = (),
+    clock: Callable[[], float] = time.time,
+) -> list[ReconcileLoop]:
+    """Run the selected controllers for as long as the supervisor lives.
+
+    Args:
+        supervisor: runs the tasks, and starts them again when they fail.
+        client: of all clusters.
+        selection: see `is_enabled`.
+        builtins: the resources that are served without a definition.
+        clock: Unix seconds, for the times in conditions.
+
+    Raises:
+        ValueError: the selection names a controller that does not exist.
+    """
+    unknown = sorted({name.removeprefix("-") for name in selection} - {"*", *CONTROLLERS})
+    if unknown:
+        raise ValueError(f"unknown controllers: {', '.join(unknown)}; there are {', '.join(CONTROLLERS)}")
+
+    def now() -> str:
+        return format_time(clock())
+
+    controllers: list[Controller] = [
+        DefinitionController(client, now=now, builtins=builtins),
+        LogicalClusterController(client, now=now),
+        NamespaceController(client, now=now),
+    ]
+    loops = []
+    for controller in controllers:
+        if is_enabled(controller.name, selection):
+            loop = ReconcileLoop(client, controller)
+            supervisor.start(f"controller {controller.name}", loop.run)
+            loops.append(loop)
+    return loops
