@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
-from kcp_py.apimachinery import errors, generate_name
+from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.generate_name import MAX_ATTEMPTS, generate_name
 from kcp_py.apimachinery.objectmeta import validate_object_meta
 from kcp_py.registry.namespaces import namespace_guard
 from kcp_py.registry.rendering import encode_stored, undress
@@ -14,9 +16,6 @@ from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import Access, Admission, Written, compares_of, field_error_object_name
 from kcp_py.registry.store.read import defaults_of, to_storage
 from kcp_py.storage.contract import Compare, ConflictError, Put
-
-_GENERATED_NAME_ATTEMPTS = 8
-"""Upstream's number of tries for a generated name that is taken (since 1.32)."""
 
 
 async def create(
@@ -48,15 +47,15 @@ async def create(
     prepare_new(access, resource, namespace, obj)
     metadata = obj["metadata"]
     base_name = metadata.get("generateName", "") if not metadata.get("name") else ""
-    for attempt in range(_GENERATED_NAME_ATTEMPTS):
+    for attempt in range(MAX_ATTEMPTS):
         if base_name:
-            metadata["name"] = generate_name.generate(base_name)
+            metadata["name"] = generate_name(base_name, random.randrange)
         try:
             return await _create_named(access, scope, served, obj, warnings=warnings, dry_run=dry_run)
         except StatusError as error:
             if not base_name or error.reason != "AlreadyExists":
                 raise
-            if attempt == _GENERATED_NAME_ATTEMPTS - 1:
+            if attempt == MAX_ATTEMPTS - 1:
                 raise _no_unique_name(resource, metadata["name"]) from error
     raise AssertionError("unreachable")
 
@@ -102,8 +101,9 @@ async def _create_named(
         raise errors.invalid(resource.group_version_kind.group_kind, name, problems)
     warnings.extend(resource.strategy.warnings(obj, None))
     await access.validate(admission)
-    namespace_compares = await namespace_guard(access.storage, resource, scope, namespace) if namespace else ()
     key = resource.keys.object_key(scope.name, namespace, name)
+    check_open(scope, resource, key, name)
+    namespace_compares = await namespace_guard(access.storage, resource, scope, namespace) if namespace else ()
     if name in defaults_of(resource, scope):
         raise errors.already_exists(resource.group_resource, name)
     stored = await to_storage(resource, obj)
@@ -122,6 +122,22 @@ async def _create_named(
         raise already_exists(resource, name, conflict.current.value if conflict.current else b"") from conflict
     access.written(served, scope)
     return Written(stored, value, revision, created=True)
+
+
+def check_open(scope: ClusterScope, resource: ServedResource, key: str, name: str) -> None:
+    """Refuse what would become new content of a cluster or of a definition that is on its way out.
+
+    The guards of the scope and of the definition hold what was seen here until the object is stored: whoever deletes the content may
+    rely on it.
+
+    Raises:
+        StatusError: 403.
+    """
+    if scope.terminating and all(compare.key != key for compare in scope.guard):
+        detail = f"unable to create new content in logical cluster {scope.name} because it is being terminated"
+        raise errors.forbidden(resource.group_resource, name, detail)
+    if "create" not in resource.verbs and not resource.builtin:
+        raise errors.forbidden(resource.group_resource, name, "create not allowed while custom resource definition is terminating")
 
 
 def already_exists(resource: ServedResource, name: str, current: bytes) -> StatusError:

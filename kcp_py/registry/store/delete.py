@@ -9,6 +9,7 @@ from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written
+from kcp_py.registry.store.create import check_open
 from kcp_py.registry.store.read import find, load_one, to_storage
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Put
 
@@ -80,6 +81,8 @@ async def _delete_once(access: Access, scope: ClusterScope, served: Served, item
     if deletion.dry_run or not changed:
         return Written(stored, value, item.mod_revision)
     stored_already = item.create_revision != 0
+    if not stored_already:
+        check_open(scope, resource, item.key, metadata["name"])
     compares = (Compare(item.key, mod_revision=item.mod_revision if stored_already else 0), *(() if stored_already else scope.guard))
     operations = (Put(item.key, value), *(() if stored_already else scope.birth))
     revision = await access.storage.transact(compares, operations)

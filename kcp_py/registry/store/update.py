@@ -14,7 +14,7 @@ from kcp_py.registry.rendering import encode_stored, undress
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written, compares_of
-from kcp_py.registry.store.create import create
+from kcp_py.registry.store.create import check_open, create
 from kcp_py.registry.store.read import find, load_one, to_storage
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
 
@@ -128,6 +128,7 @@ async def _replace(
             compares.append(Compare(served.definition_key, mod_revision=served.definition_revision))
         birth: tuple[Operation, ...] = ()
     else:  # a default object, which becomes a stored one
+        check_open(scope, resource, item.key, name)
         compares = [Compare(item.key, mod_revision=0), *compares_of(scope, served)]
         birth = scope.birth
     operations: tuple[Operation, ...] = (Delete(item.key),) if finished else (Put(item.key, value), *birth)
