@@ -142,7 +142,7 @@ class ControlPlane:
             limits=Limits(max_body_bytes=options.max_request_body_bytes, min_watch_seconds=int(options.min_request_timeout)),
         )
         self.client = LocalClient(access, tables=tables, wildcard=wildcard, clusters=clusters, feed=feed)
-        start_controllers(supervisor, self.client, options.controllers)
+        start_controllers(supervisor, self.client, options.controllers, builtins=builtins)
         compaction = Compaction(storage, max_age=options.event_history_age, max_revisions=options.event_history_count)
         supervisor.start("compaction", compaction.run)
         self.app = await self._edge(storage, supervisor)

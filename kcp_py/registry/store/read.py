@@ -22,7 +22,7 @@ async def find(access: Access, scope: ClusterScope, served: Served, namespace: s
     if item is None and resource.default_objects is not None:
         value = defaults_of(resource, scope).get(name)
         if value is not None:
-            return KeyValue(key, value, default_revision(scope), default_revision(scope))
+            return KeyValue(key, value, default_revision(scope), 0)
     return item
 
 

@@ -1,0 +1,375 @@
+"""Lists and watches: revisions, pages, selectors, forms, and clusters (facts of the API's sections 3.7 and 3.8)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from starlette.types import Message
+
+from kcp_py.server.handlers.backend import Limits
+from tests.server.handlers.conftest import ADMIN, Api, config_map
+
+pytestmark = pytest.mark.anyio
+
+MAPS = "/clusters/a/api/v1/namespaces/default/configmaps"
+TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
+PARTIAL = {"Accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}
+
+
+class Watch:
+    """A watch over ASGI: its events come as they are sent."""
+
+    def __init__(self, api: Api, path: str, headers: Mapping[str, str] | None = None, **params: str) -> None:
+        self._app = api.control_plane.app
+        raw = [(name.lower().encode(), value.encode()) for name, value in {"Authorization": ADMIN, **(headers or {})}.items()]
+        query = "&".join(f"{name}={value}" for name, value in {"watch": "true", **params}.items())
+        self._scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "https",
+            "path": path, "raw_path": path.encode(), "query_string": query.encode(), "headers": raw, "state": {},
+        }  # fmt: skip
+        self._messages: asyncio.Queue[Message] = asyncio.Queue()
+        self._gone = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._buffer = b""
+        self.started: Message = {}
+
+    async def __aenter__(self) -> Watch:
+        async def receive() -> Message:
+            await self._gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            self._messages.put_nowait(message)
+
+        self._task = asyncio.create_task(self._app(self._scope, receive, send))
+        self.started = await self._messages.get()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self._gone.set()
+        assert self._task is not None
+        await asyncio.wait_for(self._task, 10)
+
+    async def next(self) -> dict[str, Any] | None:
+        """The next event; None at the end of the stream."""
+        while b"\n" not in self._buffer:
+            message = await asyncio.wait_for(self._messages.get(), 10)
+            self._buffer += message.get("body", b"")
+            if not message.get("more_body", False) and b"\n" not in self._buffer:
+                return None
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        event: dict[str, Any] = json.loads(line)
+        return event
+
+    async def brief(self) -> tuple[str, str]:
+        """Type and name of the next event."""
+        event = await self.next()
+        assert event is not None
+        return event["type"], event["object"]["metadata"].get("name", "")
+
+
+async def fill(api: Api, count: int, cluster: str = "a") -> list[dict[str, Any]]:
+    return [await api.ok("POST", MAPS.replace("/a/", f"/{cluster}/"), config_map(f"m{number:02}")) for number in range(count)]
+
+
+async def test_a_list_is_in_key_order_with_the_revision_of_the_store(api: Api) -> None:
+    """Items of typed lists carry no kind; an empty list has an empty array."""
+    empty = await api.ok("GET", MAPS)
+    assert (empty["kind"], empty["items"]) == ("ConfigMapList", [])
+    objects = await fill(api, 3)
+    await api.ok("POST", MAPS.replace("/a/", "/b/"), config_map("elsewhere"))
+    listed = await api.ok("GET", MAPS)
+    assert [item["metadata"]["name"] for item in listed["items"]] == ["m00", "m01", "m02"]
+    assert "kind" not in listed["items"][0]
+    assert int(listed["metadata"]["resourceVersion"]) > int(objects[-1]["metadata"]["resourceVersion"])
+
+
+async def test_pages_of_one_revision(api: Api) -> None:
+    """All pages carry the first one's revision and together hold what was there then."""
+    await fill(api, 7)
+    first = await api.ok("GET", MAPS, params={"limit": "3"})
+    assert first["metadata"]["remainingItemCount"] == 4
+    await api.ok("POST", MAPS, config_map("m031"))
+    await api.ok("DELETE", f"{MAPS}/m05")
+    names = [item["metadata"]["name"] for item in first["items"]]
+    page = first
+    while page["metadata"].get("continue"):
+        page = await api.ok("GET", MAPS, params={"limit": "3", "continue": page["metadata"]["continue"]})
+        assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+        names += [item["metadata"]["name"] for item in page["items"]]
+    assert names == [f"m{number:02}" for number in range(7)]
+    assert "remainingItemCount" not in page["metadata"]
+
+
+async def test_a_continue_token_is_good_for_its_own_list_only(api: Api) -> None:
+    """Another cluster, resource, namespace or a made-up token: 400, and nothing of another list."""
+    await fill(api, 3)
+    await fill(api, 3, cluster="b")
+    token = (await api.ok("GET", MAPS, params={"limit": "1"}))["metadata"]["continue"]
+    for path in (
+        MAPS.replace("/a/", "/b/"),
+        "/clusters/a/api/v1/namespaces/kube-system/configmaps",
+        "/clusters/a/api/v1/secrets",
+        "/clusters/*/api/v1/configmaps",
+    ):
+        status = await api.fails(400, "GET", path, params={"limit": "1", "continue": token})
+        assert "continue" in status["message"]
+    await api.fails(400, "GET", MAPS, params={"continue": token[:-2] + "xx"})
+    status = await api.fails(400, "GET", MAPS, params={"continue": token, "resourceVersion": "3"})
+    assert "specifying resource version is not allowed when using continue" in status["message"]
+
+
+async def test_a_compacted_page_is_410_with_a_token_that_goes_on(api: Api) -> None:
+    """The new token continues at the latest state."""
+    await fill(api, 4)
+    token = (await api.ok("GET", MAPS, params={"limit": "2"}))["metadata"]["continue"]
+    await api.ok("DELETE", f"{MAPS}/m02")
+    storage = api.control_plane.backend.access.storage
+    await storage.compact(await storage.revision())
+    status = await api.fails(410, "GET", MAPS, params={"limit": "2", "continue": token})
+    assert status["reason"] == "Expired"
+    rest = await api.ok("GET", MAPS, params={"limit": "2", "continue": status["metadata"]["continue"]})
+    assert [item["metadata"]["name"] for item in rest["items"]] == ["m03"]
+
+
+async def test_lists_at_revisions(api: Api) -> None:
+    """Exact gives the past, not-older-than the present, the future is a timeout with its cause."""
+    objects = await fill(api, 2)
+    then = objects[0]["metadata"]["resourceVersion"]
+    exact = await api.ok("GET", MAPS, params={"resourceVersion": then, "resourceVersionMatch": "Exact"})
+    assert [item["metadata"]["name"] for item in exact["items"]] == ["m00"]
+    assert exact["metadata"]["resourceVersion"] == then
+    newer = await api.ok("GET", MAPS, params={"resourceVersion": then, "resourceVersionMatch": "NotOlderThan"})
+    assert len(newer["items"]) == 2
+    assert len((await api.ok("GET", MAPS, params={"resourceVersion": "0"}))["items"]) == 2
+    status = await api.fails(504, "GET", MAPS, params={"resourceVersion": "999999"})
+    assert status["details"]["causes"] == [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    await api.fails(422, "GET", MAPS, params={"resourceVersionMatch": "Exact"})
+    await api.fails(422, "GET", MAPS, params={"resourceVersion": "0", "resourceVersionMatch": "Exact"})
+
+
+async def test_selectors(api: Api) -> None:
+    """By label and by field; what cannot be selected by is refused."""
+    await api.ok("POST", MAPS, config_map("one", labels={"tier": "gold"}))
+    await api.ok("POST", MAPS, config_map("two", labels={"tier": "tin"}))
+    await api.ok("POST", MAPS, config_map("three"))
+
+    async def names(**params: str) -> list[str]:
+        return [item["metadata"]["name"] for item in (await api.ok("GET", MAPS, params=params))["items"]]
+
+    assert await names(labelSelector="tier in (gold, tin)") == ["one", "two"]
+    assert await names(labelSelector="!tier") == ["three"]
+    assert await names(fieldSelector="metadata.name=two") == ["two"]
+    assert await names(fieldSelector="metadata.name=absent") == []
+    assert await names(fieldSelector="metadata.name!=two", labelSelector="tier") == ["one"]
+    assert await names(labelSelector="tier", limit="1") == ["one"]
+    status = await api.fails(400, "GET", MAPS, params={"fieldSelector": "data.x=1"})
+    assert "is not a known field selector" in status["message"]
+    status = await api.fails(400, "GET", MAPS, params={"labelSelector": "a=(("})
+    assert "unable to parse requirement" in status["message"]
+
+
+async def test_tables_and_partial_metadata(api: Api) -> None:
+    """Rows with the kind's columns, and objects reduced to their metadata; unknown parameters of Accept do not matter."""
+    await api.ok("POST", MAPS, config_map("one", {"a": "1", "b": "2"}))
+    table = await api.ok("GET", MAPS, headers=TABLE)
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Data", "Age"]
+    assert table["rows"][0]["cells"][:2] == ["one", 2]
+    assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+    one = await api.ok("GET", f"{MAPS}/one", headers={"Accept": "application/json;as=Table;v=v1beta1;g=meta.k8s.io;profile=x"})
+    assert (one["apiVersion"], len(one["rows"])) == ("meta.k8s.io/v1beta1", 1)
+    with_object = await api.ok("GET", MAPS, headers=TABLE, params={"includeObject": "Object"})
+    assert with_object["rows"][0]["object"]["data"] == {"a": "1", "b": "2"}
+    partial = await api.ok("GET", f"{MAPS}/one", headers=PARTIAL)
+    assert set(partial) == {"kind", "apiVersion", "metadata"}
+    listed = await api.ok("GET", MAPS, headers={"Accept": PARTIAL["Accept"].replace("Metadata;", "MetadataList;")})
+    assert (listed["kind"], listed["items"][0]["kind"]) == ("PartialObjectMetadataList", "PartialObjectMetadata")
+
+
+async def test_a_watch_from_now_and_from_a_revision(api: Api) -> None:
+    """Without a revision the present comes first; with one only what followed."""
+    objects = await fill(api, 2)
+    async with Watch(api, MAPS) as now, Watch(api, MAPS, resourceVersion=objects[0]["metadata"]["resourceVersion"]) as since:
+        assert now.started["status"] == 200
+        assert [await now.brief() for _ in range(2)] == [("ADDED", "m00"), ("ADDED", "m01")]
+        assert await since.brief() == ("ADDED", "m01")
+        changed = await api.ok("PATCH", f"{MAPS}/m00", {"data": {"x": "y"}}, headers={"Content-Type": "application/merge-patch+json"})
+        await api.ok("DELETE", f"{MAPS}/m01")
+        for watch in (now, since):
+            event = await watch.next()
+            assert event is not None
+            assert (event["type"], event["object"]) == ("MODIFIED", changed)
+            deleted = await watch.next()
+            assert deleted is not None
+            assert deleted["type"] == "DELETED"
+            assert int(deleted["object"]["metadata"]["resourceVersion"]) > int(changed["metadata"]["resourceVersion"])
+            assert deleted["object"]["kind"] == "ConfigMap"
+
+
+async def test_a_watch_with_initial_events_ends_them_with_a_bookmark(api: Api) -> None:
+    """`sendInitialEvents` gives the present and the annotated bookmark, on an empty collection too."""
+    params = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    async with Watch(api, MAPS, **params) as empty:
+        bookmark = await empty.next()
+        assert bookmark is not None
+        assert bookmark["type"] == "BOOKMARK"
+        assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+        assert bookmark["object"]["kind"] == "ConfigMap"
+        await fill(api, 1)
+        assert await empty.brief() == ("ADDED", "m00")
+    async with Watch(api, MAPS, **params) as watch:
+        assert [(await watch.brief())[0] for _ in range(2)] == ["ADDED", "BOOKMARK"]
+    status = await api.fails(422, "GET", MAPS, params={"watch": "1", "sendInitialEvents": "true"})
+    assert "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan" in status["message"]
+
+
+async def test_selectors_turn_changes_into_arrivals_and_departures(api: Api) -> None:
+    """Entering the selection is ADDED, leaving it DELETED with the last selected state."""
+    merge = {"Content-Type": "application/merge-patch+json"}
+    async with Watch(api, MAPS, labelSelector="tier%3Dgold") as watch:
+        await api.ok("POST", MAPS, config_map("one", labels={"tier": "tin"}))
+        await api.ok("PATCH", f"{MAPS}/one", {"metadata": {"labels": {"tier": "gold"}}}, headers=merge)
+        assert await watch.brief() == ("ADDED", "one")
+        await api.ok("PATCH", f"{MAPS}/one", {"data": {"x": "y"}}, headers=merge)
+        assert await watch.brief() == ("MODIFIED", "one")
+        left = await api.ok("PATCH", f"{MAPS}/one", {"metadata": {"labels": {"tier": None}}}, headers=merge)
+        event = await watch.next()
+        assert event is not None
+        assert (event["type"], event["object"]["metadata"]["labels"]) == ("DELETED", {"tier": "gold"})
+        assert event["object"]["metadata"]["resourceVersion"] == left["metadata"]["resourceVersion"]
+
+
+async def test_a_revision_that_is_gone_is_an_error_event(api: Api) -> None:
+    """HTTP 200, one ERROR event with 410 Expired, the end."""
+    objects = await fill(api, 3)
+    storage = api.control_plane.backend.access.storage
+    await storage.compact(await storage.revision())
+    feed = api.control_plane.backend.feed
+    await feed.reached(await storage.revision())
+    feed._ring.floor = feed.revision
+    feed._ring._events.clear()
+    async with Watch(api, MAPS, resourceVersion=objects[0]["metadata"]["resourceVersion"]) as watch:
+        assert watch.started["status"] == 200
+        event = await watch.next()
+        assert event is not None
+        assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
+        assert event["object"]["message"].startswith("too old resource version: ")
+        assert await watch.next() is None
+
+
+async def test_bookmarks_and_timeouts(api: Api) -> None:
+    """A quiet watch gets bookmarks if it allows them, and ends cleanly after its time."""
+    api.control_plane.backend.limits = Limits(bookmark_seconds=0.01)
+    await fill(api, 1)
+    async with Watch(api, MAPS, allowWatchBookmarks="true", resourceVersion="1", timeoutSeconds="1") as watch:
+        kinds = []
+        while (event := await watch.next()) is not None:
+            kinds.append(event["type"])
+        assert set(kinds) <= {"ADDED", "BOOKMARK", "ERROR"}
+    await api.ok("POST", MAPS, config_map("later"))
+
+
+async def test_watches_as_tables_and_partial_metadata(api: Api) -> None:
+    """Only the first event of a table watch carries the columns."""
+    await fill(api, 2)
+    async with Watch(api, MAPS, TABLE) as table, Watch(api, MAPS, PARTIAL) as partial:
+        first, second = await table.next(), await table.next()
+        assert first is not None
+        assert second is not None
+        assert [column["name"] for column in first["object"]["columnDefinitions"]] == ["Name", "Data", "Age"]
+        assert second["object"]["columnDefinitions"] is None
+        assert second["object"]["rows"][0]["cells"][0] == "m01"
+        event = await partial.next()
+        assert event is not None
+        assert (event["object"]["kind"], set(event["object"])) == ("PartialObjectMetadata", {"kind", "apiVersion", "metadata"})
+
+
+async def test_the_wildcard_sees_all_clusters_in_one_order(api: Api) -> None:
+    """A wildcard list's revision resumes a wildcard watch without loss; new clusters join; each object says where it lives."""
+    await fill(api, 1, cluster="a")
+    await fill(api, 1, cluster="b")
+    path = "/clusters/*/api/v1/configmaps"
+    listed = await api.ok("GET", path)
+    assert [(item["metadata"]["clusterName"], item["metadata"]["annotations"]["kcp.io/cluster"]) for item in listed["items"]] == [
+        ("a", "a"),
+        ("b", "b"),
+    ]
+    async with Watch(api, path, resourceVersion=listed["metadata"]["resourceVersion"]) as watch:
+        await fill(api, 1, cluster="c")
+        await api.ok("DELETE", f"{MAPS}/m00")
+        event = await watch.next()
+        assert event is not None
+        assert (event["type"], event["object"]["metadata"]["clusterName"]) == ("ADDED", "c")
+        event = await watch.next()
+        assert event is not None
+        assert (event["type"], event["object"]["metadata"]["clusterName"]) == ("DELETED", "a")
+    pages: list[str] = []
+    params = {"limit": "1"}
+    while True:
+        page = await api.ok("GET", path, params=params)
+        pages += [item["metadata"]["clusterName"] for item in page["items"]]
+        if not page["metadata"].get("continue"):
+            break
+        params["continue"] = page["metadata"]["continue"]
+    assert pages == ["b", "c"]
+    for method in ("POST", "DELETE"):
+        status = await api.fails(405, method, path, config_map("x") if method == "POST" else None)
+        assert "in the `*` logical cluster" in status["message"]
+
+
+async def test_wildcard_namespaces_include_those_that_are_not_stored(api: Api) -> None:
+    """Each cluster's four namespaces are listed once, in pages too, and arrive in a running watch with a new cluster."""
+    await fill(api, 1, cluster="a")
+    await api.ok("POST", "/clusters/b/api/v1/namespaces", {"metadata": {"name": "extra"}})
+    merge = {"Content-Type": "application/merge-patch+json"}
+    await api.ok("PATCH", "/clusters/b/api/v1/namespaces/default", {"metadata": {"labels": {"x": "y"}}}, headers=merge)
+    path = "/clusters/*/api/v1/namespaces"
+    whole = await api.ok("GET", path)
+    found = [(item["metadata"]["clusterName"], item["metadata"]["name"]) for item in whole["items"]]
+    defaults = ["default", "kube-node-lease", "kube-public", "kube-system"]
+    expected = (
+        [("a", name) for name in defaults] + sorted(("b", name) for name in [*defaults, "extra"]) + [("root", name) for name in defaults]
+    )
+    assert found == expected
+    for limit in ("1", "2", "3", "5", "7"):
+        paged: list[tuple[str, str]] = []
+        params = {"limit": limit}
+        while True:
+            page = await api.ok("GET", path, params=params)
+            paged += [(item["metadata"]["clusterName"], item["metadata"]["name"]) for item in page["items"]]
+            if not page["metadata"].get("continue"):
+                break
+            params["continue"] = page["metadata"]["continue"]
+        assert paged == expected, limit
+    async with Watch(api, path, resourceVersion=whole["metadata"]["resourceVersion"]) as watch:
+        await fill(api, 1, cluster="c")
+        assert [await watch.brief() for _ in range(4)] == [("ADDED", name) for name in defaults]
+
+
+async def test_a_cluster_made_again_is_another_one(api: Api) -> None:
+    """Old pages and old revisions do not reach the new life of a name."""
+    await fill(api, 3)
+    listed = await api.ok("GET", MAPS, params={"limit": "1"})
+    cluster = "/clusters/a/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
+    before = await api.ok("GET", cluster)
+    async with Watch(api, MAPS, resourceVersion=listed["metadata"]["resourceVersion"]) as watch:
+        await api.ok("DELETE", cluster)
+        while (await api("GET", cluster)).status_code == 200:
+            await asyncio.sleep(0)
+        await fill(api, 1)
+        kinds = []
+        while (event := await watch.next()) is not None:
+            kinds.append((event["type"], event["object"]["metadata"]["name"]))
+        assert kinds == [("DELETED", "m00"), ("DELETED", "m01"), ("DELETED", "m02")]
+    after = await api.ok("GET", cluster)
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert [item["metadata"]["name"] for item in (await api.ok("GET", MAPS))["items"]] == ["m00"]
+    await api.fails(400, "GET", MAPS, params={"continue": listed["metadata"]["continue"]})
+    async with Watch(api, MAPS, resourceVersion=listed["metadata"]["resourceVersion"]) as watch:
+        event = await watch.next()
+        assert event is not None
+        assert event["object"]["reason"] == "Expired"
