@@ -63,12 +63,12 @@ def parse_target(raw_path: bytes, header: Sequence[bytes], default: Name) -> Tar
     path = decode_path(raw_path)
     if named is None:
         if path in _CLUSTERLESS or path.startswith(_CLUSTERLESS_BELOW):
-            return Target(ROOT, explicit=False, path=path)
-        return Target(default, explicit=False, path=path)
+            return Target(ROOT, False, path)
+        return Target(default, False, path)
     if path == "/metrics":
         # Answered in plain text, as kcp does: the errors filter writes an error without a reason so.
         raise StatusError(501, "", "shard-level endpoint not available at workspace scope")
-    return Target(named, explicit=True, path=path)
+    return Target(named, True, path)
 
 
 @lru_cache(maxsize=4096)

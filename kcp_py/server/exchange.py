@@ -212,7 +212,10 @@ class Exchange:
 
     async def _start(self, status: int, content_type: bytes, extra: tuple[Header, ...]) -> None:
         headers: list[Header] = [(b"audit-id", self.audit_id.encode()), (b"content-type", content_type), *extra]
-        if not any(name == b"cache-control" for name, _ in extra):
+        for name, _ in extra:
+            if name == b"cache-control":
+                break
+        else:
             headers.append(_CACHE_CONTROL)
         if self.warnings:
             headers.extend(warning_headers(self.warnings))

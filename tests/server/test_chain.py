@@ -57,7 +57,7 @@ class Server:
         async def broken() -> None:
             raise KeyError("an inner secret")
 
-        self.shell.include_router(router)
+        self.shell.application.include_router(router)
         self.edge = create_edge(settings, tree=self.tree, shell=self.shell)
 
     async def tree(self, exchange: Exchange) -> None:

@@ -51,10 +51,9 @@ class AuthenticationFilter:
             if not self._anonymous:
                 raise unauthorized()
             user = ANONYMOUS
-        for name in headers:
-            if name.startswith(_IMPERSONATION):
-                # Ignoring it would run the request with the caller's own rights, which is more than was asked for.
-                raise _impersonation_refused(user.name)
+        if _IMPERSONATION in b"\0".join(headers) and any(name.startswith(_IMPERSONATION) for name in headers):
+            # Ignoring it would run the request with the caller's own rights, which is more than was asked for.
+            raise _impersonation_refused(user.name)
         exchange.user = user
         exchange.context = RequestContext(
             exchange.audit_id, exchange.cluster, exchange.explicit_cluster, exchange.info, user, exchange.warnings

@@ -8,7 +8,9 @@ from typing import Final, Literal, NamedTuple
 
 import structlog
 
+from kcp_py.apimachinery.errors import unknown_path
 from kcp_py.apimachinery.fielderrors import go_quote
+from kcp_py.server.exchange import TEXT, Exchange
 
 Check = Callable[[], Awaitable[None]]
 """Returns if all is well and raises if not; what it raises is logged and never shown."""
@@ -16,6 +18,9 @@ Endpoint = Literal["healthz", "livez", "readyz"]
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = ("healthz", "livez", "readyz")
 LONGEST_CHECK_SECONDS: Final = 2.0
+
+_BY_PATH: Final[dict[str, Endpoint]] = {endpoint: endpoint for endpoint in ENDPOINTS}
+_NO_SNIFFING: Final = ((b"x-content-type-options", b"nosniff"),)
 
 
 class Report(NamedTuple):
@@ -77,6 +82,29 @@ class HealthChecks:
         if await self._run(name, check):
             return Report(500, "internal server error: reason withheld\n")
         return Report(200, "ok")
+
+    async def respond(self, exchange: Exchange) -> bool:
+        """Answer a request for one of the health pages.
+
+        Returns:
+            Whether it was one.
+
+        Raises:
+            StatusError: 404 for a check that there is not.
+        """
+        root, slash, name = exchange.path[1:].partition("/")
+        endpoint = _BY_PATH.get(root)
+        if endpoint is None or exchange.method not in {"GET", "HEAD"}:
+            return False
+        if slash:
+            report = await self.report_one(endpoint, name)
+            if report is None:
+                raise unknown_path()
+        else:
+            query = exchange.query
+            report = await self.report(endpoint, verbose="verbose" in query, exclude=query.get("exclude", ()))
+        await exchange.respond(report.code, report.text.encode(), TEXT, _NO_SNIFFING)
+        return True
 
     async def _run(self, name: str, check: Check) -> bool:
         """Whether the check failed."""

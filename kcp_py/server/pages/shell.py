@@ -1,41 +1,77 @@
-"""`create_shell`: the FastAPI application around the resource tree. It hosts the fixed pages and whatever a library user adds to it."""
+"""`Shell`: everything outside the resource tree, behind the filters like everything.
+
+Health is answered here, because it is asked for often and from the first moment on. All else is a FastAPI application, which is made when
+it is first needed: importing the framework takes longer than all the rest of a start.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
-import orjson
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
-from kcp_py._version import __version__
-from kcp_py.apimachinery.errors import StatusError, bad_request, unknown_path
 from kcp_py.server.exchange import Exchange
-from kcp_py.server.negotiation import wants_pretty
-from kcp_py.server.pages.health import ENDPOINTS, Endpoint, HealthChecks, Report
-from kcp_py.server.pages.version import version_document
-from kcp_py.server.status import representation_of_errors, write_status
+from kcp_py.server.pages.health import HealthChecks
+from kcp_py.server.pages.paths import Paths, no_paths
 
-Paths = Callable[[Exchange], Awaitable[Sequence[str]]]
-"""The paths of the resource tree in the cluster of a request."""
-
-_TEXT: Final = "text/plain; charset=utf-8"
-_NO_SNIFFING: Final = {"X-Content-Type-Options": "nosniff"}
-_FIXED_PATHS: Final = ("/healthz", "/livez", "/metrics", "/readyz", "/version")
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from prometheus_client import CollectorRegistry
 
 
-async def _no_paths(_exchange: Exchange) -> Sequence[str]:
-    return ()
+class Shell:
+    """An ASGI application for the innermost place of the chain; `scope["state"]["exchange"]` has the request's exchange."""
+
+    def __init__(self, checks: HealthChecks, registry: CollectorRegistry, paths: Paths, *, docs: bool, settings: dict[str, Any]) -> None:
+        self._checks = checks
+        self._registry = registry
+        self._paths = paths
+        self._docs = docs
+        self._settings = settings
+        self._application: FastAPI | None = None
+        self._building = asyncio.Lock()
+
+    @property
+    def application(self) -> FastAPI:
+        """The FastAPI application, made now if it was not before: for adding routes while a program starts.
+
+        All routes stand behind authentication and authorization, which lets only privileged users reach paths that it does not know.
+        `request.state.exchange` has the request's context.
+        """
+        if self._application is None:
+            self._application = self._build()
+        return self._application
+
+    async def warm(self) -> None:
+        """Make the application in another thread, so that the first request does not wait for it. For after the start."""
+        async with self._building:
+            if self._application is None:
+                self._application = await asyncio.to_thread(self._build)
+
+    def _build(self) -> FastAPI:
+        from kcp_py.server.pages.application import create_application  # noqa: PLC0415 - the framework is slow to import
+
+        return create_application(checks=self._checks, registry=self._registry, paths=self._paths, docs=self._docs, **self._settings)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            if self._application is None and "lifespan" not in self._settings:
+                await _pass_lifespan(receive, send)
+            else:
+                await self.application(scope, receive, send)
+            return
+        exchange: Exchange = scope["state"]["exchange"]
+        if await self._checks.respond(exchange):
+            return
+        if self._application is None:
+            await self.warm()
+        await self.application(scope, receive, send)
 
 
 def create_shell(
-    *, checks: HealthChecks, registry: CollectorRegistry, paths: Paths = _no_paths, docs: bool = False, **settings: Any
-) -> FastAPI:
+    *, checks: HealthChecks, registry: CollectorRegistry, paths: Paths = no_paths, docs: bool = False, **settings: Any
+) -> Shell:
     """Make the shell.
 
     Args:
@@ -44,98 +80,14 @@ def create_shell(
         paths: more entries for the index at `/`.
         docs: whether FastAPI's own documentation of added routes is served, below `/docs`.
         settings: of `FastAPI`, such as `lifespan`.
-
-    Returns:
-        An application to which routes can be added. All of them stand behind authentication and authorization, which lets only privileged
-        users reach paths that it does not know. `request.state.exchange` has the request's context.
     """
-    shell = FastAPI(
-        title="kcp-py",
-        version=__version__,
-        docs_url="/docs" if docs else None,
-        redoc_url=None,
-        # Not /openapi.json: what clients of the API look for below /openapi is the resource tree's.
-        openapi_url="/docs/openapi.json" if docs else None,
-        redirect_slashes=False,
-        **settings,
-    )
-    _add_error_handlers(shell)
-
-    @shell.get("/", include_in_schema=False)
-    async def index(request: Request) -> Response:
-        exchange: Exchange = request.state.exchange
-        found = {*_FIXED_PATHS, *await paths(exchange)}
-        for endpoint in ENDPOINTS:
-            found.update(f"/{endpoint}/{name}" for name in checks.names(endpoint))
-        return _json({"paths": sorted(found)}, exchange)
-
-    @shell.get("/version", include_in_schema=False)
-    async def version(request: Request) -> Response:
-        return _json(version_document(), request.state.exchange)
-
-    @shell.get("/metrics", include_in_schema=False)
-    async def metrics() -> Response:
-        return Response(await asyncio.to_thread(generate_latest, registry), media_type=CONTENT_TYPE_LATEST)
-
-    for endpoint in ENDPOINTS:
-        _add_health(shell, checks, endpoint)
-    return shell
+    return Shell(checks, registry, paths, docs=docs, settings=settings)
 
 
-def _add_health(shell: FastAPI, checks: HealthChecks, endpoint: Endpoint) -> None:
-    @shell.api_route(f"/{endpoint}", methods=["GET", "HEAD"], include_in_schema=False)
-    async def all_checks(request: Request) -> Response:
-        query = request.state.exchange.query
-        return _text(await checks.report(endpoint, verbose="verbose" in query, exclude=query.get("exclude", ())))
-
-    @shell.api_route(f"/{endpoint}/{{name:path}}", methods=["GET", "HEAD"], include_in_schema=False)
-    async def one_check(request: Request, name: str) -> Response:
-        report = await checks.report_one(endpoint, name)
-        if report is None:
-            return _status(request, unknown_path())
-        return _text(report)
-
-
-def _text(report: Report) -> Response:
-    return Response(report.text, report.code, media_type=_TEXT, headers=_NO_SNIFFING)
-
-
-def _json(document: Any, exchange: Exchange) -> Response:
-    pretty = wants_pretty(exchange.query, exchange.headers.get(b"user-agent"))
-    return Response(orjson.dumps(document, option=orjson.OPT_INDENT_2 if pretty else 0), media_type="application/json")
-
-
-def _status(request: Request, error: StatusError) -> Response:
-    code, body, content_type, headers = write_status(error, representation_of_errors(request.state.exchange))
-    response = Response(body, code, media_type=content_type.decode())
-    response.raw_headers.extend(headers)
-    return response
-
-
-def _add_error_handlers(shell: FastAPI) -> None:
-    """Make the framework's errors look like everybody else's. What it does not know of goes on to the errors filter."""
-
-    @shell.exception_handler(HTTPException)
-    async def on_http_exception(request: Request, error: HTTPException) -> Response:
-        match error.status_code:
-            case 404:
-                return _status(request, unknown_path())
-            case 405:
-                message = "the server does not allow this method on the requested resource"
-                return _status(request, StatusError(405, "MethodNotAllowed", message))
-            case code:
-                return _status(request, StatusError(code, "", str(error.detail)))
-
-    @shell.exception_handler(RequestValidationError)
-    async def on_invalid_request(request: Request, error: RequestValidationError) -> Response:
-        problems = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors())
-        return _status(request, bad_request(problems))
-
-    @shell.exception_handler(StatusError)
-    async def on_status_error(request: Request, error: StatusError) -> Response:
-        return _status(request, error)
-
-    @shell.exception_handler(Exception)
-    async def on_unexpected(request: Request, _error: Exception) -> Response:
-        # The framework raises it again behind this answer, so that the errors filter logs it.
-        return _status(request, StatusError(500, "InternalError", "Internal error occurred: the server could not complete the request"))
+async def _pass_lifespan(receive: Receive, send: Send) -> None:
+    """Where nobody has anything to start or stop."""
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

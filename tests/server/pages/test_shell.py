@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import asyncio
+import subprocess
+import sys
+from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
@@ -88,3 +92,67 @@ async def test_docs(get):
     document = (await get(docs=True)("/docs/openapi.json")).json()
     assert document["paths"] == {}
     assert (await get(docs=True)("/openapi.json")).status == 404
+
+
+@pytest.fixture
+def shell():
+    return create_shell(checks=HealthChecks(), registry=CollectorRegistry())
+
+
+async def lifespan(shell):
+    incoming = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
+    sent = []
+
+    async def receive():
+        return incoming.pop(0)
+
+    async def send(message):
+        sent.append(message["type"])
+
+    await shell({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, receive, send)
+    return sent
+
+
+def test_the_framework_waits():
+    """Health needs no framework, and neither does importing what a server starts with."""
+    code = "import sys, kcp_py.server.chain, kcp_py.server.pages.shell; sys.exit('fastapi' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+async def test_the_application_is_made_once(shell):
+    """Requests that come together make one application."""
+    assert await lifespan(shell) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert shell._application is None
+    await asyncio.gather(shell.warm(), shell.warm())
+    made = shell.application
+    await shell.warm()
+    assert shell.application is made
+
+
+async def test_lifespan_of_a_library_user():
+    """Whoever gives a lifespan gets it run, and so do the routes that were added."""
+    log = []
+
+    @asynccontextmanager
+    async def running(_application):
+        log.append("start")
+        yield
+        log.append("stop")
+
+    made = create_shell(checks=HealthChecks(), registry=CollectorRegistry(), lifespan=running)
+    assert await lifespan(made) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert log == ["start", "stop"]
+
+
+@pytest.mark.parametrize("target", ["/healthz/nosuch", "/readyz/", "/livez/ping/x"])
+async def test_unknown_check(get, target):
+    """A check that there is not is an unknown path."""
+    answer = await get()(target)
+    assert (answer.status, answer.body) == (404, b"404 page not found\n")
+
+
+async def test_health_by_head(get):
+    """HEAD is answered without a body, and other methods not at all."""
+    answer = await get()("/healthz", method="HEAD")
+    assert (answer.status, answer.body, answer.header("content-length")) == (200, b"", "2")
+    assert (await get()("/healthz", method="POST")).status == 404
