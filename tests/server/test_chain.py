@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import asyncio
+import gc
 from functools import partial
 
 import pytest
 from fastapi import APIRouter
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
@@ -11,7 +15,7 @@ from kcp_py.apimachinery.errors import not_found
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.authn import UserInfo
 from kcp_py.authn.tokenfile import StaticTokens, parse_tokens
-from kcp_py.authz import AlwaysAllowPaths, PrivilegedGroups, Union
+from kcp_py.authz import ALLOWED, AlwaysAllowPaths, PrivilegedGroups, Union
 from kcp_py.logicalcluster import Name
 from kcp_py.server.chain import ChainSettings, compose, create_edge, filters
 from kcp_py.server.exchange import Exchange
@@ -33,7 +37,7 @@ class Server:
     def __init__(self) -> None:
         self.seen: list[Exchange] = []
         registry = CollectorRegistry()
-        settings = ChainSettings(
+        chain = ChainSettings(
             authenticator=StaticTokens(parse_tokens(TOKENS, "tokens")),
             authorizer=Union(AlwaysAllowPaths(), PrivilegedGroups()),
             metrics=RequestMetrics(registry),
@@ -58,7 +62,7 @@ class Server:
             raise KeyError("an inner secret")
 
         self.shell.application.include_router(router)
-        self.edge = create_edge(settings, tree=self.tree, shell=self.shell)
+        self.edge = create_edge(chain, tree=self.tree, shell=self.shell)
 
     async def tree(self, exchange: Exchange) -> None:
         self.seen.append(exchange)
@@ -81,10 +85,10 @@ GUARDED = ["/", "/metrics", "/api", "/apis", "/api/v1", "/apis/apps/v1", "/api/v
 
 async def test_order():
     """The chain is what the architecture says, outermost first."""
-    settings = ChainSettings(
+    chain = ChainSettings(
         authenticator=StaticTokens({}), authorizer=Union(), metrics=RequestMetrics(CollectorRegistry()), default_cluster=Name("root")
     )
-    names = [made.func.__name__ if isinstance(made, partial) else made.__name__ for made in filters(settings)]
+    names = [made.func.__name__ if isinstance(made, partial) else made.__name__ for made in filters(chain)]
     assert names == [
         "ErrorsFilter",
         "TelemetryFilter",
@@ -219,3 +223,68 @@ async def test_lifespan(server):
 
     await server.edge({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, receive, send)
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+@pytest.mark.parametrize("token", ["access_token", "token", "bearer_token", "authorization"])
+async def test_no_token_in_the_url(ask, server, token):
+    """A token in the URL opens nothing."""
+    assert (await ask(server.edge, f"/api/v1/pods?{token}=admin-token")).status == 403
+
+
+async def test_requests_leave_no_cycles(ask, server):
+    """A request is freed when it ends, not when the cycle collector comes by."""
+    targets = ["/clusters/a/api/v1/pods", "/api/v1/pods?timeout=5s", "/healthz"]
+    for target in targets:
+        await ask(server.edge, target, headers=ADMIN)
+    server.seen.clear()
+    gc.collect()
+    gc.disable()
+    try:
+        for target in targets * 5:
+            await ask(server.edge, target, headers=ADMIN)
+        server.seen.clear()
+        assert not [found for found in gc.get_objects() if isinstance(found, Exchange)]
+    finally:
+        gc.enable()
+
+
+class Recorder:
+    """Allows everything, and remembers what it allowed."""
+
+    def __init__(self) -> None:
+        self.clusters: list[object] = []
+
+    async def authorize(self, user, cluster, attributes):  # noqa: ARG002
+        self.clusters.append(cluster)
+        return ALLOWED
+
+
+_names = st.sampled_from(["a", "b", "*", "root:x", "system:admin", "A", "..", "%2a", ""])
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    prefix=st.one_of(st.just(""), _names.map(lambda name: f"/clusters/{name}")),
+    second=st.one_of(st.just(""), _names.map(lambda name: f"/clusters/{name}")),
+    path=st.sampled_from(["/api/v1/pods", "/apis/g/v1/clusters/b", "/../clusters/b/api", "/%2e%2e/b/api", "//clusters/b/api", ""]),
+    header=st.lists(_names, max_size=2),
+)
+def test_authorized_and_used_cluster_are_one(ask, prefix, second, path, header):
+    """Whatever a request looks like, what reaches the resources is the cluster that was authorized."""
+    used: list[object] = []
+    recorder = Recorder()
+
+    async def tree(exchange):
+        used.append(exchange.context.cluster)
+        await exchange.respond(200, b"{}")
+
+    chain = ChainSettings(authenticator=StaticTokens({}), authorizer=recorder, metrics=RequestMetrics(CollectorRegistry()))
+    shell = create_shell(checks=HealthChecks(), registry=CollectorRegistry())
+    edge = create_edge(chain, tree=tree, shell=shell)
+    asyncio.run(ask(edge, prefix + second + path, headers=[("x-kubernetes-cluster", name) for name in header]))
+    assert used in ([], recorder.clusters)
+    assert len(used) <= 1
+    if used and prefix:
+        assert str(used[0]) == prefix.removeprefix("/clusters/")
+    elif used and header:
+        assert [str(used[0])] == header

@@ -40,6 +40,8 @@ class ErrorsFilter:
             await self._answer(exchange, _HIDDEN)
         finally:
             exchange.release()
+            # Scope and exchange hold each other: without this, only the cycle collector would free a request.
+            del scope[SCOPE_KEY]
 
     async def _answer(self, exchange: Exchange, error: StatusError) -> None:
         if exchange.started:
