@@ -7,11 +7,14 @@ passes; one gives the same, because a default that is filled in was itself check
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from kcp_py.schema.nodes import NO_DEFAULT, Node
 
 Filler = Callable[[Any], None]
+
+_FEW: Final = 5
+"""Children that are looked up one by one, rather than looking for a child for each field."""
 
 
 class DefaultCompiler:
@@ -65,9 +68,11 @@ class DefaultCompiler:
     def _object_filler(self, properties: Mapping[str, Node], other: Node | None) -> Filler:
         defaults = [(name, part.default, _copier(part.default)) for name, part in properties.items() if part.default is not NO_DEFAULT]
         names = frozenset(name for name, _, _ in defaults)
-        children = {name: self.filler(part) for name, part in properties.items()}
-        find_child = children.get
+        fillers = {name: self.filler(part) for name, part in properties.items()}
+        children = {name: child for name, child in fillers.items() if child is not None}
+        find_child = fillers.get
         other_child = self.filler(other) if other is not None else None
+        few = tuple(children.items()) if other_child is None and len(children) <= _FEW else None
 
         def drop_nulls(value: dict[str, Any]) -> None:
             for name in [name for name, part in value.items() if part is None]:
@@ -88,6 +93,11 @@ class DefaultCompiler:
                 for name, default, copy in defaults:
                     if name not in value:
                         value[name] = default if copy is None else copy(default)
+            if few is not None:
+                for name, filler in few:
+                    if (part := value.get(name)) is not None:
+                        filler(part)
+                return
             for name, part in value.items():
                 kind = type(part)
                 if (kind is dict or kind is list) and (child := find_child(name, other_child)) is not None:

@@ -90,38 +90,44 @@ class _Reader:
         get = document.get
         if ref := get("$ref"):
             return self._share(("$ref", ref), Node(properties={}, ref=str(ref).rpartition("/")[2]))
-        properties = {name: self.read(child, depth) for name, child in (get("properties") or {}).items() if isinstance(child, Mapping)}
-        additional = get("additionalProperties")
-        if isinstance(additional, Mapping):
-            additional = self.read(additional, depth)
-        items = get("items")
-        items = self.read(items, depth) if isinstance(items, Mapping) else None
-        negated = get("not")
-        negated = self.read(negated, depth) if isinstance(negated, Mapping) else None
-        all_of, any_of, one_of = (self._read_all(get(name), depth) for name in ("allOf", "anyOf", "oneOf"))
-        default = get("default")
-        key = (
-            tuple([(name, id(child)) for name, child in properties.items()]),
-            additional if isinstance(additional, bool | None) else id(additional),
-            id(items),
-            id(negated),
-            tuple(map(id, all_of)),
-            tuple(map(id, any_of)),
-            tuple(map(id, one_of)),
-            tuple([_hashable(get(name)) for name in _OWN if name in document]),
-            tuple([name for name in _OWN if name in document]),
-        )
-        if (known := self._known.get(key)) is not None:
+        properties: dict[str, Node] = {}
+        children: dict[str, Any] = {}
+        key: list[Any] = []
+        for name, value in document.items():
+            if name in _OWN:
+                key.append(name)
+                key.append(value if type(value) is str else _hashable(value))
+            elif name == "properties":
+                properties = {field: self.read(part, depth) for field, part in (value or {}).items() if isinstance(part, Mapping)}
+                # Apart from the keywords: a property may be called `items`.
+                key.append(tuple(properties))
+                key.append(tuple(map(id, properties.values())))
+            elif name in _NODES and isinstance(value, Mapping):
+                child = children[name] = self.read(value, depth)
+                key.append(name)
+                key.append(id(child))
+            elif name in _NODE_LISTS and value:
+                parts = children[name] = tuple([self.read(part, depth) for part in value if isinstance(part, Mapping)])
+                key.append(name)
+                key.append(tuple(map(id, parts)))
+            elif name == "additionalProperties":
+                children[name] = value
+                key.append(name)
+                key.append(value is True)
+        identity = tuple(key)
+        if (known := self._known.get(identity)) is not None:
             return known
+        additional = children.get("additionalProperties")
+        default = get("default")
         return self._share(
-            key,
+            identity,
             Node(
                 types=_types(document),
                 nullable=get("nullable") is True,
                 format=get("format") or "",
                 properties=properties,
                 additional=additional if isinstance(additional, bool | Node) else None,
-                items=items,
+                items=children.get("items"),
                 required=tuple(get("required") or ()),
                 enum=tuple(get("enum") or ()),
                 pattern=get("pattern") or "",
@@ -136,10 +142,10 @@ class _Reader:
                 max_items=get("maxItems"),
                 min_properties=get("minProperties"),
                 max_properties=get("maxProperties"),
-                all_of=all_of,
-                any_of=any_of,
-                one_of=one_of,
-                negated=negated,
+                all_of=children.get("allOf", ()),
+                any_of=children.get("anyOf", ()),
+                one_of=children.get("oneOf", ()),
+                negated=children.get("not"),
                 default=NO_DEFAULT if default is None else default,
                 preserve=get("x-kubernetes-preserve-unknown-fields") is True,
                 embedded=get("x-kubernetes-embedded-resource") is True,
@@ -148,18 +154,19 @@ class _Reader:
             ),
         )
 
-    def _read_all(self, documents: Any, depth: int) -> tuple[Node, ...]:
-        return tuple([self.read(document, depth) for document in documents or () if isinstance(document, Mapping)])
-
     def _share(self, key: Any, node: Node) -> Node:
         return self._known.setdefault(key, node)
 
 
-_OWN: Final = (
+_OWN: Final = frozenset({
     "type", "nullable", "format", "required", "enum", "pattern", "minLength", "maxLength", "minimum", "exclusiveMinimum", "maximum",
     "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "minProperties", "maxProperties", "default", "x-kubernetes-int-or-string",
     "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
-)  # fmt: skip
+})  # fmt: skip
+"""The keywords that say something about a value of the node itself."""
+
+_NODES: Final = frozenset({"items", "not", "additionalProperties"})
+_NODE_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf"})
 
 
 def _hashable(value: Any) -> Any:

@@ -55,7 +55,7 @@ class CleanCompiler:
     def _compile(self, node: Node, *, keep: bool, skip: frozenset[str]) -> Clean:
         keep = keep or node.preserve
         children: dict[str, Clean] = {name: self.clean(part) for name, part in node.properties.items() if name not in skip}
-        find = {**children, **dict.fromkeys(skip, _anything)}.get
+        known = {**children, **dict.fromkeys(skip, _anything)}
         if isinstance(node.additional, Node):
             other: Clean | None = self.clean(node.additional)
         elif node.additional is not None:
@@ -65,15 +65,15 @@ class CleanCompiler:
         without = _anything if keep else _is_empty
         item = without if node.items is None else self.clean(node.items, keep=keep)
         embedded = node.embedded
+        names, find = known.keys(), known.get
 
         def clean(value: Any) -> bool:
             if type(value) is dict:
+                if other is None and not value.keys() <= names:
+                    return False
                 for name, part in value.items():
-                    child = find(name, other)
-                    if child is None:
-                        return False
                     kind = type(part)
-                    if (kind is dict or kind is list) and not child(part):
+                    if (kind is dict or kind is list) and not (known[name] if other is None else find(name, other))(part):
                         return False
                 return not (embedded and has_unknown_metadata(value.get("metadata")))
             if type(value) is list:

@@ -290,3 +290,21 @@ def test_deep_lists_without_schema_are_pruned_without_recursion():
     for _ in range(5000):
         value = [value]
     assert schema.prune({"spec": {"a": {"k": value}}})[0].endswith("].x")
+
+
+def test_keywords_are_not_confused_with_property_names():
+    """Properties called `items`, `type` or `properties` are fields like others, beside lists of the same content."""
+    inner = {"type": "object", "properties": {"type": {"type": "string"}}}
+    schema = spec(
+        named={"type": "object", "properties": {"items": inner, "properties": inner, "additionalProperties": inner}},
+        listed={"type": "array", "items": inner},
+        mapped={"type": "object", "additionalProperties": inner},
+        other={"type": "object", "properties": {"additionalProperties": inner}},
+    )
+    value = {"named": {"items": {"type": "x"}}, "listed": [{"type": "x"}], "mapped": {"k": {"type": "x"}}, "other": {"k": 1}}
+    assert schema.prune({"spec": value}) == ["spec.other.k"]
+    assert messages(schema, value) == []
+    assert [error.field for error in schema.validate({"spec": {"named": {"items": {"type": 1}}, "listed": [{"type": 1}]}})] == [
+        "spec.named.items.type",
+        "spec.listed[0].type",
+    ]
