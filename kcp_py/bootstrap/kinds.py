@@ -68,14 +68,17 @@ _DECODED_AS: Final[Mapping[str, Mapping[str, Any]]] = {
     "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1": {"type": "object", **_ANY},
     "io.k8s.apimachinery.pkg.runtime.RawExtension": {"type": "object", **_ANY},
     _APIEXTENSIONS + "JSON": _ANY,
-    # Unions that OpenAPI v2 cannot tell apart; the rules of CustomResourceDefinitions do.
-    _APIEXTENSIONS + "JSONSchemaPropsOrBool": _ANY,
-    _APIEXTENSIONS + "JSONSchemaPropsOrStringArray": _ANY,
-    _APIEXTENSIONS + "JSONSchemaPropsOrArray": _ANY,
     # Published as `oneOf`, which costs two tries and words a mistake badly.
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": ["string", "number"]},
 }
-_RECURSIVE: Final = frozenset({_APIEXTENSIONS + "JSONSchemaProps"})
+_JSON_SCHEMA: Final = _APIEXTENSIONS + "JSONSchemaProps"
+_SCHEMA_OR_ELSE: Final[Mapping[str, Mapping[str, Any]]] = {
+    # A schema without a type: pruned like one where it is one, left alone where it is something else.
+    _JSON_SCHEMA + "OrArray": {"items": {"$ref": REFERENCE_PREFIX + _JSON_SCHEMA}},
+    _JSON_SCHEMA + "OrBool": {},
+    _JSON_SCHEMA + "OrStringArray": {"items": {}},
+}
+_RECURSIVE: Final = frozenset({_JSON_SCHEMA, *_SCHEMA_OR_ELSE})
 
 
 class ValidationSchema(NamedTuple):
@@ -104,7 +107,11 @@ def _resolved(schema: Mapping[str, Any], left: dict[str, Mapping[str, Any]], *, 
         if name in _RECURSIVE:
             if name not in left:
                 left[name] = {}  # stands for it while its own content is resolved
-                left[name] = _resolved(definitions()[name], left, keep_required=False)
+                resolved = _resolved(definitions()[_JSON_SCHEMA], left, keep_required=False)
+                if name != _JSON_SCHEMA:
+                    untyped = {key: value for key, value in resolved.items() if key != "type"}
+                    resolved = {**untyped, **_SCHEMA_OR_ELSE[name]}
+                left[name] = resolved
             return schema
         return _DECODED_AS.get(name) or _resolved(definitions()[name], left, keep_required=False)
     result = {key: value for key, value in schema.items() if key != "required" or keep_required}

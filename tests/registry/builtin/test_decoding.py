@@ -10,6 +10,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.bootstrap.kinds import validation_schema
 from kcp_py.registry.builtin.decoding import DeferredSchema
 
+CUSTOM_RESOURCE_DEFINITION = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
 CONFIG_MAP = DeferredSchema(validation_schema, "io.k8s.api.core.v1.ConfigMap", typed=True)
 
 
@@ -65,11 +66,26 @@ def test_nothing_is_compiled_before_it_is_needed():
     assert calls == ["io.k8s.api.core.v1.Secret"]
 
 
+@pytest.mark.parametrize(("member", "value", "kept", "dropped"), [
+    ("items", {"type": "string", "odd": 1}, {"type": "string"}, ["items.odd"]),
+    ("additionalProperties", {"odd": 1, "not": {"odd": 1}}, {"not": {}}, ["additionalProperties.odd", "additionalProperties.not.odd"]),
+    ("additionalProperties", False, False, []),
+    ("items", [{"odd": 1}], [{}], ["items[0].odd"]),
+    ("dependencies", {"a": ["b"], "c": {"odd": 1}}, {"a": ["b"], "c": {}}, ["dependencies.c.odd"]),
+])  # fmt: skip
+def test_unions_with_schemas_are_pruned_as_schemas(member, value, kept, dropped):
+    """Where a CRD's schema may be a schema or a truth value, unknown members of the schema are found and the truth value stays."""
+    schema = DeferredSchema(validation_schema, CUSTOM_RESOURCE_DEFINITION, typed=True)
+    inner: dict[str, Any] = {member: value}
+    obj = {"apiVersion": "v1", "kind": "X", "metadata": {}, "spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": inner}}]}}
+    assert sorted(schema.prune(obj)) == sorted(f"spec.versions[0].schema.openAPIV3Schema.{path}" for path in dropped)
+    schema.default(obj)
+    assert inner == {member: kept}
+
+
 def test_definitions_keep_free_form_values():
     """Defaults, enums and examples in the schemas of a CRD are kept as they are; unknown members of a schema are not."""
-    schema = DeferredSchema(
-        validation_schema, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition", typed=True
-    )
+    schema = DeferredSchema(validation_schema, CUSTOM_RESOURCE_DEFINITION, typed=True)
     inner = {"properties": {"a": {"default": {"x": [1]}, "enum": [None, {"y": 2}], "additionalProperties": True, "odd": 1}}}
     obj = {"apiVersion": "v1", "kind": "X", "metadata": {}, "spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": inner}}]}}
     assert schema.prune(obj) == ["spec.versions[0].schema.openAPIV3Schema.properties.a.odd"]
