@@ -33,7 +33,8 @@ def write_status(error: StatusError, representation: Representation = DEFAULT) -
     status = error.to_status()
     if representation.media == "yaml":
         return Written(error.code, _yaml(_printable(status)), representation.content_type, headers)
-    option = orjson.OPT_INDENT_2 if representation.pretty else 0
+    # Upstream's encoder ends compact objects with a line feed, and indented ones without.
+    option = orjson.OPT_INDENT_2 if representation.pretty else orjson.OPT_APPEND_NEWLINE
     try:
         body = orjson.dumps(status, option=option)
     except (orjson.JSONEncodeError, UnicodeEncodeError):

@@ -19,7 +19,7 @@ def test_json():
     assert (code, content_type, headers) == (404, b"application/json", ())
     assert body == (
         b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"deployments.apps \\"x\\" not found",'
-        b'"reason":"NotFound","details":{"name":"x","group":"apps","kind":"deployments"},"code":404}'
+        b'"reason":"NotFound","details":{"name":"x","group":"apps","kind":"deployments"},"code":404}\n'
     )
 
 

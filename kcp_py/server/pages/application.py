@@ -15,7 +15,6 @@ from starlette.exceptions import HTTPException
 from kcp_py._version import __version__
 from kcp_py.apimachinery.errors import StatusError, bad_request, unknown_path
 from kcp_py.server.exchange import Exchange
-from kcp_py.server.negotiation import wants_pretty
 from kcp_py.server.pages.health import ENDPOINTS, HealthChecks
 from kcp_py.server.pages.paths import Paths
 from kcp_py.server.pages.version import version_document
@@ -56,11 +55,11 @@ def create_application(*, checks: HealthChecks, registry: CollectorRegistry, pat
         found = {*_FIXED_PATHS, *await paths(exchange)}
         for endpoint in ENDPOINTS:
             found.update(f"/{endpoint}/{name}" for name in checks.names(endpoint))
-        return _json({"paths": sorted(found)}, exchange)
+        return _json({"paths": sorted(found)})
 
     @application.get("/version", include_in_schema=False)
-    async def version(request: Request) -> Response:
-        return _json(version_document(), request.state.exchange)
+    async def version() -> Response:
+        return _json(version_document())
 
     @application.get("/metrics", include_in_schema=False)
     async def metrics() -> Response:
@@ -69,9 +68,9 @@ def create_application(*, checks: HealthChecks, registry: CollectorRegistry, pat
     return application
 
 
-def _json(document: Any, exchange: Exchange) -> Response:
-    pretty = wants_pretty(exchange.query, exchange.headers.get(b"user-agent"))
-    return Response(orjson.dumps(document, option=orjson.OPT_INDENT_2 if pretty else 0), media_type="application/json")
+def _json(document: Any) -> Response:
+    """Always indented, as upstream writes these pages."""
+    return Response(orjson.dumps(document, option=orjson.OPT_INDENT_2), media_type="application/json")
 
 
 def _status(request: Request, error: StatusError) -> Response:
