@@ -119,4 +119,5 @@ def _served(kind: BuiltinKind, root: str, schemas: Mapping[str, DeferredSchema],
         strategic_merge=document if special.builtin else None,
         storage_version_hash=storage_version_hash(stored.group, stored.version, kind.kind),
         document=document,
+        definitions=definitions(),
     )
