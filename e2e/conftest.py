@@ -41,17 +41,26 @@ class ServerProcess:
 
     def start(self) -> ServerProcess:
         """Start and wait until it says that it serves."""
-        command = [sys.executable, "-m", "kcp_py", "start", "--root-directory", str(self.root), "--secure-port", str(self.port), *self._arguments]
-        log = (self.root.parent / f"{self.root.name}.log").open("a")
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=self._environment)
+        command = [
+            sys.executable,
+            "-m",
+            "kcp_py",
+            "start",
+            "--root-directory",
+            str(self.root),
+            "--secure-port",
+            str(self.port),
+            *self._arguments,
+        ]
+        with self.log_file.open("a") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=self._environment)
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if match := re.search(r"https://[^ ]*:(\d+)", line):
                 self.port = int(match[1])
             if "Ctrl-C" in line:
                 return self
-        log_text = (self.root.parent / f"{self.root.name}.log").read_text()
-        raise RuntimeError(f"the server did not start (exit code {self.process.wait()}): {log_text[-2000:]}")
+        raise RuntimeError(f"the server did not start (exit code {self.process.wait()}): {self.log_file.read_text()[-2000:]}")
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and wait for the end."""
@@ -68,6 +77,11 @@ class ServerProcess:
     @property
     def url(self) -> str:
         return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def log_file(self) -> Path:
+        """What the server wrote to standard error."""
+        return self.root.parent / f"{self.root.name}.log"
 
     @property
     def kubeconfig(self) -> Path:
@@ -94,7 +108,11 @@ class ServerProcess:
         """One HTTP request with the administrator's token (or another, or none for the empty text)."""
         data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         credentials = self.token if token is None else token
-        sent = {"Content-Type": "application/json", **({"Authorization": f"Bearer {credentials}"} if credentials else {}), **(headers or {})}
+        sent = {
+            "Content-Type": "application/json",
+            **({"Authorization": f"Bearer {credentials}"} if credentials else {}),
+            **(headers or {}),
+        }
         request = urllib.request.Request(f"{self.url}{path}", data=data, method=method, headers=sent)
         context = ssl.create_default_context(cafile=str(self.ca_file))
         try:
