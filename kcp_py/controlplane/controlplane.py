@@ -35,7 +35,7 @@ from kcp_py.server.handlers.documents import Documents
 from kcp_py.server.handlers.tree import ResourceTree
 from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.shell import create_shell
-from kcp_py.storage.compaction import Compaction
+from kcp_py.storage.compaction import CompactionPolicy, run_compaction
 from kcp_py.storage.contract import Compare, ConflictError, Put, Storage
 from kcp_py.storage.keys import internal_key, resource_keys
 from kcp_py.storage.opening import open_storage
@@ -143,8 +143,8 @@ class ControlPlane:
         )
         self.client = LocalClient(access, tables=tables, wildcard=wildcard, clusters=clusters, feed=feed)
         start_controllers(supervisor, self.client, options.controllers, builtins=builtins)
-        compaction = Compaction(storage, max_age=options.event_history_age, max_revisions=options.event_history_count)
-        supervisor.start("compaction", compaction.run)
+        policy = CompactionPolicy(seconds=options.event_history_age, revisions=options.event_history_count)
+        supervisor.start("compaction", lambda: run_compaction(storage, policy))
         self.app = await self._edge(storage, supervisor)
 
     async def _follow(self, feed: Feed, started: asyncio.Event) -> None:
