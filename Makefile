@@ -45,7 +45,7 @@ test: $(VENV)/.installed-for-tests ## Run every test: unit, property, storage dr
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS) $(TESTS)
 
 verify: $(VENV)/.installed-for-tests verify-docs ## Check style, types, layers and documents; change nothing
-	@$(BIN)/ruff check
+	@$(BIN)/ruff check --output-format concise
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
