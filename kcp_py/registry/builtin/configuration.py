@@ -23,6 +23,7 @@ MAX_DATA_SIZE: Final = 1024 * 1024
 _REDACTED: Final = "<secret contents redacted>"
 _IMMUTABLE: Final = "field is immutable when `immutable` is set"
 
+_MOUNTABLE_SECRETS: Final = "kubernetes.io/enforce-mountable-secrets"
 _OPAQUE: Final = "Opaque"
 _ACCOUNT_NAME: Final = "kubernetes.io/service-account.name"
 _JSON_KEY_OF_TYPE: Final = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
@@ -108,6 +109,16 @@ class ServiceAccountStrategy(Strategy):
     def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
         del old
         self.prepare_for_create(obj)
+
+    def warnings(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
+        if not _has_annotation(obj, _MOUNTABLE_SECRETS) or (old is not None and _has_annotation(old, _MOUNTABLE_SECRETS)):
+            return []
+        detail = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
+        return [f"metadata.annotations[{_MOUNTABLE_SECRETS}]: {detail}"]
+
+
+def _has_annotation(obj: dict[str, Any], name: str) -> bool:
+    return name in (obj["metadata"].get("annotations") or {})
 
 
 def _type_problems(obj: dict[str, Any], data: dict[str, str]) -> list[FieldError]:

@@ -137,3 +137,14 @@ def test_service_account_keeps_only_names_of_secrets():
     obj: dict[str, Any] = {"secrets": [{"name": "a", "namespace": "x", "uid": "1"}, {}]}
     ServiceAccountStrategy().prepare_for_create(obj)
     assert obj["secrets"] == [{"name": "a"}, {}]
+
+
+def test_service_account_warns_of_a_deprecated_annotation_once():
+    """Who sets the annotation is told that it is deprecated; who leaves it as it was is not."""
+    strategy, annotation = ServiceAccountStrategy(), "kubernetes.io/enforce-mountable-secrets"
+    obj: dict[str, Any] = {"metadata": {"name": "a", "annotations": {annotation: "true"}}}
+    warning = f"metadata.annotations[{annotation}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
+    assert strategy.warnings(obj, None) == [warning]
+    assert strategy.warnings(obj, {"metadata": {"name": "a"}}) == [warning]
+    assert strategy.warnings(obj, obj) == []
+    assert strategy.warnings({"metadata": {"name": "a"}}, None) == []
