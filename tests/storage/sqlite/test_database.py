@@ -1,0 +1,252 @@
+"""The file: its lock, its marks, and what happens when something is wrong with it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import apsw
+import pytest
+
+from kcp_py.storage.contract import Delete, NoSpaceError, Put
+from kcp_py.storage.sqlite import (
+    CorruptDatabaseError,
+    IncompatibleDatabaseError,
+    LockedDatabaseError,
+    SQLiteStorage,
+    integrity_check,
+)
+from kcp_py.storage.sqlite.errors import DatabaseFileError
+
+pytestmark = pytest.mark.anyio
+
+_HOLDER = """
+import asyncio, sys
+from kcp_py.storage.sqlite import SQLiteStorage
+async def main():
+    async with SQLiteStorage(sys.argv[1]):
+        print("open", flush=True)
+        sys.stdin.read()
+asyncio.run(main())
+"""
+
+
+async def _fill(path: Path, count: int = 300) -> None:
+    async with SQLiteStorage(path) as storage:
+        for number in range(0, count, 100):
+            await storage.transact([], [Put(f"/{item}", b"x" * 500) for item in range(number, number + 100)])
+
+
+def _snapshot(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def _files(folder: Path) -> dict[str, os.stat_result]:
+    return {path.name: path.stat() for path in folder.iterdir()}
+
+
+async def test_modes(tmp_path: Path) -> None:
+    """Nobody but the owner can read any of the files."""
+    path = tmp_path / "store.db"
+    async with SQLiteStorage(path) as storage:
+        await storage.transact([], [Put("/a", b"x")])
+        modes = {name: stat.S_IMODE(status.st_mode) for name, status in _files(tmp_path).items()}
+    assert set(modes) == {"store.db", "store.db-wal", "store.db-shm", "store.db.lock"}
+    assert set(modes.values()) == {0o600}
+
+
+async def test_clean_close(tmp_path: Path) -> None:
+    """A store that was closed leaves one complete file and an empty lock."""
+    path = tmp_path / "store.db"
+    await _fill(path)
+    assert {name: status.st_size > 0 for name, status in _files(tmp_path).items()} == {"store.db": True, "store.db.lock": False}
+    assert integrity_check(path) == []
+
+
+async def test_second_open_in_this_process(tmp_path: Path) -> None:
+    """The same file cannot be opened twice, also not by another name, and the first store goes on."""
+    path, link = tmp_path / "store.db", tmp_path / "link.db"
+    async with SQLiteStorage(path) as storage:
+        link.symlink_to(path)
+        for name in (path, link):
+            with pytest.raises(LockedDatabaseError, match=f"process {os.getpid()}"):
+                await SQLiteStorage(name).__aenter__()
+        await storage.transact([], [Put("/a", b"x")])
+    async with SQLiteStorage(link) as storage:
+        assert await storage.revision() == 1
+
+
+async def test_second_process(tmp_path: Path) -> None:
+    """A file that another process has open is refused, with the process named; when that is killed, it is free."""
+    path = tmp_path / "store.db"
+    command = [sys.executable, "-c", _HOLDER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:  # noqa: ASYNC220 - nothing else runs
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "open\n"
+            with pytest.raises(LockedDatabaseError, match=f"process {holder.pid}"):
+                await SQLiteStorage(path).__aenter__()
+            assert integrity_check(path) == []
+        finally:
+            holder.kill()
+    async with SQLiteStorage(path) as storage:
+        await storage.check()
+
+
+@pytest.mark.parametrize("content", [b"hello", b"x" * 5000, b"SQLite format 3\x00"], ids=["short", "long", "only a beginning"])
+async def test_no_database(tmp_path: Path, content: bytes) -> None:
+    """A file that is no database is refused and left alone."""
+    path = tmp_path / "store.db"
+    path.write_bytes(content)
+    with pytest.raises(IncompatibleDatabaseError, match="not a database"):
+        await SQLiteStorage(path).__aenter__()
+    assert _snapshot(tmp_path) == {"store.db": content}
+    assert integrity_check(path) != []
+
+
+async def test_foreign_database(tmp_path: Path) -> None:
+    """A database of another program is refused and left alone."""
+    path = tmp_path / "store.db"
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE current (key)").fetchall()
+    connection.close()
+    before = _snapshot(tmp_path)
+    with pytest.raises(IncompatibleDatabaseError, match="another program"):
+        await SQLiteStorage(path).__aenter__()
+    assert _snapshot(tmp_path) == before
+    assert integrity_check(path) == ["a database of another program"]
+
+
+async def test_newer_database(tmp_path: Path) -> None:
+    """A database of a newer version is refused and left alone."""
+    path = tmp_path / "store.db"
+    await _fill(path)
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA user_version = 7").fetchall()
+    connection.close()
+    before = _snapshot(tmp_path)
+    with pytest.raises(IncompatibleDatabaseError, match="newer version"):
+        await SQLiteStorage(path).__aenter__()
+    assert _snapshot(tmp_path) == before
+    assert "newer version" in integrity_check(path)[0]
+
+
+@pytest.mark.parametrize(
+    ("offset", "length"), [(100, 3996), (4096, 1 << 20), (200, 4000)], ids=["schema", "everything else", "around the first page"]
+)
+async def test_damaged_database(tmp_path: Path, offset: int, length: int) -> None:
+    """Damage to what is read at the start is told at the start, and nothing is changed."""
+    path = tmp_path / "store.db"
+    await _fill(path)
+    content = bytearray(path.read_bytes())
+    end = min(len(content), offset + length)
+    content[offset:end] = b"\xa5" * (end - offset)
+    path.write_bytes(content)
+    with pytest.raises(CorruptDatabaseError, match="damaged"):
+        await SQLiteStorage(path).__aenter__()
+    assert path.read_bytes() == content
+    assert integrity_check(path) != []
+
+
+async def test_truncated_database(tmp_path: Path) -> None:
+    """A file that lost its end is refused."""
+    path = tmp_path / "store.db"
+    await _fill(path)
+    content = path.read_bytes()[: -3 * 4096]
+    path.write_bytes(content)
+    with pytest.raises(CorruptDatabaseError, match="damaged"):
+        await SQLiteStorage(path).__aenter__()
+    assert path.read_bytes() == content
+
+
+async def test_integrity_check_finds_what_sqlite_cannot(tmp_path: Path) -> None:
+    """Rows that do not fit together are found, each kind by its name."""
+    path = tmp_path / "store.db"
+    async with SQLiteStorage(path) as storage:
+        for _ in range(2):
+            await storage.transact([], [Put("/a", b"1"), Put("/b", b"1")])
+    connection = apsw.Connection(str(path))
+    connection.execute("DELETE FROM value WHERE seq = (SELECT seq FROM current WHERE key = '/a')").fetchall()
+    connection.execute("UPDATE current SET seq = (SELECT min(seq) + 1 FROM history) WHERE key = '/b'").fetchall()
+    connection.close()
+    problems = integrity_check(path)
+    assert "a key without a value: /a" in problems
+    assert "a key whose last write is not its newest: /b" in problems
+
+
+def test_integrity_check_of_nothing(tmp_path: Path) -> None:
+    """A file that does not exist is a problem, and is not made."""
+    assert integrity_check(tmp_path / "store.db") == [f"{tmp_path / 'store.db'} does not exist"]
+    assert not (tmp_path / "store.db").exists()
+
+
+async def test_missing_folder(tmp_path: Path) -> None:
+    """A folder that does not exist is one clear error."""
+    with pytest.raises(DatabaseFileError, match="No such file or directory"):
+        await SQLiteStorage(tmp_path / "no" / "store.db").__aenter__()
+
+
+async def test_empty_file_becomes_a_store(tmp_path: Path) -> None:
+    """An empty file, as mktemp leaves it, is no one's."""
+    path = tmp_path / "store.db"
+    path.touch()
+    async with SQLiteStorage(path) as storage:
+        await storage.check()
+
+
+async def test_interrupted_creation(tmp_path: Path) -> None:
+    """What a start left that was killed while it made the file does not disturb the next."""
+    (tmp_path / "store.db.new").write_bytes(b"half")
+    (tmp_path / "store.db.new-journal").write_bytes(b"half")
+    async with SQLiteStorage(tmp_path / "store.db") as storage:
+        await storage.check()
+    assert set(_files(tmp_path)) == {"store.db", "store.db.lock"}
+
+
+async def test_full(tmp_path: Path) -> None:
+    """A full store refuses writes whole, goes on with reads, takes what still fits, and writes again once there is space."""
+    path = tmp_path / "store.db"
+    async with SQLiteStorage(path, max_pages=40) as storage:
+        await storage.transact([], [Put("/a", b"x" * 50_000)])
+        with pytest.raises(NoSpaceError):
+            await storage.transact([], [Put("/small", b"x"), Put("/b", b"x" * 150_000)])
+        assert await storage.revision() == 1
+        assert [item.key for item in (await storage.range("/")).items] == ["/a"]
+        assert await storage.transact([], [Put("/c", b"x")]) == 2
+        await storage.transact([], [Delete("/a")])
+        with pytest.raises(NoSpaceError):
+            await storage.transact([], [Put("/b", b"x" * 100_000)])
+        await storage.compact(3)
+        assert await storage.transact([], [Put("/b", b"x" * 100_000)]) == 4
+    async with SQLiteStorage(path) as storage:
+        assert await storage.transact([], [Put("/d", b"x" * 150_000)]) == 5
+    assert integrity_check(path) == []
+
+
+async def test_full_for_one_of_a_group(tmp_path: Path) -> None:
+    """Of writes that are committed together, those that fit are not refused because of one that does not."""
+    async with SQLiteStorage(tmp_path / "store.db", max_pages=40) as storage:
+        puts = [Put(f"/{number}", b"x" * (500_000 if number == 5 else 10)) for number in range(10)]
+        results = await asyncio.gather(*(storage.transact([], [put]) for put in puts), return_exceptions=True)
+        assert [type(result) for result in results] == [NoSpaceError if number == 5 else int for number in range(10)]
+        assert await storage.revision() == 9
+        assert len((await storage.range("/")).items) == 9
+
+
+async def test_foreign_lock_is_waited_for(tmp_path: Path) -> None:
+    """A program that looks into the file and holds SQLite's write lock for a moment delays writes, no more."""
+    path = tmp_path / "store.db"
+    async with SQLiteStorage(path) as storage:
+        foreign = apsw.Connection(str(path))
+        foreign.execute("BEGIN IMMEDIATE").fetchall()
+        write = asyncio.create_task(storage.transact([], [Put("/a", b"x")]))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not write.done()
+        foreign.execute("ROLLBACK").fetchall()
+        assert await write == 1
+        foreign.close()
