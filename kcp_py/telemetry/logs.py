@@ -62,11 +62,22 @@ class AccessLog:
         """Make a log.
 
         Args:
-            write: takes whole lines; called from the event loop at most ten times a second, or sooner when many lines wait.
+            write: takes whole lines and passes them on at once; called from the event loop at most ten times a second, or sooner when many
+                lines wait.
         """
         self._write = write
         self._lines: list[bytes] = []
         self._timer: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def to_stream(cls, stream: BinaryIO) -> AccessLog:
+        """A log that writes to a file or to standard error, without leaving lines in its buffer."""
+
+        def write(lines: bytes) -> None:
+            stream.write(lines)
+            stream.flush()
+
+        return cls(write)
 
     def record(self, line: Mapping[str, Any]) -> None:
         """Add one line; values are JSON's."""

@@ -226,6 +226,16 @@ async def test_half_a_body() -> None:
         assert (await server.talk(request(b"/api/v1/pods")))[0][0] == 200
 
 
+async def test_dripping_body() -> None:
+    """A body that does not come to its end within the deadline is answered without it."""
+    async with running() as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(request(b"/clusters/a/api/v1/pods?timeout=50ms", b"Content-Length: 100", method=b"POST", body=b"drip"))
+        assert b"504 Gateway Timeout" in await reader.readline()
+        writer.close()
+        assert server.seen == []
+
+
 async def test_large_heads() -> None:
     """A million bytes of path or query, and many headers, are refused or served, and the server lives on."""
     async with running() as server:

@@ -64,3 +64,13 @@ async def test_access_lines_are_bundled():
     assert len(written) == 2
     log.flush()
     assert b"".join(written).count(b"\n") == 602
+
+
+@pytest.mark.anyio
+async def test_access_log_of_a_stream(tmp_path):
+    """Lines are in the file once they are written, not in a buffer before it."""
+    with (tmp_path / "access.log").open("wb") as stream:
+        log = AccessLog.to_stream(stream)
+        log.record({"code": 200})
+        log.flush()
+        assert (tmp_path / "access.log").read_bytes() == b'{"code":200}\n'

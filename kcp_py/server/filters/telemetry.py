@@ -15,6 +15,8 @@ from kcp_py.server.requestinfo import UNPARSED
 from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import UNRESOLVED, RequestMetrics
 
+_SUBRESOURCES: Final = frozenset(("status", "scale", "finalize", "approval", "token"))
+"""What the label may hold; other texts stand only in the path."""
 _READING: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
@@ -63,7 +65,8 @@ class TelemetryFilter:
         info = exchange.info
         resolved = exchange.resolved
         verb = info.verb or exchange.method.lower()
-        labels = UNRESOLVED if resolved is None else (*resolved, info.subresource)
+        subresource = info.subresource if info.subresource in _SUBRESOURCES else ""
+        labels = UNRESOLVED if resolved is None else (*resolved, subresource)
         self._metrics.record(verb, labels, code, None if verb == "watch" else seconds)
         if self._access_log is not None:
             self._access_log.record(_line(exchange, code, seconds))

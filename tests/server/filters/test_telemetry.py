@@ -58,6 +58,21 @@ async def test_resolved_resources_are_named(ask, probe):
     assert telemetry.totals() == {("list", "deployments", "200"): 1}
 
 
+async def test_unknown_subresources_are_not_named(ask, probe):
+    """Even below a resolved resource, only subresources that exist somewhere are labels."""
+
+    async def handler(scope, receive, send):
+        exchange_of(scope).resolved = GroupVersionResource("apps", "v1", "deployments")
+        await probe(scope, receive, send)
+
+    telemetry = Telemetry(handler)
+    await ask(telemetry.app, "/apis/apps/v1/deployments/x/a")
+    before = telemetry.series()
+    for number in range(50):
+        await ask(telemetry.app, f"/apis/apps/v1/deployments/x/a{number}")
+    assert telemetry.series() == before
+
+
 async def test_unresolved_resources_are_not(ask, probe):
     """What a caller only asked for is no label."""
     telemetry = Telemetry(probe)
