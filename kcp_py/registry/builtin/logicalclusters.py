@@ -40,7 +40,7 @@ class LogicalClusterStrategy(Strategy):
         _label(obj)
 
     def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
-        del old
+        _keep_deletion_finalizer(obj["metadata"], old["metadata"])
         _label(obj)
 
     def prepare_for_status_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
@@ -66,6 +66,17 @@ class LogicalClusterStrategy(Strategy):
         obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating" if spec.get("terminators") else "Deleting"}
         _label(obj)
         return True
+
+
+def _keep_deletion_finalizer(metadata: dict[str, Any], old: dict[str, Any]) -> None:
+    """Only the controller of clusters takes it away: what is in a cluster without an object could never be found again.
+
+    Source: kcp's admission plugin
+    `tenancy.kcp.io/LogicalClusterDeletionFinalizer`.
+    """
+    finalizers = metadata.get("finalizers") or []
+    if DELETION_FINALIZER in (old.get("finalizers") or ()) and DELETION_FINALIZER not in finalizers:
+        metadata["finalizers"] = [*finalizers, DELETION_FINALIZER]
 
 
 def _map(obj: dict[str, Any], member: str) -> dict[str, Any]:
