@@ -1,0 +1,145 @@
+"""A registry on a store in memory, with everything that the in-process client needs and nothing of HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from kcp_py.aio import Supervisor
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.client import LocalClient
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.builtin.resources import builtin_resources
+from kcp_py.registry.definition_strategy import DefinitionStrategy
+from kcp_py.registry.store import Access
+from kcp_py.registry.tables import ResourceTables
+from kcp_py.registry.wildcard import WildcardIndex
+from kcp_py.storage.contract import Storage
+from kcp_py.storage.keys import resource_keys
+from kcp_py.tenancy import LogicalClusters
+from kcp_py.watchcache import Feed
+
+ROOT = "/registry"
+DEFINITIONS = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+CONFIG_MAPS = GroupVersionResource("", "v1", "configmaps")
+NAMESPACES = GroupVersionResource("", "v1", "namespaces")
+LOGICAL_CLUSTERS = GroupVersionResource("core.kcp.io", "v1alpha1", "logicalclusters")
+WIDGETS = GroupVersionResource("example.com", "v1", "widgets")
+
+
+@dataclass
+class Registry:
+    """The parts, for tests to reach into."""
+
+    storage: Storage
+    feed: Feed
+    access: Access
+    tables: ResourceTables
+    clusters: LogicalClusters
+    client: LocalClient
+    supervisor: Supervisor
+    failures: list[BaseException] = field(default_factory=list)
+
+    async def keys(self, cluster: str) -> list[str]:
+        """Every key of a cluster, of whatever resource."""
+        found = await self.storage.range(f"{ROOT}/", keys_only=True)
+        return [item.key for item in found.items if f"/{cluster}/" in item.key]
+
+    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        """Wait for something that comes true with some write, looking after each."""
+        while True:
+            revision = await self.storage.revision()
+            if await holds():
+                return
+            await self.feed.reached(revision + 1)
+
+    async def until_gone(self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str, uid: str = "") -> None:
+        """Wait until an object (of that uid) is not there any more."""
+
+        async def gone() -> bool:
+            try:
+                obj = await self.client.get(cluster, resource, namespace, name)
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+                return True
+            return bool(uid) and obj["metadata"]["uid"] != uid
+
+        await self.until(gone)
+
+    async def until_condition(self, cluster: Name, name: str, condition: str, status: str = "True", reason: str = "") -> dict[str, Any]:
+        """Wait until a CRD has a condition, and return the CRD."""
+        found: dict[str, Any] = {}
+
+        async def has() -> bool:
+            found.update(await self.client.get(cluster, DEFINITIONS, "", name))
+            conditions = found["status"]["conditions"]
+            return any(one["type"] == condition and one["status"] == status and reason in {"", one["reason"]} for one in conditions)
+
+        await self.until(has)
+        return found
+
+
+@asynccontextmanager
+async def open_registry(storage: Storage) -> AsyncIterator[Registry]:
+    """Put a registry together on a store, which is opened and closed with it."""
+    async with storage:
+        failures: list[BaseException] = []
+        async with Supervisor(lambda _, error, __: failures.append(error)) as supervisor:
+            feed = Feed(storage, ROOT)
+            access = Access(storage)
+            keys = resource_keys(ROOT, DEFINITIONS.group, DEFINITIONS.resource, namespaced=False)
+            names = {(resource.group, resource.resource) for resource in builtin_resources(ROOT)}
+            strategies = {GroupResource(DEFINITIONS.group, DEFINITIONS.resource): DefinitionStrategy(builtin=names)}
+            tables = ResourceTables(storage, feed, builtin_resources(ROOT, strategies=strategies), root=ROOT, definition_keys=keys)
+            clusters = LogicalClusters(access, feed, root=ROOT)
+            clusters.on_gone(tables.invalidate)
+            wildcard = WildcardIndex(storage, feed, tables, keys)
+            access.after_write[keys.prefix] = tables.invalidate
+            access.after_write[clusters.prefix] = clusters.invalidate
+            started = asyncio.Event()
+            supervisor.start("feed", lambda: feed.run(started=started))
+            await started.wait()
+            client = LocalClient(access, tables=tables, wildcard=wildcard, clusters=clusters, feed=feed)
+            yield Registry(storage, feed, access, tables, clusters, client, supervisor, failures)
+        assert not failures
+
+
+def config_map(name: str, namespace: str = "default", **metadata: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace, **metadata}, "data": {"a": "b"}}
+
+
+def namespace(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def widget(name: str, namespace: str = "default", **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "metadata": {"name": name, "namespace": namespace, **metadata},
+        "spec": {"size": 1},
+    }
+
+
+def definition(plural: str = "widgets", group: str = "example.com", *, kind: str = "Widget", **names: Any) -> dict[str, Any]:
+    """A namespaced CRD with one version."""
+    schema: Mapping[str, Any] = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind, **names},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
