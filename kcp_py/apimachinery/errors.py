@@ -117,6 +117,22 @@ OBJECT_MODIFIED = "the object has been modified; please apply your changes to th
 """The detail of the optimistic-lock conflict, which clients match on."""
 
 
+LIST_EXPIRED = "The resourceVersion for the provided list is too old."
+"""For a list at a revision that is no longer kept."""
+WATCH_EXPIRED = "The resourceVersion for the provided watch is too old."
+CONTINUE_EXPIRED = (
+    "The provided continue parameter is too old to display a consistent list result. "
+    "You can start a new list without the continue parameter."
+)
+INCONSISTENT_CONTINUE = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue "
+    "parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token "
+    "results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and "
+    "now may show up in the list."
+)
+"""For a page whose revision is no longer kept, sent with a token that goes on from the latest state."""
+
+
 def expired(message: str, *, continue_token: str = "") -> StatusError:
     """A revision that is no longer kept; `continue_token` lets a paged list go on from the latest state."""
     return StatusError(410, "Expired", message, metadata={"continue": continue_token} if continue_token else None)

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from kcp_py.apimachinery.go_floats import format_float
+
 
 class FieldError(NamedTuple):
     """One problem with one field."""
@@ -66,6 +68,10 @@ def too_many(field: str, actual: int, maximum: int) -> FieldError:
     return FieldError("FieldValueTooMany", field, f"Too many: {actual}: must have at most {maximum} {items}")
 
 
+def internal(field: str, detail: str) -> FieldError:
+    return FieldError("InternalError", field, _with_detail("Internal error", detail))
+
+
 def go_value(value: Any) -> str:
     """A value as upstream's messages print it."""
     match value:
@@ -75,8 +81,10 @@ def go_value(value: Any) -> str:
             return "true" if value else "false"
         case str():
             return go_quote(value)
-        case int() | float():
-            return orjson.dumps(value).decode() if abs(value) < 2**63 else str(value)
+        case int():
+            return str(value)
+        case float():
+            return format_float(value)
         case _:
             return orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str).decode()
 

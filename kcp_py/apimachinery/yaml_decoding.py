@@ -25,7 +25,8 @@ from yaml.events import (
 
 from kcp_py.apimachinery.codec import MAX_DEPTH, MAX_STRICT_ERRORS, DecodeError, too_deep
 from kcp_py.apimachinery.fielderrors import go_quote
-from kcp_py.apimachinery.yaml_scalars import format_float, resolve
+from kcp_py.apimachinery.go_floats import format_float
+from kcp_py.apimachinery.yaml_scalars import resolve
 
 MAX_NODES: Final = 400_000
 """Scalars, maps, lists and copies of them. The largest public CRDs have about a third of it."""

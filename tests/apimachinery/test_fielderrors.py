@@ -1,0 +1,68 @@
+"""Field errors and how they print values."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcp_py.apimachinery import fielderrors
+from kcp_py.apimachinery.fielderrors import aggregate, go_quote, go_value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (5, "5"),
+        (2**64, "18446744073709551616"),
+        (1.0, "1"),
+        (1.5, "1.5"),
+        (1000000.0, "1e+06"),
+        ("a", '"a"'),
+        ('a"\\\n\x00é\u200b', '"a\\"\\\\\\n\\x00é\\u200b"'),
+        ({"b": [1], "a": None}, '{"a":null,"b":[1]}'),
+    ],
+)
+def test_values_print_as_in_go(value, text):
+    """Strings quoted, scalars plain, the rest as JSON."""
+    assert go_value(value) == text
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "text"),
+    [
+        (fielderrors.required("f"), "FieldValueRequired", "f: Required value"),
+        (fielderrors.required("f", "d"), "FieldValueRequired", "f: Required value: d"),
+        (fielderrors.invalid("f", 1, "d"), "FieldValueInvalid", "f: Invalid value: 1: d"),
+        (fielderrors.type_invalid("f", "x", "d"), "FieldValueTypeInvalid", 'f: Invalid value: "x": d'),
+        (
+            fielderrors.not_supported("f", "x", ["a", "b"]),
+            "FieldValueNotSupported",
+            'f: Unsupported value: "x": supported values: "a", "b"',
+        ),
+        (fielderrors.forbidden("f", "d"), "FieldValueForbidden", "f: Forbidden: d"),
+        (fielderrors.duplicate("f", {"a": 1}), "FieldValueDuplicate", 'f: Duplicate value: {"a":1}'),
+        (fielderrors.not_found("f", "x"), "FieldValueNotFound", 'f: Not found: "x"'),
+        (fielderrors.too_long("f", 5), "FieldValueTooLong", "f: Too long: may not be more than 5 bytes"),
+        (fielderrors.too_many("f", 3, 1), "FieldValueTooMany", "f: Too many: 3: must have at most 1 item"),
+        (fielderrors.internal("f", "d"), "InternalError", "f: Internal error: d"),
+    ],
+)
+def test_texts(error, reason, text):
+    """Each kind of error has upstream's reason and text."""
+    assert (error.reason, str(error)) == (reason, text)
+
+
+def test_aggregates_drop_repetitions():
+    """One message alone, several in brackets, none twice."""
+    one, two = fielderrors.required("a"), fielderrors.required("b")
+    assert aggregate([one, one]) == "a: Required value"
+    assert aggregate([one, two, one]) == "[a: Required value, b: Required value]"
+
+
+@given(st.text())
+def test_any_text_is_quoted_on_one_line(text):
+    """Quoted text has no control characters."""
+    assert go_quote(text).isprintable()
