@@ -8,13 +8,14 @@ budget share one label value.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
+from kcp_py.telemetry.registry import Registry
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 MAX_RESOURCES: Final = 500
 """Distinct resources with labels of their own."""
@@ -32,14 +33,14 @@ UNRESOLVED: Final[Resolved] = ("", "", "", "")
 _OTHERS: Final[Resolved] = (OTHER, OTHER, OTHER, OTHER)
 
 
-class RequestMetrics(Collector):
+class RequestMetrics:
     """The request metrics of one server.
 
     Recording happens with every request, on the event loop alone: plain numbers in dictionaries, which `collect` turns into metric families
     when they are asked for.
     """
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: Registry) -> None:
         self.in_flight: dict[str, int] = {"mutating": 0, "readOnly": 0}
         """By kind; whoever starts and ends a request counts here."""
         self._resources: set[Resolved] = {UNRESOLVED}
@@ -76,12 +77,14 @@ class RequestMetrics(Collector):
         self._resources.add(resolved)
         return resolved
 
-    def describe(self) -> Iterable[Metric]:
-        """Nothing: the registry need not collect in order to learn the names."""
-        return ()
-
     def collect(self) -> Iterator[Metric]:
         """The metric families as they stand; may be called from any thread."""
+        from prometheus_client.core import (  # noqa: PLC0415 - slow to import, and nobody may ever look
+            CounterMetricFamily,
+            GaugeMetricFamily,
+            HistogramMetricFamily,
+        )
+
         labels = ("verb", "group", "version", "resource", "subresource", "code")
         total = CounterMetricFamily("apiserver_request", "Requests by verb, resource and status code.", labels=labels)
         for (verb, resolved, code), count in self._totals.copy().items():

@@ -8,7 +8,6 @@ import pytest
 from fastapi import APIRouter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from kcp_py.apimachinery.errors import not_found
@@ -23,6 +22,7 @@ from kcp_py.server.filters.errors import ErrorsFilter
 from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.shell import create_shell
 from kcp_py.telemetry.metrics import RequestMetrics
+from kcp_py.telemetry.registry import MetricsRegistry
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ class Server:
 
     def __init__(self) -> None:
         self.seen: list[Exchange] = []
-        registry = CollectorRegistry()
+        registry = MetricsRegistry()
         chain = ChainSettings(
             authenticator=StaticTokens(parse_tokens(TOKENS, "tokens")),
             authorizer=Union(AlwaysAllowPaths(), PrivilegedGroups()),
@@ -86,7 +86,7 @@ GUARDED = ["/", "/metrics", "/api", "/apis", "/api/v1", "/apis/apps/v1", "/api/v
 async def test_order():
     """The chain is what the architecture says, outermost first."""
     chain = ChainSettings(
-        authenticator=StaticTokens({}), authorizer=Union(), metrics=RequestMetrics(CollectorRegistry()), default_cluster=Name("root")
+        authenticator=StaticTokens({}), authorizer=Union(), metrics=RequestMetrics(MetricsRegistry()), default_cluster=Name("root")
     )
     names = [made.func.__name__ if isinstance(made, partial) else made.__name__ for made in filters(chain)]
     assert names == [
@@ -278,8 +278,8 @@ def test_authorized_and_used_cluster_are_one(ask, prefix, second, path, header):
         used.append(exchange.context.cluster)
         await exchange.respond(200, b"{}")
 
-    chain = ChainSettings(authenticator=StaticTokens({}), authorizer=recorder, metrics=RequestMetrics(CollectorRegistry()))
-    shell = create_shell(checks=HealthChecks(), registry=CollectorRegistry())
+    chain = ChainSettings(authenticator=StaticTokens({}), authorizer=recorder, metrics=RequestMetrics(MetricsRegistry()))
+    shell = create_shell(checks=HealthChecks(), registry=MetricsRegistry())
     edge = create_edge(chain, tree=tree, shell=shell)
     asyncio.run(ask(edge, prefix + second + path, headers=[("x-kubernetes-cluster", name) for name in header]))
     assert used in ([], recorder.clusters)

@@ -10,7 +10,6 @@ from typing import Any
 import orjson
 import pytest
 import uvicorn
-from prometheus_client import CollectorRegistry
 
 from kcp_py.authn.tokenfile import StaticTokens, parse_tokens
 from kcp_py.authz import AlwaysAllowPaths, PrivilegedGroups, Union
@@ -20,6 +19,7 @@ from kcp_py.server.exchange import Exchange
 from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.shell import create_shell
 from kcp_py.telemetry.metrics import RequestMetrics
+from kcp_py.telemetry.registry import MetricsRegistry
 
 pytestmark = pytest.mark.anyio
 
@@ -77,7 +77,7 @@ def _responses(received: bytes) -> list[tuple[int, bytes]]:
 @asynccontextmanager
 async def running() -> AsyncIterator[Server]:
     server = Server()
-    registry = CollectorRegistry()
+    registry = MetricsRegistry()
     settings = ChainSettings(
         authenticator=StaticTokens(parse_tokens("t,admin,1,system:masters", "tokens")),
         authorizer=Union(AlwaysAllowPaths(), PrivilegedGroups()),

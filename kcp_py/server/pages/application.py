@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any, Final
 
 import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import ProcessCollector, generate_latest
+from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector as LibraryCollector
 from starlette.exceptions import HTTPException
 
 from kcp_py._version import __version__
@@ -19,11 +22,12 @@ from kcp_py.server.pages.health import ENDPOINTS, HealthChecks
 from kcp_py.server.pages.paths import Paths
 from kcp_py.server.pages.version import version_document
 from kcp_py.server.status import representation_of_errors, write_status
+from kcp_py.telemetry.registry import Collector, Registry
 
 _FIXED_PATHS: Final = ("/healthz", "/livez", "/metrics", "/readyz", "/version")
 
 
-def create_application(*, checks: HealthChecks, registry: CollectorRegistry, paths: Paths, docs: bool, **settings: Any) -> FastAPI:
+def create_application(*, checks: HealthChecks, registry: Registry, paths: Paths, docs: bool, **settings: Any) -> FastAPI:
     """Make the application.
 
     Args:
@@ -61,11 +65,24 @@ def create_application(*, checks: HealthChecks, registry: CollectorRegistry, pat
     async def version() -> Response:
         return _json(version_document())
 
+    everything = _Everything(registry, ProcessCollector(registry=None))
+
     @application.get("/metrics", include_in_schema=False)
     async def metrics() -> Response:
-        return Response(await asyncio.to_thread(generate_latest, registry), media_type=CONTENT_TYPE_LATEST)
+        return Response(await asyncio.to_thread(generate_latest, everything), media_type=CONTENT_TYPE_LATEST)
 
     return application
+
+
+class _Everything(LibraryCollector):
+    """What `/metrics` shows: the metrics of the server, then those of its process."""
+
+    def __init__(self, *collectors: Collector) -> None:
+        self._collectors = collectors
+
+    def collect(self) -> Iterator[Metric]:
+        for collector in self._collectors:
+            yield from collector.collect()
 
 
 def _json(document: Any) -> Response:

@@ -14,16 +14,16 @@ from starlette.types import Receive, Scope, Send
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.paths import Paths, no_paths
+from kcp_py.telemetry.registry import Registry
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-    from prometheus_client import CollectorRegistry
 
 
 class Shell:
     """An ASGI application for the innermost place of the chain; `scope["state"]["exchange"]` has the request's exchange."""
 
-    def __init__(self, checks: HealthChecks, registry: CollectorRegistry, paths: Paths, *, docs: bool, settings: dict[str, Any]) -> None:
+    def __init__(self, checks: HealthChecks, registry: Registry, paths: Paths, *, docs: bool, settings: dict[str, Any]) -> None:
         self._checks = checks
         self._registry = registry
         self._paths = paths
@@ -69,14 +69,12 @@ class Shell:
         await self.application(scope, receive, send)
 
 
-def create_shell(
-    *, checks: HealthChecks, registry: CollectorRegistry, paths: Paths = no_paths, docs: bool = False, **settings: Any
-) -> Shell:
+def create_shell(*, checks: HealthChecks, registry: Registry, paths: Paths = no_paths, docs: bool = False, **settings: Any) -> Shell:
     """Make the shell.
 
     Args:
         checks: of the health pages.
-        registry: what `/metrics` shows.
+        registry: what `/metrics` shows, beside memory and processor time of the process.
         paths: more entries for the index at `/`.
         docs: whether FastAPI's own documentation of added routes is served, below `/docs`.
         settings: of `FastAPI`, such as `lifespan`.

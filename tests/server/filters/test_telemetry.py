@@ -4,7 +4,6 @@ from functools import partial
 
 import orjson
 import pytest
-from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from kcp_py.apimachinery.errors import bad_request
@@ -18,13 +17,14 @@ from kcp_py.server.filters.requestinfo import RequestInfoFilter
 from kcp_py.server.filters.telemetry import TelemetryFilter
 from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import RequestMetrics
+from kcp_py.telemetry.registry import MetricsRegistry
 
 pytestmark = pytest.mark.anyio
 
 
 class Telemetry:
     def __init__(self, app, *, access_log=None) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = MetricsRegistry()
         self.metrics = RequestMetrics(self.registry)
         filters = (
             ErrorsFilter,

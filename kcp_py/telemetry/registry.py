@@ -1,0 +1,38 @@
+"""`MetricsRegistry`: what a server measures, without the metrics library until someone looks, because that takes long to import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+
+class Collector(Protocol):
+    """Something that has numbers. `collect` may be called from any thread, and imports what it needs of the library itself."""
+
+    def collect(self) -> Iterable[Metric]: ...
+
+
+class Registry(Protocol):
+    """Where collectors meet: a `MetricsRegistry`, or the library's own `CollectorRegistry`."""
+
+    def register(self, collector: Collector, /) -> None: ...
+    def collect(self) -> Iterable[Metric]: ...
+
+
+class MetricsRegistry:
+    """The collectors of one server."""
+
+    def __init__(self) -> None:
+        self._collectors: list[Collector] = []
+
+    def register(self, collector: Collector, /) -> None:
+        """Add a collector, for as long as the server lives."""
+        self._collectors.append(collector)
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric family, in the order of registration."""
+        for collector in self._collectors:
+            yield from collector.collect()
