@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kcp_py.schema.nodes import NO_DEFAULT, Node
+from kcp_py.schema.prune import Pruner
 
 Filler = Callable[[Any], None]
 
@@ -65,9 +66,19 @@ class DefaultCompiler:
 
         return fill
 
+    def _default(self, node: Node) -> Any:
+        """The default of a node as it is filled in: the metadata of embedded resources in it has known fields only."""
+        if type(node.default) is not dict and type(node.default) is not list:
+            return node.default
+        value = copy_value(node.default)
+        Pruner(self._definitions).prune(node, value, "")
+        return value
+
     def _object_filler(self, properties: Mapping[str, Node], other: Node | None) -> Filler:
-        defaults = [(name, part.default, _copier(part.default)) for name, part in properties.items() if part.default is not NO_DEFAULT]
-        names = frozenset(name for name, _, _ in defaults)
+        values = {name: self._default(part) for name, part in properties.items() if part.default is not NO_DEFAULT}
+        defaults = [(name, value, _copier(value)) for name, value in values.items()]
+        names = frozenset(values)
+        other_default = NO_DEFAULT if other is None else self._default(other)
         fillers = {name: self.filler(part) for name, part in properties.items()}
         children = {name: child for name, child in fillers.items() if child is not None}
         find_child = fillers.get
@@ -79,10 +90,11 @@ class DefaultCompiler:
                 part = properties.get(name, other)
                 if part is None or part.nullable or part.ref:
                     continue
-                if part.default is NO_DEFAULT:
+                default = values.get(name, NO_DEFAULT) if name in properties else other_default
+                if default is NO_DEFAULT:
                     del value[name]
                 else:
-                    value[name] = copy_value(part.default)
+                    value[name] = copy_value(default)
 
         def fill(value: Any) -> None:
             if type(value) is not dict:
@@ -107,7 +119,7 @@ class DefaultCompiler:
 
     def _list_filler(self, item: Node) -> Filler | None:
         child = self.filler(item)
-        default = item.default
+        default = self._default(item)
         replace = default is not NO_DEFAULT and not item.nullable
         if child is None and not replace:
             return None

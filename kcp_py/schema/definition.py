@@ -139,6 +139,7 @@ def _rules(old: Definition | None) -> _Rules:
                 require_map_keys=not any(map_key_errors(node, "") for node in nodes),
             ),
             require_structural=structural,
+            selectable_fields={version.get("name") or "": version.get("selectableFields") for version in spec.get("versions") or ()},
             require_pruned_defaults=not structural or not any(has_unpruned_defaults(read_schema(schema)) for schema in schemas),
         ),
         require_schema=len(schemas) == len(spec.get("versions") or ()),
@@ -261,7 +262,7 @@ def _versions_errors(versions: Sequence[Version], rules: VersionRules) -> list[F
         if "additionalPrinterColumns" not in hoisted:
             errors.extend(column_errors(version.get("additionalPrinterColumns"), f"{path}.additionalPrinterColumns"))
         if "selectableFields" not in hoisted and version.get("selectableFields"):
-            errors.extend(_selectable_errors(version, f"{path}.selectableFields"))
+            errors.extend(_selectable_errors(version, f"{path}.selectableFields", rules))
     if not unique:
         errors.append(invalid("spec.versions", versions, "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
@@ -276,15 +277,17 @@ def _hoisted_errors(versions: Sequence[Version], rules: VersionRules) -> list[Fi
     errors.extend(subresource_errors(_common(versions, "subresources"), "spec.subresources"))
     errors.extend(column_errors(_common(versions, "additionalPrinterColumns"), "spec.additionalPrinterColumns"))
     if _common(versions, "selectableFields"):
-        errors.extend(_selectable_errors(versions[0], "spec.selectableFields"))
+        errors.extend(_selectable_errors(versions[0], "spec.selectableFields", rules))
     return errors
 
 
-def _selectable_errors(version: Version, path: str) -> list[FieldError]:
+def _selectable_errors(version: Version, path: str, rules: VersionRules) -> list[FieldError]:
     schema = child_schema(version.get("schema") or {}, "openAPIV3Schema")
     if schema is None:
         return [invalid(path, "", "selectableFields may only be set when version.schema.openAPIV3Schema is not included")]
-    return selectable_field_errors(version["selectableFields"], schema, path)
+    fields = version["selectableFields"]
+    counted = rules.selectable_fields.get(version.get("name") or "") != fields
+    return selectable_field_errors(fields, schema, path, counted=counted)
 
 
 def _immutable_errors(spec: Mapping[str, Any], old: Mapping[str, Any], rules: _Rules) -> list[FieldError]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kcp_py.apimachinery.fielderrors import FieldError, aggregate, invalid
 from kcp_py.schema.default import copy_value
-from kcp_py.schema.embedded import metadata_mistake, resource_errors
+from kcp_py.schema.embedded import resource_errors, type_error
 from kcp_py.schema.nodes import META_FIELDS, NO_DEFAULT, Node
 from kcp_py.schema.predicate import PredicateCompiler
 from kcp_py.schema.prune import CleanCompiler
@@ -25,7 +25,7 @@ def default_errors(root: Node, path: str, *, require_pruned: bool) -> list[Field
 
 def has_unpruned_defaults(root: Node) -> bool:
     """Whether a stored schema has a default with fields that the schema does not know."""
-    cleaner = CleanCompiler({})
+    cleaner = CleanCompiler({}, metadata=False)
     pending = [root]
     while pending:
         node = pending.pop()
@@ -44,7 +44,8 @@ class _Defaults:
     def __init__(self, *, require_pruned: bool) -> None:
         self._require_pruned = require_pruned
         self._predicates = PredicateCompiler({})
-        self._cleaner = CleanCompiler({})
+        # Metadata loses its unknown fields when a default is filled in, silently.
+        self._cleaner = CleanCompiler({}, metadata=False)
 
     def errors(
         self, node: Node, path: str, steps: tuple[str | int, ...], *, inside_metadata: bool, embedded: bool = False
@@ -68,15 +69,15 @@ class _Defaults:
         value = node.default
         if inside_metadata:
             surrounding = _surround(value, steps)
-            problems = resource_errors(surrounding, "")
-            if mistake := metadata_mistake(surrounding.get("metadata")):
-                problems = [invalid("metadata", surrounding["metadata"], mistake)]
+            mistyped = type_error(surrounding, "")
+            problems = [mistyped] if mistyped else resource_errors(surrounding, "")
             if problems:
                 return [invalid(path, value, f"must result in valid metadata: {aggregate(problems)}")]
             return self._value_errors(node, path)
         if self._require_pruned and not _is_pruned(self._cleaner, node):
             errors.append(invalid(path, value, "must not have unknown fields"))
-        resource = structure_errors({}, node, value, path, list_types=False)
+        mistyped = _type_error(node, value, path)
+        resource = [mistyped] if mistyped else structure_errors({}, node, value, path, list_types=False)
         errors.extend(resource or self._value_errors(node, path))
         return errors
 
@@ -88,6 +89,22 @@ class _Defaults:
             FieldError(error.reason, path if error.field == NO_FIELD else f"{path}.{error.field}", error.text)
             for error in Reporter({}).report(node, node.default)
         ]
+
+
+def _type_error(node: Node, value: Any, path: str) -> FieldError | None:
+    """The first embedded resource in a value with something of the wrong type, if any."""
+    if type(value) is dict:
+        if node.embedded and (error := type_error(value, path)):
+            return error
+        parts = [(f"{path}.{name}", node.properties.get(name, node.additional), part) for name, part in value.items()]
+    elif type(value) is list:
+        parts = [(f"{path}[{index}]", node.items, part) for index, part in enumerate(value)]
+    else:
+        return None
+    for part_path, child, part in parts:
+        if isinstance(child, Node) and (error := _type_error(child, part, part_path)):
+            return error
+    return None
 
 
 def _surround(value: Any, steps: tuple[str | int, ...]) -> dict[str, Any]:

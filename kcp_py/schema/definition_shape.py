@@ -18,6 +18,7 @@ _NUMBER: Final = {"type": "number"}
 _TEXTS: Final = {"type": "array", "items": _TEXT}
 _ANY: Final[dict[str, Any]] = {}
 _PROPS: Final = {"$ref": "#/definitions/JSONSchemaProps"}
+_OPTIONAL_PROPS: Final = {"anyOf": [_PROPS]}
 _PROPS_LIST: Final = {"type": "array", "items": _PROPS}
 _PROPS_OR_FLAG: Final = {"anyOf": [_FLAG, _PROPS]}
 _PROPS_MAP: Final = {"type": "object", "additionalProperties": _PROPS}
@@ -43,7 +44,7 @@ _JSON_SCHEMA_PROPS: Final = {
             "enum": {"type": "array"},
             "required": _TEXTS,
             "default": _ANY,
-            "not": _PROPS,
+            "not": _OPTIONAL_PROPS,
             **dict.fromkeys(("allOf", "anyOf", "oneOf"), _PROPS_LIST),
             **dict.fromkeys(("properties", "patternProperties", "definitions"), _PROPS_MAP),
             "items": {"anyOf": [_PROPS, _PROPS_LIST]},
@@ -71,7 +72,7 @@ _VERSION: Final = _record(
     storage=_FLAG,
     deprecated=_FLAG,
     deprecationWarning=_TEXT,
-    schema=_record(openAPIV3Schema=_PROPS),
+    schema=_record(openAPIV3Schema=_OPTIONAL_PROPS),
     subresources=_record(
         status={"type": "object"}, scale=_record(specReplicasPath=_TEXT, statusReplicasPath=_TEXT, labelSelectorPath=_TEXT)
     ),

@@ -6,8 +6,8 @@ under the name that the internal type gives it (`spec.validation`, `spec.subreso
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, duplicate, forbidden, invalid, required, too_many
@@ -33,13 +33,15 @@ _ROOT_ALLOWED: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class VersionRules:
     """Which rules apply to the schemas of a CRD."""
 
     schema: SchemaRules
     require_structural: bool = True
     require_pruned_defaults: bool = True
+    selectable_fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What the stored versions have already, by name: as many may stay."""
 
 
 def validation_errors(validation: Mapping[str, Any] | None, path: str, rules: VersionRules, *, has_status: bool) -> list[FieldError]:
@@ -121,11 +123,11 @@ def column_errors(columns: Sequence[Mapping[str, Any]] | None, path: str) -> lis
     return errors
 
 
-def selectable_field_errors(fields: Sequence[Mapping[str, Any]] | None, schema: Schema, path: str) -> list[FieldError]:
-    """The problems of `selectableFields`, whose paths have to exist in `schema`."""
+def selectable_field_errors(fields: Sequence[Mapping[str, Any]], schema: Schema, path: str, *, counted: bool) -> list[FieldError]:
+    """The problems of `selectableFields`, whose paths have to exist in `schema`; their number only where it is `counted`."""
     errors: list[FieldError] = []
     unique: set[tuple[str, ...]] = set()
-    for index, selectable in enumerate(fields or ()):
+    for index, selectable in enumerate(fields):
         field = f"{path}[{index}].jsonPath"
         text = selectable.get("jsonPath") or ""
         if not text:
@@ -144,7 +146,7 @@ def selectable_field_errors(fields: Sequence[Mapping[str, Any]] | None, schema: 
         if found.steps in unique:
             errors.append(duplicate(field, text))
         unique.add(found.steps)
-    if len(unique) > MAX_SELECTABLE_FIELDS:
+    if counted and len(unique) > MAX_SELECTABLE_FIELDS:
         errors.append(too_many(path, len(unique), MAX_SELECTABLE_FIELDS))
     return errors
 

@@ -38,6 +38,16 @@ def resource_errors(resource: dict[str, Any], path: str) -> list[FieldError]:
     return errors
 
 
+def type_error(resource: dict[str, Any], path: str) -> FieldError | None:
+    """The first thing that has the wrong type for its place, if any; upstream looks at nothing else then."""
+    for name, value in resource.items():
+        if name in {"apiVersion", "kind"} and type(value) is not str:
+            return invalid(join_path(path, name), value, "must be a string")
+        if name == "metadata" and (mistake := metadata_mistake(value)):
+            return invalid(join_path(path, name), value, mistake)
+    return None
+
+
 def _type_errors(name: str, value: Any, path: str) -> list[FieldError]:
     if type(value) is not str:
         return [invalid(path, value, "must be a string")]

@@ -12,6 +12,10 @@ from typing import Any, Final, NamedTuple
 _TOKEN: Final = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]]+", re.DOTALL)
 
 
+_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
 class FieldPathError(ValueError):
     """A path that is malformed or that the schema does not have."""
 
@@ -54,12 +58,10 @@ def find_field(text: str, schema: Mapping[str, Any], *, array_notation: bool = T
             name = take()
             if len(name) < 2 or name[0] != "'" or name[-1] != "'":
                 raise FieldPathError(f"expected single quoted string but got {name}")
-            name = re.sub(r"\\(.)", r"\1", name[1:-1])
+            name = _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), name[1:-1])
             take("]")
         elif opening == ".":
             name = take()
-            if name in {".", "[", "]"}:
-                raise FieldPathError(f"unexpected {name}" if name == "." else f"expected field name but got {name}")
         else:
             raise FieldPathError(f"expected [ or . but got: {opening}")
         schema = _child(schema, name)

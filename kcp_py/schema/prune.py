@@ -22,8 +22,10 @@ MAX_PATHS: Final = 100
 class CleanCompiler:
     """Makes the closures that tell whether a container holds nothing unknown."""
 
-    def __init__(self, definitions: Mapping[str, Node]) -> None:
+    def __init__(self, definitions: Mapping[str, Node], *, metadata: bool = True) -> None:
+        """Without `metadata`, unknown fields in the metadata of embedded resources are passed over."""
         self._definitions = definitions
+        self._metadata = metadata
         self._made: dict[tuple[int, bool], Clean] = {}
         self._references: dict[tuple[str, bool], Clean] = {}
 
@@ -64,7 +66,7 @@ class CleanCompiler:
             other = _anything if keep else None
         without = _anything if keep else _is_empty
         item = without if node.items is None else self.clean(node.items, keep=keep)
-        embedded = node.embedded
+        embedded = node.embedded and self._metadata
         names, find = known.keys(), known.get
 
         def clean(value: Any) -> bool:
