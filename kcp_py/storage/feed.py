@@ -1,8 +1,8 @@
 """The live feed of a driver that commits in this process: events go to watchers at commit, and who falls behind reads history again.
 
-A watcher is in one of two states. *Catching up*, it reads slices of the driver's history and holds nothing in memory. *Live*, it has a
-bounded buffer that `publish` fills. The step from the first to the second happens without an `await` in between, so nothing is lost or
-repeated; a full buffer is dropped and takes the watcher back to the first state, from the revision that it has delivered.
+A watcher begins with a bounded buffer, which `publish` fills, and reads slices of the driver's history up to the revision at which its
+buffer began; then it is live and reads the buffer. Nothing is lost or repeated in between, and a store under constant writes is caught up
+with. A full buffer is dropped, and the watcher begins anew from the revision that it has delivered.
 """
 
 from __future__ import annotations
@@ -105,18 +105,19 @@ class Feed:
         position = min(wanted, self.revision)
         announced = False
         while True:
-            while position < self.revision:
-                self._check_open()
-                changes = await self._read_changes(prefix, position, self.revision)
-                position = changes.revision
-                if changes.events:
-                    yield WatchBatch(changes.events, position)
-                else:
-                    await asyncio.sleep(0)
             self._check_open()
             watcher = _Watcher(self._longest_buffer, self._largest_buffer)
             self._join(prefix, watcher)
             try:
+                joined = self.revision  # what comes later is in the buffer
+                while position < joined:
+                    changes = await self._read_changes(prefix, position, joined)
+                    position = changes.revision
+                    if changes.events:
+                        yield WatchBatch(changes.events, position)
+                    else:
+                        await asyncio.sleep(0)
+                    self._check_open()
                 if not announced:
                     announced = True
                     yield WatchBatch((), position)
