@@ -120,6 +120,8 @@ class _Pairs:
 
 
 def _collect_duplicates(node: Any, path: str, errors: dict[str, None]) -> None:
+    if len(errors) >= MAX_STRICT_ERRORS:
+        return
     if isinstance(node, _Pairs):
         seen: set[str] = set()
         for key, value in node.pairs:

@@ -22,6 +22,9 @@ _LABEL_VALUE: Final = f"({_QUALIFIED})?"
 _CONFIG_KEY: Final = "[-._a-zA-Z0-9]+"
 _CONDITION_REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
 
+_MAX_MATCHED: Final = 4096
+"""Characters: no rule allows as many, and matching megabytes takes long. The text is then told to have the wrong form as well."""
+
 _is_label = re.compile(_LABEL, re.ASCII).fullmatch
 _is_subdomain = re.compile(_SUBDOMAIN, re.ASCII).fullmatch
 _is_label_1035 = re.compile(_LABEL_1035, re.ASCII).fullmatch
@@ -111,29 +114,29 @@ def dns_subdomain_problems(name: str) -> list[str]:
     """DNS-1123 subdomain: the rule for the names of most kinds."""
     if len(name) <= _SUBDOMAIN_MAX and _is_subdomain(name):
         return []
-    return _problems(name, _SUBDOMAIN_MAX, "" if _is_subdomain(name) else _SUBDOMAIN_MISMATCH)
+    return _problems(name, _SUBDOMAIN_MAX, "" if _matches(_is_subdomain, name) else _SUBDOMAIN_MISMATCH)
 
 
 def dns_label_problems(name: str) -> list[str]:
     """DNS-1123 label: namespaces, port-like names."""
     if len(name) <= _LABEL_MAX and _is_label(name):
         return []
-    if _is_label(name):
+    if _matches(_is_label, name):
         return _problems(name, _LABEL_MAX, "")
     # A subdomain that is no label can only fail because of its dots.
-    return _problems(name, _LABEL_MAX, "must not contain dots" if _is_subdomain(name) else _LABEL_MISMATCH)
+    return _problems(name, _LABEL_MAX, "must not contain dots" if _matches(_is_subdomain, name) else _LABEL_MISMATCH)
 
 
 def dns_1035_label_problems(name: str) -> list[str]:
     """DNS-1035 label: as the DNS-1123 label, but starting with a letter."""
     if len(name) <= _LABEL_MAX and _is_label_1035(name):
         return []
-    return _problems(name, _LABEL_MAX, "" if _is_label_1035(name) else _LABEL_1035_MISMATCH)
+    return _problems(name, _LABEL_MAX, "" if _matches(_is_label_1035, name) else _LABEL_1035_MISMATCH)
 
 
 def wildcard_subdomain_problems(name: str) -> list[str]:
     """`*.` and a DNS-1123 subdomain."""
-    return _problems(name, _SUBDOMAIN_MAX, "" if _is_wildcard(name) else _WILDCARD_MISMATCH)
+    return _problems(name, _SUBDOMAIN_MAX, "" if _matches(_is_wildcard, name) else _WILDCARD_MISMATCH)
 
 
 def path_segment_problems(name: str) -> list[str]:
@@ -164,7 +167,7 @@ def qualified_name_problems(name: str) -> list[str]:
         problems.append("name part must be non-empty")
     elif byte_length(last) > _LABEL_MAX:
         problems.append(f"name part {_too_long(_LABEL_MAX)}")
-    if not _is_qualified(last):
+    if not _matches(_is_qualified, last):
         problems.append(f"name part {_QUALIFIED_MISMATCH}")
     return problems
 
@@ -173,12 +176,12 @@ def label_value_problems(value: str) -> list[str]:
     """A label value: empty, or up to 63 characters of the label alphabet."""
     if not value or (len(value) <= _LABEL_MAX and _is_qualified(value)):
         return []
-    return _problems(value, _LABEL_MAX, "" if _is_qualified(value) else _LABEL_VALUE_MISMATCH)
+    return _problems(value, _LABEL_MAX, "" if _matches(_is_qualified, value) else _LABEL_VALUE_MISMATCH)
 
 
 def config_key_problems(key: str) -> list[str]:
     """A key in the data of a ConfigMap or Secret."""
-    problems = _problems(key, _SUBDOMAIN_MAX, "" if _is_config_key(key) else _CONFIG_KEY_MISMATCH)
+    problems = _problems(key, _SUBDOMAIN_MAX, "" if _matches(_is_config_key, key) else _CONFIG_KEY_MISMATCH)
     if key in {".", ".."}:
         problems.append(f"must not be '{key}'")
     elif key.startswith(".."):
@@ -189,7 +192,7 @@ def config_key_problems(key: str) -> list[str]:
 def port_name_problems(name: str) -> list[str]:
     """An IANA service name."""
     problems = _problems(name, _PORT_NAME_MAX, "")
-    if not _is_port_charset(name):
+    if not _matches(_is_port_charset, name):
         problems.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not _has_letter(name):
         problems.append("must contain at least one letter (a-z)")
@@ -202,7 +205,7 @@ def port_name_problems(name: str) -> list[str]:
 
 def condition_reason_problems(reason: str) -> list[str]:
     """The form, not the length, of a condition's reason."""
-    return [] if _is_condition_reason(reason) else [_CONDITION_REASON_MISMATCH]
+    return [] if _matches(_is_condition_reason, reason) else [_CONDITION_REASON_MISMATCH]
 
 
 def prefix_problems(rule: NameRule, prefix: str) -> list[str]:
@@ -213,6 +216,10 @@ def prefix_problems(rule: NameRule, prefix: str) -> list[str]:
         # Upstream's maskTrailingDash cuts one character more than the dash.
         prefix = prefix[:-2] + "a"
     return rule(prefix)
+
+
+def _matches(match: Callable[[str], re.Match[str] | None], text: str) -> bool:
+    return len(text) <= _MAX_MATCHED and match(text) is not None
 
 
 def _problems(text: str, maximum: int, mismatch: str) -> list[str]:

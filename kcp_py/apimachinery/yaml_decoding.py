@@ -28,8 +28,8 @@ from kcp_py.apimachinery.fielderrors import go_quote
 from kcp_py.apimachinery.go_floats import format_float
 from kcp_py.apimachinery.yaml_scalars import resolve
 
-MAX_NODES: Final = 400_000
-"""Scalars, maps, lists and copies of them. The largest public CRDs have about a third of it."""
+MAX_NODES: Final = 250_000
+"""Scalars, maps, lists and copies of them. The largest public CRDs, of three megabytes, have a quarter of it."""
 _INT64_MAX: Final = 2**63 - 1
 _TAG: Final = "tag:yaml.org,2002:"
 _BINARY: Final = _TAG + "binary"
