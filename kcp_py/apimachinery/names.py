@@ -40,8 +40,8 @@ _LABEL_MAX: Final = 63
 _PORT_NAME_MAX: Final = 15
 
 
-def _too_long(maximum: int) -> str:
-    return f"must be no more than {maximum} characters"
+def _too_long(maximum: int, unit: str = "characters") -> str:
+    return f"must be no more than {maximum} {unit}"
 
 
 def _mismatch(message: str, pattern: str, *examples: str) -> str:
@@ -162,11 +162,12 @@ def qualified_name_problems(name: str) -> list[str]:
     if slash and not prefix:
         problems.append("prefix part must be non-empty")
     elif slash:
-        problems.extend(f"prefix part {problem}" for problem in dns_subdomain_problems(prefix))
+        mismatch = "" if _matches(_is_subdomain, prefix) else _SUBDOMAIN_MISMATCH
+        problems.extend(f"prefix part {problem}" for problem in _problems(prefix, _SUBDOMAIN_MAX, mismatch, "bytes"))
     if not last:
         problems.append("name part must be non-empty")
     elif byte_length(last) > _LABEL_MAX:
-        problems.append(f"name part {_too_long(_LABEL_MAX)}")
+        problems.append(f"name part {_too_long(_LABEL_MAX, 'bytes')}")
     if not _matches(_is_qualified, last):
         problems.append(f"name part {_QUALIFIED_MISMATCH}")
     return problems
@@ -176,7 +177,7 @@ def label_value_problems(value: str) -> list[str]:
     """A label value: empty, or up to 63 characters of the label alphabet."""
     if not value or (len(value) <= _LABEL_MAX and _is_qualified(value)):
         return []
-    return _problems(value, _LABEL_MAX, "" if _matches(_is_qualified, value) else _LABEL_VALUE_MISMATCH)
+    return _problems(value, _LABEL_MAX, "" if _matches(_is_qualified, value) else _LABEL_VALUE_MISMATCH, "bytes")
 
 
 def config_key_problems(key: str) -> list[str]:
@@ -212,7 +213,7 @@ def prefix_problems(rule: NameRule, prefix: str) -> list[str]:
     """The problems of a `generateName`, to which characters will be appended: a last dash is allowed where it may stand inside a name."""
     if rule is path_segment_problems:
         return path_segment_prefix_problems(prefix)
-    if len(prefix) > 1 and prefix.endswith("-"):
+    if len(prefix) > 1 and prefix.endswith("-") and prefix.isascii():
         # Upstream's maskTrailingDash cuts one character more than the dash.
         prefix = prefix[:-2] + "a"
     return rule(prefix)
@@ -222,8 +223,8 @@ def _matches(match: Callable[[str], re.Match[str] | None], text: str) -> bool:
     return len(text) <= _MAX_MATCHED and match(text) is not None
 
 
-def _problems(text: str, maximum: int, mismatch: str) -> list[str]:
-    problems = [_too_long(maximum)] if byte_length(text) > maximum else []
+def _problems(text: str, maximum: int, mismatch: str, unit: str = "characters") -> list[str]:
+    problems = [_too_long(maximum, unit)] if byte_length(text) > maximum else []
     if mismatch:
         problems.append(mismatch)
     return problems

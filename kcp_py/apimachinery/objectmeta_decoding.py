@@ -59,11 +59,10 @@ def _int64(value: Any, where: str) -> str:
 
 
 def _time(value: Any, where: str) -> str:
-    del where
     if value is None:
         return ""
     if not isinstance(value, str):
-        return f"json: cannot unmarshal {_json_type(value)} into Go value of type string"
+        return _mismatch(value, where, "string")
     try:
         timestamps.parse_time(value)
     except ValueError as error:
@@ -162,13 +161,17 @@ def type_problem(obj: Mapping[str, Any]) -> str | None:
         return None
     if not isinstance(meta, dict):
         return _mismatch(meta, "PartialObjectMetadata.metadata", "v1.ObjectMeta")
+    first: str | None = None
     for field, value in meta.items():
         if field in _STRINGS and isinstance(value, str):
             continue
         check = _CHECKS.get(field)
         if check is not None and (problem := check(value, f"ObjectMeta.metadata.{field}")):
-            return problem
-    return None
+            if check is _time:
+                # Go's decoder stops at a time that it cannot read, and forgets what it had found before.
+                return problem
+            first = first or problem
+    return first
 
 
 def drop_malformed_fields(meta: dict[str, Any]) -> list[str]:

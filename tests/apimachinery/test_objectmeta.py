@@ -175,7 +175,10 @@ def test_generation_does_not_go_back():
             {"ownerReferences": [{"name": 1}]},
             "json: cannot unmarshal number into Go struct field OwnerReference.metadata.ownerReferences.name of type string",
         ),
-        ({"creationTimestamp": 5}, "json: cannot unmarshal number into Go value of type string"),
+        (
+            {"creationTimestamp": 5},
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.creationTimestamp of type string",
+        ),
         ({"creationTimestamp": "x"}, 'parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x"'),
     ],
 )
