@@ -7,6 +7,7 @@ sigs.k8s.io/json.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from kcp_py.apimachinery import timestamps
@@ -14,6 +15,8 @@ from kcp_py.apimachinery import timestamps
 OWNER_REFERENCE_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 """In the order in which upstream writes them; the first four are always written."""
 _INT64_MAX: Final = 2**63 - 1
+_LONGEST_TIME: Final = 40
+"""Characters of a time that is worth remembering."""
 
 _Check = Callable[[Any, str], str]
 
@@ -63,8 +66,13 @@ def _time(value: Any, where: str) -> str:
         return ""
     if not isinstance(value, str):
         return _mismatch(value, where, "string")
+    return _time_problem(value) if len(value) <= _LONGEST_TIME else _time_problem.__wrapped__(value)
+
+
+@lru_cache(maxsize=1024)
+def _time_problem(text: str) -> str:
     try:
-        timestamps.parse_time(value)
+        timestamps.parse_time(text)
     except ValueError as error:
         return str(error)
     return ""

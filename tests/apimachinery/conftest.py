@@ -1,4 +1,4 @@
-"""Public tables that some tests compare with, when they are at hand."""
+"""Public tables that some tests compare with, when they are at hand; no test of this folder is timed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("without deadline", deadline=None)
+settings.load_profile("without deadline")
 
 
 @pytest.fixture(scope="session")
