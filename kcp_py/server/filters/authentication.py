@@ -53,7 +53,7 @@ class AuthenticationFilter:
             user = ANONYMOUS
         if _IMPERSONATION in b"\0".join(headers) and any(name.startswith(_IMPERSONATION) for name in headers):
             # Ignoring it would run the request with the caller's own rights, which is more than was asked for.
-            raise _impersonation_refused(user.name)
+            raise _impersonation_refused(user.name, headers.get(b"impersonate-user", b""))
         exchange.user = user
         exchange.context = RequestContext(
             exchange.audit_id, exchange.cluster, exchange.explicit_cluster, exchange.info, user, exchange.warnings
@@ -69,7 +69,7 @@ class AuthenticationFilter:
                     raise bad_request("the Connection header must not name a header that decides about identity")
 
 
-def _impersonation_refused(user: str) -> StatusError:
-    return forbidden(
-        GroupResource("", "users"), "", f'User {go_quote(user)} cannot impersonate resource "users" in API group "" at the cluster scope'
-    )
+def _impersonation_refused(user: str, wanted: bytes) -> StatusError:
+    name = wanted.decode("utf-8", "replace")
+    detail = f'User {go_quote(user)} cannot impersonate resource "users" in API group "" at the cluster scope'
+    return forbidden(GroupResource("", "users"), name, detail)

@@ -116,3 +116,9 @@ async def test_impersonation_is_refused(ask, probe, chain, name):
     assert (answer.status, answer.json()["reason"]) == (403, "Forbidden")
     assert 'User "admin" cannot impersonate resource "users" in API group "" at the cluster scope' in answer.json()["message"]
     assert not probe.seen
+
+
+async def test_impersonation_names_whom(ask, chain):
+    """The refusal names the user that was asked for, as upstream's does."""
+    answer = await ask(chain(), "/api", headers=[("authorization", "Bearer admin"), ("impersonate-user", "bob")])
+    assert answer.json()["message"].startswith('users "bob" is forbidden: User "admin" cannot impersonate')
