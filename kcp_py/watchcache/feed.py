@@ -61,6 +61,7 @@ class Feed:
         self._ring = Ring(floor=0, max_events=max_events, max_bytes=max_bytes)
         self._derived_from: dict[str, str] = {}
         self._advanced: list[asyncio.Future[None]] = []
+        self._removal_listeners: list[Callable[[Route], None]] = []
         self.revision = 0
         self.watchers = 0
         """How many watchers are attached."""
@@ -85,6 +86,10 @@ class Feed:
     def listen(self, prefix: str, listener: Listener) -> None:
         """Have a function called for every event of a resource, for as long as the feed lives."""
         self._hub(prefix).listeners.append(listener)
+
+    def listen_removals(self, listener: Callable[[Route], None]) -> None:
+        """Have a function called whenever an object of any resource is removed, under the rules of `listen`."""
+        self._removal_listeners.append(listener)
 
     def derive(self, source: str, target: str, derivation: Derivation) -> None:
         """Let events of the resource `source` bring forth events of the resource `target`."""
@@ -160,6 +165,9 @@ class Feed:
             route = route_of(event.key, self._root)
             if route is not None:
                 deliveries += self._dispatch(ObjectEvent(route, event))
+                if event.value is None:
+                    for listener in self._removal_listeners:
+                        listener(route)
         self._advance(batch.revision)
 
     def _dispatch(self, event: ObjectEvent) -> int:
