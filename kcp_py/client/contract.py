@@ -135,12 +135,19 @@ class Client(Protocol):
     def changes(self, resource: GroupVersionResource, *, wanted: Callable[[bytes], bool]) -> AsyncGenerator[Change, None]:
         """What controllers of many clusters live on: one resource in all of them, in bounded memory.
 
-        First of all comes, live, every change from now on; in between, at leisure, every object that is there already and for which `wanted`
-        holds. So an object may come twice. The generator ends when the server ends the watch: ask again.
+        First of all comes, live, every change from now on; in between, at leisure, every object that is there already and for which
+        `wanted` holds. So an object may come twice. The generator ends when the server ends the watch: ask again.
 
         Args:
             resource: which.
             wanted: a cheap look at an object's bytes, applied to what is there already and not to changes.
+        """
+        ...
+
+    def on_removal(self, callback: Callable[[Name], None]) -> None:
+        """Have a function called with the cluster whenever an object of any kind is removed in one.
+
+        A hint for those who wait for objects to go: an implementation that does not see removals calls nothing. Must not block or raise.
         """
         ...
 

@@ -15,33 +15,48 @@ from kcp_py.registry.store import Access
 from kcp_py.registry.strategy import Strategy
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Put
 
-_PAGE: Final = 100
-"""Objects that are deleted concurrently: enough for the store to commit them as a group, few enough for others to get their turn."""
+_CONCURRENT: Final = 128
+"""Objects that are deleted at the same time: enough for the store to commit them as a group, few enough for others to get their turn."""
+_SMALLEST_PAGE: Final = 8
 
 _FINALIZERS: Final = b'"finalizers":['
 
 
-async def delete_objects(access: Access, prefix: str, strategy: Strategy, *, settled: Collection[str]) -> Remaining:
-    """Delete every object under a prefix, or mark it where finalizers remain.
+class CollectionDeletion:
+    """Deletes collections. Those that run at the same time share what the store is asked to do at once."""
 
-    Args:
-        access: the store.
-        prefix: of the keys.
-        strategy: of the kind.
-        settled: finalizers that are not waited for.
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._running = 0
 
-    Returns:
-        What waits for finalizers.
-    """
-    deletion = _Deletion(access, strategy, settled)
-    start = ""
-    while True:
-        page = await access.storage.range(prefix, start=start, limit=_PAGE)
-        if page.items:
-            await asyncio.gather(*map(deletion.delete, page.items))
-        if not page.more:
-            return Remaining(deletion.left, deletion.finalizers)
-        start = page.items[-1].key + "\x00"
+    async def run(self, prefix: str, strategy: Strategy, *, settled: Collection[str]) -> Remaining:
+        """Delete every object under a prefix, or mark it where finalizers remain.
+
+        Args:
+            prefix: of the keys.
+            strategy: of the kind.
+            settled: finalizers that are not waited for.
+
+        Returns:
+            What waits for finalizers.
+
+        Raises:
+            StorageError: the store could not be read or written; what was deleted stays deleted.
+        """
+        one_pass = _Pass(self._access, strategy, settled)
+        start = ""
+        self._running += 1
+        try:
+            while True:
+                limit = max(_SMALLEST_PAGE, _CONCURRENT // self._running)
+                page = await self._access.storage.range(prefix, start=start, limit=limit)
+                if page.items:
+                    await asyncio.gather(*map(one_pass.delete, page.items))
+                if not page.more:
+                    return Remaining(one_pass.left, one_pass.finalizers)
+                start = page.items[-1].key + "\x00"
+        finally:
+            self._running -= 1
 
 
 async def remove_finalizer(access: Access, key: str, strategy: Strategy, *, finalizer: str, uid: str) -> bool:
@@ -67,7 +82,7 @@ async def remove_finalizer(access: Access, key: str, strategy: Strategy, *, fina
     return False
 
 
-class _Deletion:
+class _Pass:
     """One pass over a collection."""
 
     def __init__(self, access: Access, strategy: Strategy, settled: Collection[str]) -> None:

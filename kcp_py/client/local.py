@@ -13,7 +13,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.apimachinery.metaoptions import parse_resource_version
 from kcp_py.client.contract import Change, ObjectList, ObjectName, Remaining, StoredResource, WatchEvent
-from kcp_py.client.deletion import delete_objects, remove_finalizer
+from kcp_py.client.deletion import CollectionDeletion, remove_finalizer
 from kcp_py.client.following import follow, scan_changes
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 from kcp_py.registry.resource import Served, ServedResource
@@ -58,6 +58,7 @@ class LocalClient:
         self._wildcard = wildcard
         self._clusters = clusters
         self._feed = feed
+        self._deletion = CollectionDeletion(access)
         definitions = tables.builtin(*DEFINITIONS)
         assert definitions is not None, "CustomResourceDefinitions are served"
         self._definition_keys = definitions.resource.keys
@@ -210,6 +211,10 @@ class LocalClient:
         """`Client.changes`."""
         return scan_changes(self._access.storage, self._feed, self._keys(resource.group_resource), wanted=wanted)
 
+    def on_removal(self, callback: Callable[[Name], None]) -> None:
+        """`Client.on_removal`."""
+        self._feed.listen_removals(lambda route: callback(Name(route.cluster)))
+
     async def stored_resources(self, cluster: Name) -> Sequence[StoredResource]:
         """`Client.stored_resources`."""
         # The names of CRDs say all that is needed, so this holds for CRDs that are not served, and does not wait for caches.
@@ -228,7 +233,7 @@ class LocalClient:
             keys, strategy = builtin.keys, builtin.strategy
         prefix = keys.namespace_prefix(cluster, namespace) if namespace else keys.cluster_prefix(cluster)
         try:
-            remaining = await delete_objects(self._access, prefix, strategy, settled=settled)
+            remaining = await self._deletion.run(prefix, strategy, settled=settled)
         except StorageError as error:
             raise translate(error) from error
         self._written(keys, cluster)

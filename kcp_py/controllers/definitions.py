@@ -66,17 +66,17 @@ class DefinitionController:
             self._held.pop(key, None)
             self._note_conflict(key, conflicting=False)
 
-    async def reconcile(self, key: Key) -> bool:
+    async def reconcile(self, key: Key) -> int:
         try:
             crd = await self._client.get(key.cluster, DEFINITIONS, "", key.name)
         except StatusError as error:
             if error.code == 404:
-                return True
+                return 0
             raise
         if crd["metadata"].get("deletionTimestamp"):
             return await self._clean_up(key, crd)
         await self._name(key, crd)
-        return True
+        return 0
 
     async def _name(self, key: Key, crd: dict[str, Any]) -> None:
         """Decide on the names and establish the definition once it has them."""
@@ -117,21 +117,21 @@ class DefinitionController:
             self._held.popitem(last=False)
         return names
 
-    async def _clean_up(self, key: Key, crd: dict[str, Any]) -> bool:
+    async def _clean_up(self, key: Key, crd: dict[str, Any]) -> int:
         metadata = crd["metadata"]
         finalizers = metadata.get("finalizers") or ()
         if DEFINITION_FINALIZER not in finalizers:
-            return True
+            return 0
         spec = crd["spec"]
         remaining = await delete_instances(self._client, key.cluster, GroupResource(spec["group"], spec["names"]["plural"]))
         if remaining.objects:
             await self._report(key, crd, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
-            return False
+            return remaining.objects
         if list(finalizers) != [DEFINITION_FINALIZER]:
             # Others still hold the definition, and can read that its objects are gone.
             await self._report(key, crd, "False", "InstanceDeletionCompleted", "removed all instances")
         await self._client.remove_finalizer(key.cluster, DEFINITIONS, "", key.name, finalizer=DEFINITION_FINALIZER, uid=metadata["uid"])
-        return True
+        return 0
 
     async def _report(self, key: Key, crd: dict[str, Any], status: str, reason: str, message: str) -> None:
         condition = {"type": "Terminating", "status": status, "reason": reason, "message": message}

@@ -41,30 +41,30 @@ class LogicalClusterController:
         if change.value is not None and _DELETION in change.value:
             yield Key(change.cluster, change.name)
 
-    async def reconcile(self, key: Key) -> bool:
+    async def reconcile(self, key: Key) -> int:
         try:
             obj = await self._client.get(key.cluster, LOGICAL_CLUSTERS, "", key.name)
         except StatusError as error:
             if error.code == 404:
-                return True
+                return 0
             raise
         metadata = obj["metadata"]
         if not metadata.get("deletionTimestamp") or DELETION_FINALIZER not in (metadata.get("finalizers") or ()):
-            return True
+            return 0
         status = obj.get("status") or {}
         if status.get("terminators"):
-            return True  # each terminator that is done with changes the object, which brings it here again
+            return 0  # each terminator that is done with changes the object, which brings it here again
         if status.get("phase") != "Deleting":
             obj = await self._client.update_status(key.cluster, LOGICAL_CLUSTERS, {**obj, "status": {**status, "phase": "Deleting"}})
         remaining = await delete_cluster_content(self._client, key.cluster)
         if remaining.objects:
             await self._report(key, obj, _content_remains(remaining))
-            return False
+            return remaining.objects
         if metadata["finalizers"] != [DELETION_FINALIZER]:
             # Others still hold the object, and can read that the content is gone.
             await self._report(key, obj, {"type": CONTENT_DELETED, "status": "True"})
         await self._client.remove_finalizer(key.cluster, LOGICAL_CLUSTERS, "", key.name, finalizer=DELETION_FINALIZER, uid=metadata["uid"])
-        return True
+        return 0
 
     async def _report(self, key: Key, obj: dict[str, Any], condition: dict[str, Any]) -> None:
         status = with_condition(obj.get("status") or {}, condition, self._now())

@@ -36,11 +36,11 @@ class Controller(Protocol):
         """What has to be looked at after a change."""
         ...
 
-    async def reconcile(self, key: Key) -> bool:
+    async def reconcile(self, key: Key) -> int:
         """Do what is to be done now. Called again from the beginning whenever something failed.
 
         Returns:
-            Whether all is done; False to look again later.
+            How many objects of the cluster have to go before there is more to do; 0 where all is done.
 
         Raises:
             StatusError: something failed; a conflict means that the object changed meanwhile.
@@ -74,6 +74,7 @@ class ReconcileLoop:
         self._workers = workers
         self._sleep = sleep
         self.queue = queue if queue is not None else WorkQueue(per_cluster=controller.per_cluster)
+        client.on_removal(self.queue.removed)
 
     async def run(self) -> None:
         """Reconcile until cancelled.
@@ -106,20 +107,22 @@ class ReconcileLoop:
         while True:
             key = await queue.take()
             try:
-                if await self._reconcile(key):
+                awaited = await self._reconcile(key)
+                if awaited == 0:
                     queue.forget(key)
                 else:
-                    queue.retry(key)
+                    queue.retry(key, removals=awaited or 0)
             finally:
                 queue.done(key)
 
-    async def _reconcile(self, key: Key) -> bool:
+    async def _reconcile(self, key: Key) -> int | None:
+        """The controller's answer; None where it failed."""
         try:
             return await self._controller.reconcile(key)
         except StatusError as error:
             if error.reason == "Conflict":
-                return False
+                return None
             _log.warning("reconcile_failed", controller=self._controller.name, cluster=key.cluster, name=key.name, error=error.message)
         except Exception as error:  # noqa: BLE001 - one object must not stop the controller for all others
             _log.error("reconcile_failed", controller=self._controller.name, cluster=key.cluster, name=key.name, exc_info=error)
-        return False
+        return None

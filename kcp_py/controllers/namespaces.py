@@ -37,22 +37,22 @@ class NamespaceController:
         if change.value is not None and _DELETION in change.value:
             yield Key(change.cluster, change.name)
 
-    async def reconcile(self, key: Key) -> bool:
+    async def reconcile(self, key: Key) -> int:
         try:
             obj = await self._client.get(key.cluster, NAMESPACES, "", key.name)
         except StatusError as error:
             if error.code == 404:
-                return True
+                return 0
             raise
         metadata = obj["metadata"]
         if not metadata.get("deletionTimestamp") or NAMESPACE_FINALIZER not in ((obj.get("spec") or {}).get("finalizers") or ()):
-            return True
+            return 0
         remaining = await delete_namespace_content(self._client, key.cluster, key.name)
         if remaining.objects:
             await self._report(key, obj, remaining)
-            return False
+            return remaining.objects
         await self._client.remove_finalizer(key.cluster, NAMESPACES, "", key.name, finalizer=NAMESPACE_FINALIZER, uid=metadata["uid"])
-        return True
+        return 0
 
     async def _report(self, key: Key, obj: dict[str, Any], remaining: Remaining) -> None:
         waiting = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(remaining.finalizers.items()))

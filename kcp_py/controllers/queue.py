@@ -70,6 +70,7 @@ class WorkQueue:
         self._again: set[Key] = set()
         self._delayed: dict[Key, Timer] = {}
         self._attempts: dict[Key, int] = {}
+        self._awaited: dict[Name, dict[str, int]] = {}
         self._takers: deque[asyncio.Future[None]] = deque()
 
     def __len__(self) -> int:
@@ -83,8 +84,7 @@ class WorkQueue:
 
     def add(self, key: Key) -> None:
         """Have a key looked at as soon as its turn comes."""
-        if (timer := self._delayed.pop(key, None)) is not None:
-            timer.cancel()
+        self._stop_waiting(key)
         cluster, name = key
         if name in self._taken.get(cluster, ()):
             self._again.add(key)
@@ -92,13 +92,29 @@ class WorkQueue:
         self._waiting.setdefault(cluster, {})[name] = None
         self._give_turn(cluster)
 
-    def retry(self, key: Key) -> None:
-        """Have a key looked at again later: ever later, the more often this is called in a row."""
+    def retry(self, key: Key, *, removals: int = 0) -> None:
+        """Have a key looked at again later: ever later, the more often this is called in a row.
+
+        Args:
+            key: which.
+            removals: look already when so many objects of its cluster were removed (see `removed`); 0 for no such thing.
+        """
+        self._stop_waiting(key)
+        if removals:
+            self._awaited.setdefault(key.cluster, {})[key.name] = removals
         attempt = self._attempts[key] = self._attempts.get(key, 0) + 1
         delay = min(self._longest_delay, FIRST_DELAY_SECONDS * 2 ** min(attempt - 1, _LARGEST_EXPONENT))
-        if (timer := self._delayed.pop(key, None)) is not None:
-            timer.cancel()
         self._delayed[key] = self._schedule(delay * (0.5 + self._jitter() / 2), lambda: self.add(key))
+
+    def removed(self, cluster: Name) -> None:
+        """An object of a cluster was removed: the keys that wait for as many removals as there have been get their turn."""
+        awaited = self._awaited.get(cluster)
+        if awaited is None:
+            return
+        for name in list(awaited):
+            awaited[name] -= 1
+            if not awaited[name]:
+                self.add(Key(cluster, name))
 
     def forget(self, key: Key) -> None:
         """The key is as it should be: its next failure is its first."""
@@ -142,6 +158,17 @@ class WorkQueue:
         for timer in self._delayed.values():
             timer.cancel()
         self._delayed.clear()
+        self._awaited.clear()
+
+    def _stop_waiting(self, key: Key) -> None:
+        """Its time has come, or it is set anew."""
+        if (timer := self._delayed.pop(key, None)) is not None:
+            timer.cancel()
+        awaited = self._awaited.get(key.cluster)
+        if awaited is not None:
+            awaited.pop(key.name, None)
+            if not awaited:
+                del self._awaited[key.cluster]
 
     def _give_turn(self, cluster: Name) -> None:
         if cluster in self._waiting and cluster not in self._turns and len(self._taken.get(cluster, ())) < self._per_cluster:

@@ -1,7 +1,7 @@
 """CustomResourceDefinitions: their life in the registry.
 
-Source: k8s.io/apiextensions-apiserver `pkg/registry/customresourcedefinition` (strategy and storage). What a definition must look like is the
-schema package's question; whether its names are free and when its objects are gone are its controller's.
+Source: k8s.io/apiextensions-apiserver `pkg/registry/customresourcedefinition` (strategy and storage). What a definition must look like is
+the schema package's question; whether its names are free and when its objects are gone are its controller's.
 """
 
 from __future__ import annotations
