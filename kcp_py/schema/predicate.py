@@ -14,8 +14,8 @@ from kcp_py.schema import embedded
 from kcp_py.schema.formats import find_format
 from kcp_py.schema.listtypes import is_unique
 from kcp_py.schema.nodes import Node
-from kcp_py.schema.patterns import compile_pattern
-from kcp_py.schema.values import equal, is_integral, is_multiple, type_and_format
+from kcp_py.schema.patterns import PatternError, compile_pattern
+from kcp_py.schema.values import NARROW_FORMATS, equal, in_range, is_integral, is_multiple, type_and_format
 
 Predicate = Callable[[Any], bool]
 
@@ -45,14 +45,10 @@ class PredicateCompiler:
     def _compile(self, node: Node) -> Child:
         if node.ref:
             return (_NEVER, self._reference(node.ref), False)
-        checks = [check for check in (_type_check(node), *self._constraints(node)) if check is not None]
-        simple = _SIMPLE.get(node.types[0]) if len(node.types) == 1 else None
-        if simple is not None and len(checks) == 1 and not node.format:
-            fast: type = simple
-        elif len(checks) == 1 and simple in {int, str} and _free_format(node):
-            fast = simple
-        else:
-            fast = _NEVER
+        constraints = [check for check in self._constraints(node) if check is not None]
+        checks = [check for check in (_type_check(node), *constraints, _range_check(node)) if check is not None]
+        simple = _SIMPLE.get(node.types[0]) if len(node.types) == 1 and not constraints else None
+        fast = simple if simple is not None and _free_format(node, simple) else _NEVER
         return (fast, _all(checks), _null_valid(node))
 
     def _reference(self, name: str) -> Predicate:
@@ -192,11 +188,11 @@ def _is_plain(node: Node, name: str) -> bool:
     return node.types == (name,) and not node.format
 
 
-def _free_format(node: Node) -> bool:
-    """Whether the format adds nothing for the one simple type."""
-    if node.types[0] == "string":
-        return find_format(node.format) is None
-    return node.types[0] == "integer"
+def _free_format(node: Node, simple: type) -> bool:
+    """Whether the format adds nothing for values of the one simple type."""
+    if simple is str:
+        return not node.format or find_format(node.format) is None
+    return node.format not in NARROW_FORMATS if simple is int else not node.format
 
 
 def _type_check(node: Node) -> Predicate | None:
@@ -284,12 +280,20 @@ def _string_check(node: Node) -> Predicate | None:
     minimum, maximum = node.min_length or 0, node.max_length
     if not (minimum or maximum is not None or node.pattern):
         return None
-    found = compile_pattern(node.pattern) if node.pattern else None
+    found = _finder(node.pattern) if node.pattern else None
     if found is None:
         return lambda value: type(value) is not str or (len(value) >= minimum and (maximum is None or len(value) <= maximum))
     if not minimum and maximum is None:
         return lambda value: type(value) is not str or found(value)
     return lambda value: type(value) is not str or (len(value) >= minimum and (maximum is None or len(value) <= maximum) and found(value))
+
+
+def _finder(pattern: str) -> Callable[[str], bool]:
+    try:
+        return compile_pattern(pattern)
+    except PatternError:
+        # Nothing matches it; the report says why.
+        return lambda _text: False
 
 
 def _format_check(node: Node) -> Predicate | None:
@@ -301,6 +305,11 @@ def _format_check(node: Node) -> Predicate | None:
 
 def _number_check(node: Node) -> Predicate | None:
     checks: list[Predicate] = []
+    kind, name = number_kind(node), node.format
+    limits = (node.multiple_of, node.minimum, node.maximum)
+    if not all(limit is None or in_range(limit, kind, name) for limit in limits):
+        # Upstream finds fault with the limit whenever it looks at a number.
+        return lambda value: type(value) is not int and type(value) is not float
     if (factor := node.multiple_of) is not None:
         checks.append(lambda value: is_multiple(value, factor))
     if (minimum := node.minimum) is not None:
@@ -313,6 +322,18 @@ def _number_check(node: Node) -> Predicate | None:
         return None
     within = _all(checks)
     return lambda value: (type(value) is not int and type(value) is not float) or within(value)
+
+
+def _range_check(node: Node) -> Predicate | None:
+    kind, name = number_kind(node), node.format
+    if kind != "integer" and name not in {"float", "float32"}:
+        return None
+    return lambda value: (type(value) is not int and type(value) is not float) or in_range(value, kind, name)
+
+
+def number_kind(node: Node) -> str:
+    """The type whose capacity numbers are checked for."""
+    return node.types[0] if len(node.types) == 1 else ""
 
 
 def bound(value: float, limit: float) -> float:

@@ -17,9 +17,9 @@ from kcp_py.schema.embedded import resource_errors
 from kcp_py.schema.formats import find_format
 from kcp_py.schema.listtypes import list_errors
 from kcp_py.schema.nodes import Node
-from kcp_py.schema.patterns import compile_pattern
-from kcp_py.schema.predicate import bound, type_problem
-from kcp_py.schema.values import equal, go_number, is_multiple
+from kcp_py.schema.patterns import PatternError, compile_pattern
+from kcp_py.schema.predicate import bound, number_kind, type_problem
+from kcp_py.schema.values import equal, go_number, in_range, is_multiple
 
 MAX_ERRORS: Final = 1000
 """Errors after which the walk stops: a body of megabytes can hold a million."""
@@ -133,15 +133,16 @@ class Reporter:
                 matches += self.check(part, value, path, found)
                 valid += len(found) == before
             if valid != len(node.all_of):
-                self._junctor(found, f"{go_quote(path)} must validate all the schemas (allOf){'' if valid else '. None validated'}")
+                self._general(found, f"{go_quote(path)} must validate all the schemas (allOf){'' if valid else '. None validated'}")
         if node.negated is not None:
             inner: Found = []
             self.check(node.negated, value, path, inner)
             if not inner:
-                self._junctor(found, f"{go_quote(path)} must not validate the schema (not)")
+                self._general(found, f"{go_quote(path)} must not validate the schema (not)")
         return matches
 
-    def _junctor(self, found: Found, message: str) -> None:
+    def _general(self, found: Found, message: str) -> None:
+        """An error that upstream gives no field."""
         self._add(found, message, invalid(NO_FIELD, "", message))
 
     def _check_any_of(self, node: Node, value: Any, path: str, found: Found) -> int:
@@ -154,7 +155,7 @@ class Reporter:
                 return matches
             if matches > best_matches:
                 best, best_matches = inner, matches
-        self._junctor(found, f"{go_quote(path)} must validate at least one schema (anyOf)")
+        self._general(found, f"{go_quote(path)} must validate at least one schema (anyOf)")
         found.extend(best)
         return best_matches
 
@@ -175,7 +176,7 @@ class Reporter:
         if valid == 1:
             return first_matches
         detail = f"Found {valid} valid alternatives" if valid else "Found none valid"
-        self._junctor(found, f"{go_quote(path)} must validate one and only one schema (oneOf). {detail}")
+        self._general(found, f"{go_quote(path)} must validate one and only one schema (oneOf). {detail}")
         if valid:
             return 0
         found.extend(best)
@@ -187,22 +188,41 @@ class Reporter:
             self._add(found, message, too_long(_field(path), node.max_length))
         elif node.min_length is not None and len(value) < node.min_length:
             self._invalid(found, path, value, f"should be at least {node.min_length} chars long")
-        elif node.pattern and not compile_pattern(node.pattern)(value):
-            self._invalid(found, path, value, f"should match '{node.pattern}'")
+        elif node.pattern:
+            try:
+                if not compile_pattern(node.pattern)(value):
+                    self._invalid(found, path, value, f"should match '{node.pattern}'")
+            except PatternError as error:
+                self._invalid(found, path, value, f"should match '{node.pattern}, but pattern is invalid: {error}'")
 
     def _check_number(self, node: Node, value: float, path: str, found: Found) -> None:
-        if (factor := node.multiple_of) is not None and not is_multiple(value, factor):
-            self._invalid(found, path, value, f"should be a multiple of {go_number(bound(value, factor))}")
+        self._check_range(node, value, "Checked", path, found)
+        if (factor := node.multiple_of) is not None:
+            limit = self._limit(node, factor, "MultipleOf", value=value, path=path, found=found)
+            if not is_multiple(value, limit):
+                self._invalid(found, path, value, f"should be a multiple of {go_number(limit)}")
         if node.minimum is not None:
-            limit = bound(value, node.minimum)
+            limit = self._limit(node, node.minimum, "Minimum boundary", value=value, path=path, found=found)
             if value < limit or (node.exclusive_minimum and value == limit):
                 words = "greater than" if node.exclusive_minimum else "greater than or equal to"
                 self._invalid(found, path, value, f"should be {words} {go_number(limit)}")
         if node.maximum is not None:
-            limit = bound(value, node.maximum)
+            limit = self._limit(node, node.maximum, "Maximum boundary", value=value, path=path, found=found)
             if value > limit or (node.exclusive_maximum and value == limit):
                 words = "less than" if node.exclusive_maximum else "less than or equal to"
                 self._invalid(found, path, value, f"should be {words} {go_number(limit)}")
+
+    def _limit(self, node: Node, limit: float, name: str, *, value: float, path: str, found: Found) -> float:
+        """A limit as it is compared; one that is no value of the node's type is itself an error."""
+        return bound(value, limit) if self._check_range(node, limit, name, path, found) else limit
+
+    def _check_range(self, node: Node, number: float, name: str, path: str, found: Found) -> bool:
+        kind = number_kind(node)
+        if in_range(number, kind, node.format):
+            return True
+        form = f"with format {node.format}" if node.format else "(default format)"
+        self._general(found, f"{name} value must be of type {kind} {form} in {path}")
+        return False
 
     def _check_list(self, node: Node, value: list[Any], path: str, found: Found) -> int:
         matches = 0

@@ -35,7 +35,6 @@ def compile_schema(
 
     Raises:
         SchemaTooDeepError: nested deeper than any schema has reason to be.
-        PatternError: (from the first `validate`) a pattern that the rules for definitions would have refused.
     """
     return StructuralSchema(read_schema(document), {name: read_schema(part) for name, part in (definitions or {}).items()}, custom=custom)
 

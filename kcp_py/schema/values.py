@@ -56,6 +56,22 @@ def is_multiple(number: float, factor: float) -> bool:
     return is_integral(quotient)
 
 
+_RANGES: Final = {"int32": (-(2**31), 2**31 - 1), "uint32": (0, 2**32 - 1), "uint64": (0, 2**64 - 1)}
+_INT64: Final = (-(2**63), 2**63 - 1)
+_MAX_FLOAT32: Final = float.fromhex("0x1.fffffep+127")
+
+NARROW_FORMATS: Final = frozenset(_RANGES)
+"""Formats of integers that not every int64 has."""
+
+
+def in_range(number: float, kind: str, name: str) -> bool:
+    """Whether a number has the capacity of its type and format: no fraction or overflow in an integer, no overflow in a 32-bit float."""
+    if kind == "integer":
+        low, high = _RANGES.get(name, _INT64)
+        return number == math.trunc(number) and low <= number <= high
+    return name not in {"float", "float32"} or abs(number) <= _MAX_FLOAT32
+
+
 def go_number(number: float) -> str:
     """A number as Go's `%v` prints it: integers plainly, doubles with the fewest digits and an exponent below 1e-4 and from 1e+06."""
     if type(number) is int:

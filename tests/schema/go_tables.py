@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import operator
+import sys
 from typing import Any
 
 from tests.schema.corpus import CORPUS
@@ -33,7 +35,14 @@ CONSTANTS: dict[str, Any] = {
     "apiextensions.WebhookConverter": "Webhook",
     "singleVersionList": [{"name": "version", "served": True, "storage": True}],
     "example": 1,
+    "math.MinInt32": -(2**31),
+    "math.MaxInt32": 2**31 - 1,
+    "math.MinInt64": -(2**63),
+    "math.MaxInt64": 2**63 - 1,
+    "math.MaxFloat32": float.fromhex("0x1.fffffep+127"),
+    "math.MaxFloat64": sys.float_info.max,
 }
+OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 INNER = ("apiextensions.", "pointer.", "utilpointer.", "ptr.", "[]byte", "strPtr", "jsonPtr", "float64Ptr", "int64ptr", "boolPtr")
 REASONS = {
     "invalid": "FieldValueInvalid",
@@ -88,6 +97,10 @@ class GoTable:
             if name in self._named:
                 return self.value(self._named[name])
             raise NotLiteralError(name)
+        if "$op" in literal:
+            return OPERATORS[literal["$op"]](self.value(literal["l"]), self.value(literal["r"]))
+        if literal.get("$unary") == "-":
+            return -self.value(literal["x"])
         if "$pos" in literal:
             return [self._fields(part) if "$type" not in part else self.value(part) for part in literal["$pos"]]
         if any(name.startswith("$") and name != "$type" for name in literal):
@@ -107,6 +120,25 @@ class GoTable:
         if not kind:
             return fields
         return {SPECIAL.get(name, name[0].lower() + name[1:]): part for name, part in fields.items()}
+
+    def structural(self, literal: dict[str, Any] | None) -> dict[str, Any]:
+        """The JSON schema of a `Structural`, whose keywords are spread over its members."""
+        schema: dict[str, Any] = {}
+        for member in ("Generic", "Extensions", "ValueValidation"):
+            for name, part in ((literal or {}).get(member) or {}).items():
+                if name == "Default":
+                    schema["default"] = self.value(part["Object"])
+                elif name != "$type":
+                    schema[SPECIAL.get(name, name[0].lower() + name[1:])] = self.value(part)
+        for name, part in (literal or {}).items():
+            if name == "Properties":
+                schema["properties"] = {field: self.structural(child) for field, child in part.items()}
+            elif name == "Items":
+                schema["items"] = self.structural(part)
+            elif name == "AdditionalProperties":
+                inner = part.get("Structural")
+                schema["additionalProperties"] = part.get("Bool", False) if inner is None else self.structural(inner)
+        return schema
 
     def definition(self, literal: Any) -> dict[str, Any]:
         """The v1 CRD of an internal one: what the internal type has once, each version has."""

@@ -33,8 +33,17 @@ CASES: dict[str, tuple[dict[str, Any], Any, list[str]]] = {
     "fraction is no integer": (
         {"type": "integer"},
         1.5,
-        ['spec.a: Invalid value: "number": spec.a in body must be of type integer: "number"'],
+        [
+            'spec.a: Invalid value: "number": spec.a in body must be of type integer: "number"',
+            '<nil>: Invalid value: "": Checked value must be of type integer (default format) in spec.a',
+        ],
     ),
+    "int32": (
+        {"type": "integer", "format": "int32"},
+        2**31,
+        ['<nil>: Invalid value: "": Checked value must be of type integer with format int32 in spec.a'],
+    ),
+    "int64": ({"type": "integer", "format": "int64"}, -(2**63), []),
     "integer is a number": ({"type": "number"}, 3, []),
     "boolean is no integer": (
         {"type": "integer"},
