@@ -1,0 +1,48 @@
+"""Patterns of tenants."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcp_py.schema.patterns import PatternError, compile_pattern
+
+
+def test_patterns_are_searched_not_matched():
+    """A pattern without anchors is found anywhere."""
+    assert compile_pattern("b+")("abbc")
+    assert not compile_pattern("^b")("abbc")
+    assert compile_pattern("")("")
+
+
+@pytest.mark.parametrize("pattern", [r"(?i)ABC", r"^\pL+$", r"[[:alpha:]]", r"\Qabc\E", r"(?P<name>a)"])
+def test_the_syntax_is_that_of_go(pattern):
+    """What Go's regexp compiles and Python's does not is understood."""
+    assert compile_pattern(pattern)("abc")
+
+
+MISTAKES = {
+    "a(": "missing closing ): `a(`",
+    "[a": "missing closing ]: `[a`",
+    "a**": "invalid nested repetition operator: `**`",
+    "*": "missing argument to repetition operator: `*`",
+    "(?=a)": "invalid or unsupported Perl syntax: `(?=`",
+    "a{1001}": "invalid repeat count: `{1001}`",
+    "[b-a]": "invalid character class range: `b-a`",
+    r"\8": r"invalid escape sequence: `\8`",
+    "a)": "unexpected ): `a)`",
+    "\\": "trailing backslash at end of expression: ``",
+}
+
+
+@pytest.mark.parametrize("pattern", MISTAKES)
+def test_mistakes_are_worded_as_go_words_them(pattern):
+    """A pattern that does not compile says why in Go's words."""
+    with pytest.raises(PatternError) as caught:
+        compile_pattern(pattern)
+    assert str(caught.value) == f"error parsing regexp: {MISTAKES[pattern]}"
+
+
+def test_bombs_are_harmless():
+    """Patterns that take exponential time elsewhere are answered at once: the test would not finish."""
+    assert not compile_pattern("^(a+)+$")("a" * 5000 + "b")
+    assert compile_pattern("(x+x+)+y")("x" * 5000 + "y")
