@@ -71,7 +71,7 @@ class DefaultCompiler:
         if type(node.default) is not dict and type(node.default) is not list:
             return node.default
         value = copy_value(node.default)
-        Pruner(self._definitions).prune(node, value, "")
+        Pruner(self._definitions).prune(node, value)
         return value
 
     def _object_filler(self, properties: Mapping[str, Node], other: Node | None) -> Filler:

@@ -56,7 +56,11 @@ def _hashable(value: Any) -> Any:
     if kind is str:
         return value
     if kind is dict or kind is list:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        try:
+            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        except TypeError:
+            # Nested deeper than the serializer goes: taken for unlike any other.
+            return object()
     # Go compares with types: 1, 1.0 and true are three values.
     return (kind, value)
 

@@ -22,11 +22,15 @@ NO_DEFAULT: Final[Any] = object()
 """Stands for the absence of a default: null is not one either, upstream drops it."""
 
 
+MAX_NAMES: Final = 4096
+"""Characters of all property names on the way to a node: errors repeat them for each node."""
+
+
 class SchemaTooDeepError(ValueError):
-    """A schema is nested deeper than `MAX_DEPTH`."""
+    """A schema is nested deeper than `MAX_DEPTH`, or below too long names."""
 
     def __init__(self) -> None:
-        super().__init__(f"schema is nested deeper than {MAX_DEPTH} levels")
+        super().__init__(f"schema is nested deeper than {MAX_DEPTH} levels, or below names of more than {MAX_NAMES} characters")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,8 +87,8 @@ class _Reader:
     def __init__(self) -> None:
         self._known: dict[Any, Node] = {}
 
-    def read(self, document: Mapping[str, Any], depth: int) -> Node:
-        if depth > MAX_DEPTH:
+    def read(self, document: Mapping[str, Any], depth: int, names: int = 0) -> Node:
+        if depth > MAX_DEPTH or names > MAX_NAMES:
             raise SchemaTooDeepError
         depth += 1
         get = document.get
@@ -98,16 +102,18 @@ class _Reader:
                 key.append(name)
                 key.append(value if type(value) is str else _hashable(value))
             elif name == "properties":
-                properties = {field: self.read(part, depth) for field, part in (value or {}).items() if isinstance(part, Mapping)}
+                properties = {
+                    field: self.read(part, depth, names + len(field)) for field, part in (value or {}).items() if isinstance(part, Mapping)
+                }
                 # Apart from the keywords: a property may be called `items`.
                 key.append(tuple(properties))
                 key.append(tuple(map(id, properties.values())))
             elif name in _NODES and isinstance(value, Mapping):
-                child = children[name] = self.read(value, depth)
+                child = children[name] = self.read(value, depth, names)
                 key.append(name)
                 key.append(id(child))
             elif name in _NODE_LISTS and value:
-                parts = children[name] = tuple([self.read(part, depth) for part in value if isinstance(part, Mapping)])
+                parts = children[name] = tuple([self.read(part, depth, names) for part in value if isinstance(part, Mapping)])
                 key.append(name)
                 key.append(tuple(map(id, parts)))
             elif name == "additionalProperties":

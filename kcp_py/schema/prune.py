@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from kcp_py.schema.embedded import has_unknown_metadata, prune_metadata
 from kcp_py.schema.nodes import META_FIELDS, Node
+from kcp_py.schema.places import Path, render, step
 
 Clean = Callable[[Any], bool]
 
@@ -112,7 +113,7 @@ class Pruner:
         self._definitions = definitions
         self.dropped: list[str] = []
 
-    def prune(self, node: Node, value: Any, path: str, *, skip: frozenset[str] = frozenset(), keep: bool = False) -> None:
+    def prune(self, node: Node, value: Any, path: Path = None, *, skip: frozenset[str] = frozenset(), keep: bool = False) -> None:
         """Drop what `node` does not know. `skip` names fields that are not looked at, `keep` leaves the unknown ones."""
         if node.ref:
             node = self._definitions[node.ref]
@@ -120,13 +121,13 @@ class Pruner:
         if type(value) is dict:
             if node.embedded:
                 skip = META_FIELDS
-                metadata_path = f"{path}.metadata" if path else "metadata"
-                prune_metadata(value.get("metadata"), lambda name: self._drop(f"{metadata_path}.{name}"))
+                metadata_path = step(path, "metadata")
+                prune_metadata(value.get("metadata"), lambda name: self._drop(step(metadata_path, name)))
             for name in list(value):
                 if name in skip:
                     continue
                 part = value[name]
-                part_path = f"{path}.{name}" if path else name
+                part_path = step(path, name)
                 if (child := node.properties.get(name)) is not None:
                     if type(part) is dict or type(part) is list:
                         self.prune(child, part, part_path)
@@ -140,22 +141,22 @@ class Pruner:
         elif type(value) is list:
             for index, part in enumerate(value):
                 if node.items is not None:
-                    self.prune(node.items, part, f"{path}[{index}]", keep=keep)
+                    self.prune(node.items, part, (path, f"[{index}]"), keep=keep)
                 elif not keep:
-                    self._empty(part, f"{path}[{index}]")
+                    self._empty(part, (path, f"[{index}]"))
 
-    def _empty(self, value: Any, path: str) -> None:
+    def _empty(self, value: Any, path: Path) -> None:
         """Prune without a schema: lists stay, objects lose every field."""
         pending = [(value, path)]
         while pending:
             current, current_path = pending.pop()
             if type(current) is dict:
                 for name in current:
-                    self._drop(f"{current_path}.{name}")
+                    self._drop(step(current_path, name))
                 current.clear()
             elif type(current) is list:
-                pending.extend((part, f"{current_path}[{index}]") for index, part in reversed(list(enumerate(current))))
+                pending.extend((part, (current_path, f"[{index}]")) for index, part in reversed(list(enumerate(current))))
 
-    def _drop(self, path: str) -> None:
+    def _drop(self, path: Path) -> None:
         if len(self.dropped) < MAX_PATHS:
-            self.dropped.append(path)
+            self.dropped.append(render(path))

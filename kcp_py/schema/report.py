@@ -15,9 +15,10 @@ import orjson
 from kcp_py.apimachinery.fielderrors import FieldError, go_quote, invalid, not_supported, required, too_long, too_many, type_invalid
 from kcp_py.schema.embedded import resource_errors
 from kcp_py.schema.formats import find_format
-from kcp_py.schema.listtypes import list_errors
+from kcp_py.schema.listtypes import is_unique, list_errors
 from kcp_py.schema.nodes import Node
 from kcp_py.schema.patterns import PatternError, compile_pattern
+from kcp_py.schema.places import Path, render, step
 from kcp_py.schema.predicate import bound, number_kind, type_problem
 from kcp_py.schema.values import equal, go_number, in_range, is_multiple
 
@@ -45,7 +46,7 @@ class Reporter:
         self._count = 0
         self._size = 0
 
-    def report(self, node: Node, value: Any, path: str = "") -> list[FieldError]:
+    def report(self, node: Node, value: Any, path: Path = None) -> list[FieldError]:
         """The errors of the OpenAPI rules; the paths of children of an empty `path` have no dot."""
         found: Found = []
         try:
@@ -62,11 +63,11 @@ class Reporter:
         if self._count > MAX_ERRORS or self._size > MAX_TEXT:
             raise _EnoughError
 
-    def _invalid(self, found: Found, path: str, value: Any, text: str) -> None:
-        message = f"{path} in body {text}"
+    def _invalid(self, found: Found, path: Path, value: Any, text: str) -> None:
+        message = f"{render(path)} in body {text}"
         self._add(found, message, invalid(_field(path), value, message))
 
-    def check(self, node: Node, value: Any, path: str, found: Found) -> int:
+    def check(self, node: Node, value: Any, path: Path, found: Found) -> int:
         """Add the errors of one value; answers with the number of checks passed."""
         if node.ref:
             node = self._definitions[node.ref]
@@ -96,7 +97,7 @@ class Reporter:
             matches += 1 + self._check_object(node, value, path, found)
         return matches
 
-    def _check_null(self, node: Node, path: str, found: Found) -> int:
+    def _check_null(self, node: Node, path: Path, found: Found) -> int:
         matches = 1
         if node.types and not node.nullable and "null" not in node.types:
             matches = 0
@@ -105,22 +106,22 @@ class Reporter:
             self._not_supported(node, None, path, found)
         return matches
 
-    def _wrong_type(self, found: Found, path: str, expected: str, actual: str) -> None:
-        message = f"{path} in body must be of type {expected}: {go_quote(actual)}"
+    def _wrong_type(self, found: Found, path: Path, expected: str, actual: str) -> None:
+        message = f"{render(path)} in body must be of type {expected}: {go_quote(actual)}"
         self._add(found, message, type_invalid(_field(path), actual, message))
 
-    def _not_supported(self, node: Node, value: Any, path: str, found: Found) -> None:
+    def _not_supported(self, node: Node, value: Any, path: Path, found: Found) -> None:
         choices = [choice if type(choice) is str else orjson.dumps(choice).decode() for choice in node.enum]
-        self._add(found, f"{path} in body should be one of {choices}", not_supported(_field(path), value, choices))
+        self._add(found, f"{render(path)} in body should be one of {choices}", not_supported(_field(path), value, choices))
 
-    def _check_type(self, node: Node, value: Any, path: str, found: Found) -> int:
+    def _check_type(self, node: Node, value: Any, path: Path, found: Found) -> int:
         problem = type_problem(node.types, node.format, value)
         if problem is None:
             return 1
         self._wrong_type(found, path, *problem)
         return 0
 
-    def _check_junctors(self, node: Node, value: Any, path: str, found: Found) -> int:
+    def _check_junctors(self, node: Node, value: Any, path: Path, found: Found) -> int:
         matches = 1
         if node.any_of:
             matches += self._check_any_of(node, value, path, found)
@@ -133,19 +134,19 @@ class Reporter:
                 matches += self.check(part, value, path, found)
                 valid += len(found) == before
             if valid != len(node.all_of):
-                self._general(found, f"{go_quote(path)} must validate all the schemas (allOf){'' if valid else '. None validated'}")
+                self._general(found, f"{go_quote(render(path))} must validate all the schemas (allOf){'' if valid else '. None validated'}")
         if node.negated is not None:
             inner: Found = []
             self.check(node.negated, value, path, inner)
             if not inner:
-                self._general(found, f"{go_quote(path)} must not validate the schema (not)")
+                self._general(found, f"{go_quote(render(path))} must not validate the schema (not)")
         return matches
 
     def _general(self, found: Found, message: str) -> None:
         """An error that upstream gives no field."""
         self._add(found, message, invalid(NO_FIELD, "", message))
 
-    def _check_any_of(self, node: Node, value: Any, path: str, found: Found) -> int:
+    def _check_any_of(self, node: Node, value: Any, path: Path, found: Found) -> int:
         best: Found = []
         best_matches = -1
         for part in node.any_of:
@@ -155,11 +156,11 @@ class Reporter:
                 return matches
             if matches > best_matches:
                 best, best_matches = inner, matches
-        self._general(found, f"{go_quote(path)} must validate at least one schema (anyOf)")
+        self._general(found, f"{go_quote(render(path))} must validate at least one schema (anyOf)")
         found.extend(best)
         return best_matches
 
-    def _check_one_of(self, node: Node, value: Any, path: str, found: Found) -> int:
+    def _check_one_of(self, node: Node, value: Any, path: Path, found: Found) -> int:
         best: Found = []
         best_matches = -1
         valid = 0
@@ -176,15 +177,15 @@ class Reporter:
         if valid == 1:
             return first_matches
         detail = f"Found {valid} valid alternatives" if valid else "Found none valid"
-        self._general(found, f"{go_quote(path)} must validate one and only one schema (oneOf). {detail}")
+        self._general(found, f"{go_quote(render(path))} must validate one and only one schema (oneOf). {detail}")
         if valid:
             return 0
         found.extend(best)
         return best_matches
 
-    def _check_string(self, node: Node, value: str, path: str, found: Found) -> None:
+    def _check_string(self, node: Node, value: str, path: Path, found: Found) -> None:
         if node.max_length is not None and len(value) > node.max_length:
-            message = f"{path} in body should be at most {node.max_length} chars long"
+            message = f"{render(path)} in body should be at most {node.max_length} chars long"
             self._add(found, message, too_long(_field(path), node.max_length))
         elif node.min_length is not None and len(value) < node.min_length:
             self._invalid(found, path, value, f"should be at least {node.min_length} chars long")
@@ -195,7 +196,7 @@ class Reporter:
             except PatternError as error:
                 self._invalid(found, path, value, f"should match '{node.pattern}, but pattern is invalid: {error}'")
 
-    def _check_number(self, node: Node, value: float, path: str, found: Found) -> None:
+    def _check_number(self, node: Node, value: float, path: Path, found: Found) -> None:
         self._check_range(node, value, "Checked", path, found)
         if (factor := node.multiple_of) is not None:
             limit = self._limit(node, factor, "MultipleOf", value=value, path=path, found=found)
@@ -212,38 +213,38 @@ class Reporter:
                 words = "less than" if node.exclusive_maximum else "less than or equal to"
                 self._invalid(found, path, value, f"should be {words} {go_number(limit)}")
 
-    def _limit(self, node: Node, limit: float, name: str, *, value: float, path: str, found: Found) -> float:
+    def _limit(self, node: Node, limit: float, name: str, *, value: float, path: Path, found: Found) -> float:
         """A limit as it is compared; one that is no value of the node's type is itself an error."""
         return bound(value, limit) if self._check_range(node, limit, name, path, found) else limit
 
-    def _check_range(self, node: Node, number: float, name: str, path: str, found: Found) -> bool:
+    def _check_range(self, node: Node, number: float, name: str, path: Path, found: Found) -> bool:
         kind = number_kind(node)
         if in_range(number, kind, node.format):
             return True
         form = f"with format {node.format}" if node.format else "(default format)"
-        self._general(found, f"{name} value must be of type {kind} {form} in {path}")
+        self._general(found, f"{name} value must be of type {kind} {form} in {render(path)}")
         return False
 
-    def _check_list(self, node: Node, value: list[Any], path: str, found: Found) -> int:
+    def _check_list(self, node: Node, value: list[Any], path: Path, found: Found) -> int:
         matches = 0
         if node.items is not None:
             for index, element in enumerate(value):
-                matches += self.check(node.items, element, f"{path}[{index}]", found)
+                matches += self.check(node.items, element, (path, f"[{index}]"), found)
         size = len(value)
         if node.min_items is not None and size < node.min_items:
             self._invalid(found, path, size, f"should have at least {node.min_items} items")
         if node.max_items is not None and size > node.max_items:
-            message = f"{path} in body should have at most {node.max_items} items"
+            message = f"{render(path)} in body should have at most {node.max_items} items"
             self._add(found, message, too_many(_field(path), size, node.max_items))
         return matches
 
-    def _check_object(self, node: Node, value: dict[str, Any], path: str, found: Found) -> int:
+    def _check_object(self, node: Node, value: dict[str, Any], path: Path, found: Found) -> int:
         size = len(value)
         if node.min_properties is not None and size < node.min_properties:
             self._invalid(found, path, size, f"should have at least {node.min_properties} properties")
             return 0
         if node.max_properties is not None and size > node.max_properties:
-            message = f"{path} in body should have at most {node.max_properties} properties"
+            message = f"{render(path)} in body should have at most {node.max_properties} properties"
             self._add(found, message, too_many(_field(path), size, node.max_properties))
             return 0
         matches = 0
@@ -252,16 +253,16 @@ class Reporter:
             if name in properties:
                 continue
             if other is False:
-                message = f"{path}.{name} in body is a forbidden property"
+                message = f"{render(path)}.{name} in body is a forbidden property"
                 self._add(found, message, invalid(_field(path), name, message))
             elif isinstance(other, Node):
-                matches += self.check(other, part, f"{path}.{name}", found)
+                matches += self.check(other, part, (path, f".{name}"), found)
         for name, part in value.items():
             if (child := properties.get(name)) is not None:
-                matches += self.check(child, part, f"{path}.{name}" if path else name, found)
+                matches += self.check(child, part, step(path, name), found)
         for name in node.required:
             if name not in value:
-                self._add(found, f"{path}.{name} in body is required", required(_field(f"{path}.{name}")))
+                self._add(found, f"{render(path)}.{name} in body is required", required(_field((path, f".{name}"))))
         return matches
 
 
@@ -272,31 +273,37 @@ def _distinct(found: Found) -> list[FieldError]:
     return list(first.values())
 
 
-def _field(path: str) -> str:
-    return path.removeprefix(".") or NO_FIELD
+def _field(path: Path) -> str:
+    return render(path).removeprefix(".") or NO_FIELD
 
 
 def structure_errors(definitions: Mapping[str, Node], node: Node, value: Any, path: str, *, list_types: bool) -> list[FieldError]:
     """What the OpenAPI rules do not see: embedded resources, or, with `list_types`, the uniqueness that list types promise."""
+    errors: list[FieldError] = []
+    _collect(definitions, node, value, path=(None, path) if path else None, list_types=list_types, errors=errors)
+    return errors[:MAX_ERRORS]
+
+
+def _collect(definitions: Mapping[str, Node], node: Node, value: Any, *, path: Path, list_types: bool, errors: list[FieldError]) -> None:
     if node.ref:
         node = definitions[node.ref]
-    errors: list[FieldError] = []
+    if len(errors) > MAX_ERRORS:
+        return
     if type(value) is dict:
         if node.embedded and not list_types:
-            errors.extend(resource_errors(value, path))
+            errors.extend(resource_errors(value, render(path)))
         properties, other = node.properties, node.additional
         for name, part in value.items():
             if type(part) is not dict and type(part) is not list:
                 continue
             if (child := properties.get(name)) is not None:
-                errors.extend(structure_errors(definitions, child, part, f"{path}.{name}" if path else name, list_types=list_types))
+                _collect(definitions, child, part, path=step(path, name), list_types=list_types, errors=errors)
             elif isinstance(other, Node):
-                errors.extend(structure_errors(definitions, other, part, f"{path}[{name}]", list_types=list_types))
+                _collect(definitions, other, part, path=(path, f"[{name}]"), list_types=list_types, errors=errors)
     elif type(value) is list:
-        if list_types and node.list_type in {"map", "set"}:
-            errors.extend(list_errors(node, value, path))
+        if list_types and node.list_type in {"map", "set"} and not is_unique(node, value):
+            errors.extend(list_errors(node, value, render(path)))
         if node.items is not None:
             for index, element in enumerate(value):
                 if type(element) is dict or type(element) is list:
-                    errors.extend(structure_errors(definitions, node.items, element, f"{path}[{index}]", list_types=list_types))
-    return errors[:MAX_ERRORS]
+                    _collect(definitions, node.items, element, path=(path, f"[{index}]"), list_types=list_types, errors=errors)

@@ -22,6 +22,9 @@ __all__ = ["SchemaTooDeepError", "StructuralSchema", "compile_schema"]
 MAX_VALUE_DEPTH: Final = 256
 """Nesting of values under a recursive schema. Under any other the schema's own depth bounds every walk."""
 
+MAX_PRINTED_DEPTH: Final = 240
+"""Nesting of values whose errors are told in full, because errors print values."""
+
 
 def compile_schema(
     document: Mapping[str, Any], *, definitions: Mapping[str, Mapping[str, Any]] | None = None, custom: bool = True
@@ -56,7 +59,7 @@ class StructuralSchema:
         if self._too_deep(obj) or self._clean(obj):
             return []
         pruner = Pruner(self.definitions)
-        pruner.prune(self.root, obj, "", skip=self._implicit)
+        pruner.prune(self.root, obj, skip=self._implicit)
         return pruner.dropped
 
     def default(self, obj: dict[str, Any]) -> None:
@@ -66,10 +69,11 @@ class StructuralSchema:
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
         """See `contract.CompiledSchema.validate`."""
-        if self._too_deep(obj):
-            return [invalid(NO_FIELD, "", f"must not be nested deeper than {MAX_VALUE_DEPTH} levels")]
-        if self._is_valid(obj):
+        deep = self._too_deep(obj)
+        if not deep and self._is_valid(obj):
             return []
+        if deep or is_deeper(obj, MAX_PRINTED_DEPTH):
+            return [invalid(NO_FIELD, "", f"must not be nested deeper than {MAX_VALUE_DEPTH if deep else MAX_PRINTED_DEPTH} levels")]
         errors = Reporter(self.definitions).report(self.root, obj)
         errors.extend(structure_errors(self.definitions, self.root, obj, "", list_types=False))
         # A list that was already wrong must not stop the repair of something else.

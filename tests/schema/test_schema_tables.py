@@ -66,7 +66,7 @@ def test_pruning():
         skip = META_FIELDS if row["name"].startswith("x-kubernetes-embedded-resource") else frozenset[str]()
         pruner = Pruner({})
         clean = CleanCompiler({}, metadata=False).clean(node, skip=skip)(value)
-        pruner.prune(node, value, "", skip=skip)
+        pruner.prune(node, value, skip=skip)
         # Upstream's function leaves metadata to another.
         named = [path for path in pruner.dropped if "metadata" not in path]
         assert sorted(named) == sorted(path for path in row.get("expectedPruned") or () if "metadata" not in path), row["name"]

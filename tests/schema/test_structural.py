@@ -317,3 +317,25 @@ def test_keywords_are_not_confused_with_property_names():
         "spec.named.items.type",
         "spec.listed[0].type",
     ]
+
+
+def test_values_too_deep_to_print_are_errors_not_failures():
+    """Where errors would have to print what no serializer takes, one error says so; what is valid stays valid."""
+    deep: Any = 1
+    for _ in range(500):
+        deep = [deep]
+    schema = spec(
+        a={"type": "array", "x-kubernetes-list-type": "set", "items": {"x-kubernetes-preserve-unknown-fields": True}},
+        b={"x-kubernetes-preserve-unknown-fields": True, "enum": [1]},
+    )
+    assert messages(schema, {"a": [deep, [deep]]}) == []
+    assert messages(schema, {"b": deep}) == ['<nil>: Invalid value: "": must not be nested deeper than 240 levels']
+
+
+def test_reports_are_bounded():
+    """A million errors, or errors below very long names, are not all told."""
+    schema = compile_schema({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}})
+    assert len(schema.validate({"a": [1] * 100_000})) == 1001
+    assert sum(len(str(error)) for error in schema.validate({"a" * 1_000_000: [1] * 10_000})) < 10_000_000
+    with pytest.raises(SchemaTooDeepError):
+        compile_schema({"type": "object", "properties": {"a" * 5000: {"type": "string"}}})
