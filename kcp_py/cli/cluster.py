@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import sys
 import time
@@ -156,8 +157,12 @@ def _logical_clusters(server: RemoteServer) -> Iterator[dict[str, Any]]:
 def _print_table(objects: Iterator[dict[str, Any]]) -> None:
     now = dt.datetime.now(dt.UTC)
     row = "{:<40} {:<14} {}"
+    first = next(objects, None)
+    if first is None:
+        click.echo("no logical clusters", err=True)
+        return
     click.echo(row.format("NAME", "PHASE", "AGE"))
-    for item in objects:
+    for item in itertools.chain([first], objects):
         phase = "Deleting" if item["metadata"].get("deletionTimestamp") else item.get("status", {}).get("phase", "")
         click.echo(row.format(_name(item), phase, _age(item["metadata"].get("creationTimestamp"), now)))
 

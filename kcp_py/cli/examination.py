@@ -143,6 +143,8 @@ def port(options: Options) -> Iterator[Finding]:
 
 def _readiness(options: Options, host: str, where: str) -> Finding:
     authority = options.ca_file if options.tls_cert_file is None else options.tls_cert_file
+    if not authority.exists():
+        return _wrong(f"{where} is in use, and not by a server of {options.root_directory}")
     try:
         context = ssl.create_default_context(cafile=authority)
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

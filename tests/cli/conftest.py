@@ -69,12 +69,25 @@ async def _serving(app, options, *, tls=None, on_shutdown=lambda: None):
 @pytest.fixture
 def start_server(tmp_path):
     """Starts `kcp-py start` with a small control plane in processes of their own; all are gone after the test."""
+    with _starting(str(SERVER), cwd=tmp_path) as start:
+        yield start
+
+
+@pytest.fixture
+def start_real_server(tmp_path):
+    """Starts `kcp-py start` as it is."""
+    with _starting("-m", "kcp_py", cwd=tmp_path) as start:
+        yield start
+
+
+@contextlib.contextmanager
+def _starting(*program, cwd):
     processes = []
 
     def start(*arguments, environ=None):
         process = subprocess.Popen(
-            [sys.executable, str(SERVER), "start", *arguments],
-            cwd=tmp_path,
+            [sys.executable, *program, "start", *arguments],
+            cwd=cwd,
             env={**os.environ, "PYTHONPATH": str(SERVER.parents[2]), **(environ or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -83,10 +96,12 @@ def start_server(tmp_path):
         processes.append(process)
         return process
 
-    yield start
-    for process in processes:
-        process.kill()
-        process.communicate()
+    try:
+        yield start
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
 
 
 @pytest.fixture

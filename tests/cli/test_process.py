@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from kcp_py.cli.remote import Access, RemoteServer
+
 READY = "Ctrl-C stops the server."
 
 
@@ -187,3 +189,62 @@ def test_a_wrong_setting_is_exit_code_2(start_server):
     """The line names the flag or the variable."""
     assert finish(start_server("--storage", "mysql")) == (2, "", 'error: --storage: "mysql" is not one of sqlite, memory, etcd\n')
     assert finish(start_server(environ={"KCP_PY_SECURE_PORT": "x"})) == (2, "", 'error: KCP_PY_SECURE_PORT: "x" is not a whole number\n')
+
+
+def damage(path: Path) -> None:
+    """Overwrites the middle of a database file."""
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    path.write_bytes(content)
+
+
+def make_newer(path: Path) -> None:
+    """Writes the number of a format that does not exist yet (the header's user version) into a database file."""
+    content = bytearray(path.read_bytes())
+    content[60:64] = (1000).to_bytes(4, "big")
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param(lambda path: path.write_text("this is no database\n" * 1000), "", id="another kind of file"),
+        pytest.param(damage, "", id="damaged"),
+        pytest.param(make_newer, "newer", id="newer than the program"),
+    ],
+)
+def test_an_unusable_database_is_one_line_and_left_alone(start_real_server, read_until, tmp_path, change, message):
+    """The whole program, with the real control plane, refuses a database that it cannot use."""
+    process = start_real_server("--secure-port", "0")
+    read_until(process, READY)
+    process.send_signal(signal.SIGTERM)
+    assert finish(process)[0] == 0
+    database = tmp_path / ".kcp" / "kcp.db"
+    change(database)
+    before = database.read_bytes()
+    code, out, err = finish(start_real_server("--secure-port", "0"))
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert database.read_bytes() == before
+
+
+def test_one_database_has_one_server(start_real_server, read_until, tmp_path):
+    """A second server on the same file, though its root directory is another, is refused with the reason."""
+    read_until(start_real_server("--secure-port", "0"), READY)
+    path = str(tmp_path / ".kcp" / "kcp.db")
+    code, out, err = finish(start_real_server("--secure-port", "0", "--root-directory", "other", "--storage-path", path))
+    assert (code, out) == (1, "")
+    assert "kcp.db" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("context", ["root", "base", "system:admin", "shard-base"])
+def test_every_context_reaches_the_server(start_real_server, read_until, tmp_path, context):
+    """The certificate and the token of admin.kubeconfig are accepted by the real control plane."""
+    read_until(start_real_server("--secure-port", "0", "--storage", "memory"), READY)
+    access = Access.load(str(tmp_path / ".kcp" / "admin.kubeconfig"), context)
+    with RemoteServer(access) as server:
+        path = str(access.cluster["server"]).removeprefix(access.base_url)
+        assert server.request("GET", f"{path}/api/v1/namespaces")["kind"] == "NamespaceList"
