@@ -45,23 +45,28 @@ def has_unsupported(schema: Schema) -> bool:
     )
 
 
+_NAMED: Final = frozenset({"properties", "patternProperties", "definitions", "dependencies"})
+_HOLDERS: Final = _NAMED | {*JUNCTORS, "not", "items", "additionalProperties", "additionalItems"}
+"""The keywords below which there are schemas, by name or one or several."""
+
+
 def walk_schema(schema: Schema) -> list[Schema]:
     """Every node of a schema, without recursion."""
     found: list[Schema] = []
     pending: list[Any] = [schema]
     while pending:
         node = pending.pop()
-        if not isinstance(node, Mapping):
+        if type(node) is not dict and not isinstance(node, Mapping):
             continue
         found.append(node)
-        for name in ("properties", "patternProperties", "definitions", "dependencies"):
-            if isinstance(children := node.get(name), Mapping):
-                pending.extend(children.values())
-        for name in JUNCTORS:
-            pending.extend(node.get(name) or ())
-        pending.extend((node.get("not"), node.get("additionalProperties"), node.get("additionalItems")))
-        items = node.get("items")
-        pending.extend(items if isinstance(items, list) else (items,))
+        for name, value in node.items():
+            if name in _HOLDERS and value:
+                if name in _NAMED:
+                    pending.extend(value.values())
+                elif type(value) is list:
+                    pending.extend(value)
+                else:
+                    pending.append(value)
     return found
 
 

@@ -29,9 +29,16 @@ def is_recognized(name: str) -> bool:
 
 
 def _full(pattern: str, flags: int = re.ASCII) -> Format:
-    # `\Z`-like semantics of fullmatch are Go's `$` without (?m).
-    match = re.compile(pattern, flags).fullmatch
-    return lambda text: match(text) is not None
+    # Compiled when it is first needed: together they would cost 30 ms of every start. Python's own cache is too small to rely on.
+    compiled: re.Pattern[str] | None = None
+
+    def matches(text: str) -> bool:
+        nonlocal compiled
+        if compiled is None:
+            compiled = re.compile(pattern, flags)
+        return compiled.fullmatch(text) is not None
+
+    return matches
 
 
 _DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")

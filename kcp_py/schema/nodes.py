@@ -108,12 +108,14 @@ class _Reader:
                 # Apart from the keywords: a property may be called `items`.
                 key.append(tuple(properties))
                 key.append(tuple(map(id, properties.values())))
-            elif name in _NODES and isinstance(value, Mapping):
+            elif name in _NODES and (type(value) is dict or isinstance(value, Mapping)):
                 child = children[name] = self.read(value, depth, names)
                 key.append(name)
                 key.append(id(child))
             elif name in _NODE_LISTS and value:
-                parts = children[name] = tuple([self.read(part, depth, names) for part in value if isinstance(part, Mapping)])
+                parts = children[name] = tuple(
+                    [self.read(part, depth, names) for part in value if type(part) is dict or isinstance(part, Mapping)]
+                )
                 key.append(name)
                 key.append(tuple(map(id, parts)))
             elif name == "additionalProperties":
