@@ -7,7 +7,7 @@ from typing import Any, Final
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import decode_json, decode_yaml, duplicate_fields
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.apimachinery.objectmeta import deduplicate_owner_references, prune_object_meta, type_problem
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
 from kcp_py.registry.resource import ServedResource
@@ -117,26 +117,10 @@ def settle(
     if issues and field_validation != "Ignore":
         warnings.extend(issues[:_MAX_STRICT_ISSUES])
     resource.schema.default(obj)
-    if resource.builtin:
-        for mismatch in resource.schema.validate(obj):
-            if mismatch.reason == "FieldValueTypeInvalid":
-                raise cannot_be_handled(resource, _go_type_problem(mismatch, resource))
     warning = deduplicate_owner_references(metadata)
     if warning:
         warnings.append(warning)
     return obj
-
-
-def _go_type_problem(problem: FieldError, resource: ServedResource) -> str:
-    """A type mismatch as Go's JSON decoder words it."""
-    given = problem.text.partition('"')[2].partition('"')[0]
-    wanted = problem.text.partition("must be of type ")[2].partition(":")[0]
-    go_names = {"integer": "int32", "boolean": "bool", "object": "map[string]json", "array": "[]json"}
-    json_names = {"integer": "number", "boolean": "bool"}
-    return (
-        f"json: cannot unmarshal {json_names.get(given, given)} into Go struct field "
-        f"{resource.kind}.{problem.field} of type {go_names.get(wanted, wanted)}"
-    )
 
 
 def _unrecognized(resource: ServedResource, detail: str) -> str:

@@ -1,0 +1,46 @@
+"""Run the rows and print the table: `python -m tests.benchmarks [ROW ...]`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.benchmarks.processes import LOAD_CORE
+from tests.benchmarks.rows import ROWS
+
+
+async def _run(names: list[str], console: Console) -> None:
+    table = Table("work", "ours", "bare", "ratio", "to reach", "more")
+    with tempfile.TemporaryDirectory(prefix="kcp-py-bench-") as directory:
+        for name in names:
+            console.print(f"[dim]{name} …[/dim]")
+            async for row in ROWS[name](Path(directory)):
+                console.print(f"[dim]  {row.work}: {row.ours} / {row.bare} {row.ratio} ({row.percentiles})[/dim]")
+                table.add_row(row.work, row.ours, row.bare, row.ratio, row.wanted, row.percentiles)
+    console.print(table)
+
+
+def main() -> None:
+    """Parse, pin, run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"which rows: {', '.join(ROWS)} (default: all)")
+    names = parser.parse_args().rows or list(ROWS)
+    if unknown := set(names) - set(ROWS):
+        parser.error(f"no such row: {', '.join(sorted(unknown))}")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else max(soft, 65_536), hard))
+    os.sched_setaffinity(0, {LOAD_CORE})
+    import uvloop
+
+    uvloop.run(_run(names, Console(width=160 if not sys.stdout.isatty() else None)))
+
+
+if __name__ == "__main__":
+    main()

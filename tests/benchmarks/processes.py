@@ -1,0 +1,110 @@
+"""Server processes under measurement, pinned to one core, with what the kernel says of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.benchmarks.load import Target
+
+CORES = sorted(os.sched_getaffinity(0))
+SERVER_CORE = CORES[0]
+LOAD_CORE = CORES[-1]
+
+
+class Process:
+    """A running server."""
+
+    def __init__(self, process: subprocess.Popen[str], target: Target, seconds_to_ready: float) -> None:
+        self.process = process
+        self.target = target
+        self.seconds_to_ready = seconds_to_ready
+
+    @property
+    def resident(self) -> int:
+        """Bytes of resident memory."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        match = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert match is not None
+        return int(match[1]) * 1024
+
+    @property
+    def cpu_seconds(self) -> float:
+        """User and system time so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _pin() -> None:
+    os.sched_setaffinity(0, {SERVER_CORE})
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def kcp(root: Path, *arguments: str, plain: bool = True) -> Iterator[Process]:
+    """Our server; started on an existing root directory it finds what is stored there."""
+    command = [sys.executable, "-m", "kcp_py", "start", "--root-directory", str(root), "--secure-port", "0", *arguments]
+    environment = {**os.environ, "KCP_PY_LOG_LEVEL": "warning", **({"KCP_PY_PLAIN_HTTP": "true"} if plain else {})}
+    start = time.perf_counter()
+    with (root.parent / f"{root.name}.log").open("a") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, preexec_fn=_pin, env=environment)
+    port = 0
+    assert process.stdout is not None
+    for line in process.stdout:
+        if match := re.search(r"https?://[^ ]*:(\d+)", line):
+            port = int(match[1])
+        if "Ctrl-C" in line:
+            break
+    else:
+        raise RuntimeError((root.parent / f"{root.name}.log").read_text()[-2000:])
+    seconds = time.perf_counter() - start
+    token = (root / "admin-tokens.csv").read_text().partition(",")[0]
+    tls = None if plain else ssl.create_default_context(cafile=str(root / "pki" / "ca.crt"))
+    if tls is not None:
+        tls.check_hostname = False
+    try:
+        yield Process(process, Target(port, tls=tls, token=token), seconds)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+@contextmanager
+def bare(directory: Path, pki: Path | None = None) -> Iterator[Process]:
+    """The bare server, on TLS with the certificate of `pki` where that is given."""
+    port = free_port()
+    command = [sys.executable, "-m", "tests.benchmarks.bare", "--port", str(port), "--database", str(directory / "bare.db")]
+    tls = None
+    if pki is not None:
+        command += ["--cert", str(pki / "apiserver.crt"), "--key", str(pki / "apiserver.key")]
+        tls = ssl.create_default_context(cafile=str(pki / "ca.crt"))
+        tls.check_hostname = False
+    process = subprocess.Popen(command, preexec_fn=_pin, text=True)
+    end = time.monotonic() + 20
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            break
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.02)
+    try:
+        yield Process(process, Target(port, tls=tls), 0)
+    finally:
+        process.kill()
+        process.wait(10)
