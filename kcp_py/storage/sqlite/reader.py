@@ -27,7 +27,7 @@ _SCANNED: Final = 2_000
 """Writes looked at in one turn."""
 _LARGEST_SLICE: Final = 4 << 20
 """Bytes of values after which a slice of changes ends."""
-_MOST_IDLE: Final = 4
+_MOST_IDLE: Final = 2
 """Connections kept for the next range."""
 
 _STATE: Final = "SELECT (SELECT seq FROM history ORDER BY seq DESC LIMIT 1), (SELECT number FROM meta WHERE name = 'compact_revision')"
