@@ -1,7 +1,8 @@
 """`parse_target`: the only parser of which logical cluster a request is for. Pure; it reads the raw path, before anything has decoded it.
 
 The forms are kcp's (`/clusters/<path>/…`, stripped once) plus the header of the first prototype. Whatever is not canonical is refused,
-never normalised: a proxy in front and this server must not be able to disagree about the cluster.
+never normalised: a proxy in front and this server must not be able to disagree about the cluster. One spelling is excepted: Go's
+`net/url` writes `*` as `%2A`, so every Go client asks for all clusters that way, kubectl among them.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from kcp_py.apimachinery.errors import StatusError, bad_request, unknown_path
-from kcp_py.logicalcluster import ROOT, InvalidClusterError, Name, Path, Wildcard, parse_path
+from kcp_py.logicalcluster import ROOT, WILDCARD, InvalidClusterError, Name, Path, Wildcard, parse_path
 from kcp_py.server.requestinfo import unescape
 
 MAX_PATH_BYTES: Final = 8 * 1024
 
 _PREFIX: Final = b"/clusters/"
+_ESCAPED_WILDCARD: Final = frozenset((b"%2A", b"%2a"))
 _CLUSTERLESS: Final = frozenset(("/healthz", "/livez", "/readyz", "/version", "/metrics"))
 _CLUSTERLESS_BELOW: Final = ("/healthz/", "/livez/", "/readyz/", "/.well-known/")
 
@@ -50,7 +52,7 @@ def parse_target(raw_path: bytes, header: Sequence[bytes], default: Name) -> Tar
         end = raw_path.find(b"/", len(_PREFIX))
         segment = raw_path[len(_PREFIX) :] if end < 0 else raw_path[len(_PREFIX) : end]
         raw_path = b"/" if end < 0 else raw_path[end:]
-        named = _parse(segment)
+        named = WILDCARD if segment in _ESCAPED_WILDCARD else _parse(segment)
         if raw_path.startswith(_PREFIX) or raw_path == b"/clusters":
             raise unknown_path()
     if header:
