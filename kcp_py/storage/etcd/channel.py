@@ -251,7 +251,9 @@ class Connections:
             raise UnavailableError("the store is closing")
 
     async def close(self) -> None:
-        """End all calls and connections."""
+        """End all calls and connections. More than once is harmless."""
+        if self.closing.is_set():
+            return
         self.closing.set()
         for call in list(self._calls):
             call.cancel()

@@ -20,6 +20,8 @@ class Status(NamedTuple):
     version: tuple[int, int, int]
     """`(0, 0, 0)` where it cannot be read."""
     revision: int
+    member: int
+    """The member's id."""
     leader: int
     """The member id of the leader; 0: there is none."""
     size: int
@@ -52,4 +54,12 @@ async def status(connections: Connections, connection: Connection | None = None)
         raise translate(error) from error
     match = _VERSION.match(response.version)
     version = (int(match[1]), int(match[2]), int(match[3])) if match else (0, 0, 0)
-    return Status(version, response.header.revision, response.leader, response.db_size, response.db_size_in_use, tuple(response.errors))
+    return Status(
+        version,
+        response.header.revision,
+        response.header.member_id,
+        response.leader,
+        response.db_size,
+        response.db_size_in_use,
+        tuple(response.errors),
+    )

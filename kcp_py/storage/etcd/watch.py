@@ -120,6 +120,7 @@ class Watches:
     async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
         following = max(start_revision, _FIRST_REVISION)
         announced = 0
+        told = False
         failures = 0
         while True:
             stream = None
@@ -154,9 +155,14 @@ class Watches:
                     catching_up = catching_up and reached < stream.wanted
                     following = max(following, reached + 1)
                     stream.delivered = max(stream.delivered, reached)
-                    if events or reached > announced:
+                    if events or (reached > announced and not catching_up):
                         announced = max(announced, reached)
                         yield WatchBatch(events, reached)
+                        told = told or not events
+                    if not told and not catching_up:
+                        # The reader waits for a batch without events to know that it has all there was.
+                        told = True
+                        yield WatchBatch((), announced)
             except Interrupted as interruption:
                 _log.info("watch of %s after revision %d is resumed: %s", prefix, following - 1, interruption)
                 if stream is not None:

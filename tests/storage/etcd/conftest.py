@@ -53,7 +53,9 @@ class EtcdServer:
     def __init__(self, directory: Path, *, scheme: str = "http", arguments: tuple[str, ...] = ()) -> None:
         self.directory = directory
         self.port = free_port()
-        self._peer_port = free_port()
+        self.peer_url = f"http://127.0.0.1:{free_port()}"
+        self.members = [self]
+        """The members of the cluster that it forms."""
         self._scheme = scheme
         self._arguments = arguments
         self._process: subprocess.Popen[bytes] | None = None
@@ -63,28 +65,18 @@ class EtcdServer:
         return f"{self._scheme}://127.0.0.1:{self.port}"
 
     def start(self) -> None:
+        cluster = ",".join(f"{member.directory.name}={member.peer_url}" for member in self.members)
         with (self.directory / "etcd.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    *(
-                        etcd_binary(),
-                        "--name",
-                        "one",
-                        "--data-dir",
-                        str(self.directory / "data"),
-                        "--unsafe-no-fsync",
-                        "--log-level",
-                        "error",
-                    ),
+                    *(etcd_binary(), "--name", self.directory.name, "--data-dir", str(self.directory / "data")),
+                    *("--unsafe-no-fsync", "--log-level", "error", "--heartbeat-interval", "50", "--election-timeout", "500"),
                     *("--listen-client-urls", self.url, "--advertise-client-urls", self.url),
-                    *("--listen-peer-urls", f"http://127.0.0.1:{self._peer_port}"),
-                    *("--initial-advertise-peer-urls", f"http://127.0.0.1:{self._peer_port}"),
-                    *("--initial-cluster", f"one=http://127.0.0.1:{self._peer_port}"),
+                    *("--listen-peer-urls", self.peer_url, "--initial-advertise-peer-urls", self.peer_url, "--initial-cluster", cluster),
                     *self._arguments,
                 ],
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "ETCD_UNSUPPORTED_ARCH": "arm64"} if os.uname().machine == "aarch64" else None,
             )
 
     def stop(self, number: int = signal.SIGKILL) -> None:
@@ -321,6 +313,17 @@ def _shared_server() -> Iterator[EtcdServer]:
         server.stop()
 
 
+@pytest.fixture(scope="session")
+def suite_url() -> Iterator[str]:
+    """The address of an etcd for the shared suite, ready; it may be emptied and compacted."""
+    with tempfile.TemporaryDirectory(prefix="etcd-") as directory:
+        server = EtcdServer(Path(directory))
+        server.start()
+        asyncio.run(server.wait())
+        yield server.url
+        server.stop()
+
+
 @pytest.fixture
 async def etcd(_shared_server: EtcdServer) -> EtcdServer:
     """An etcd shared by all tests: use the `prefix` fixture, and do not compact or stop it."""
@@ -342,6 +345,23 @@ def start_etcd(tmp_path: Path) -> Iterator[StartEtcd]:
             return server
 
         yield start
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[list[EtcdServer]]:
+    """Three members that form one etcd, ready."""
+    members = []
+    for name in ("one", "two", "three"):
+        (tmp_path / name).mkdir()
+        members.append(EtcdServer(tmp_path / name))
+    for member in members:
+        member.members = members
+        member.start()
+    for member in members:
+        await member.wait()
+    yield members
+    for member in members:
+        member.stop()
 
 
 @pytest.fixture

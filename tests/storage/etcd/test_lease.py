@@ -19,7 +19,7 @@ async def test_first_beat_is_immediate_and_the_end_frees_the_keys(storage, prefi
         revision = await lease.put(prefix + "a", b"1")
         found = await storage.get(prefix + "a")
         assert (found.value, found.mod_revision) == (b"1", revision)
-        while not lease.beats:  # noqa: ASYNC110
+        while not lease.beats:
             await asyncio.sleep(0.005)
         assert not lease.lost.is_set()
     assert await storage.get(prefix + "a") is None
@@ -52,7 +52,7 @@ async def test_unreachable_for_a_lifetime_is_lost(own_etcd, open_storage):
 
     storage = await open_storage(own_etcd.url, connect_timeout=0.05)
     async with Lease(storage._connections, 60, sleep=sleep, clock=lambda: now) as lease:
-        while lease.beats < 3:  # noqa: ASYNC110
+        while lease.beats < 3:
             await asyncio.sleep(0.005)
         own_etcd.stop()
         stopped = now

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any, Self
 
@@ -27,6 +26,7 @@ from kcp_py.storage.contract import (
 )
 from kcp_py.storage.etcd import EtcdOptions, EtcdStorage
 from kcp_py.testing.storage_machine import storage_machine
+from kcp_py.testing.storage_suite import StorageSuite
 
 
 class FreshStore:
@@ -118,12 +118,21 @@ class FreshStore:
         await self._storage.check()
 
 
+class TestEtcdStorage(StorageSuite):
+    """The suite on an etcd that is emptied before each test."""
+
+    @pytest.fixture
+    async def storage(self, suite_url: str) -> AsyncIterator[EtcdStorage]:
+        async with EtcdStorage(EtcdOptions((suite_url,))) as storage:
+            while items := (await storage.range("", limit=500, keys_only=True)).items:
+                await storage.transact([], [Delete(item.key) for item in items])
+            yield storage
+
+
 @pytest.fixture
-def make_storage(start_etcd) -> Callable[[], FreshStore]:
+def make_storage(suite_url: str) -> Callable[[], FreshStore]:
     """Makes empty stores on one etcd, to be used one after the other."""
-    server = start_etcd()
-    asyncio.run(server.wait())
-    return lambda: FreshStore(server.url)
+    return lambda: FreshStore(suite_url)
 
 
 def test_model(make_storage):
