@@ -8,7 +8,8 @@ from typing import Final
 from kcp_py.apimachinery import errors
 from kcp_py.client.contract import Change
 from kcp_py.logicalcluster import Name
-from kcp_py.storage.contract import CompactedError, Storage
+from kcp_py.registry.store.access import translate
+from kcp_py.storage.contract import CompactedError, Storage, StorageError
 from kcp_py.storage.keys import ResourceKeys
 from kcp_py.watchcache import Feed, ObjectEvent, WatchEndedError, WatchOverflowError
 
@@ -42,7 +43,7 @@ async def scan_changes(
     """Every change from now on, and between changes what is there already and wanted.
 
     Raises:
-        StorageError: the store cannot be read.
+        StatusError: the store cannot be read.
     """
     while True:
         watcher = feed.attach(keys.prefix, after=feed.revision)
@@ -68,5 +69,7 @@ async def scan_changes(
             return
         except WatchOverflowError:
             continue
+        except StorageError as error:
+            raise translate(error) from error
         finally:
             await feed.detach(watcher)

@@ -134,7 +134,8 @@ class LocalClient:
 
     async def update_status(self, cluster: Name, resource: GroupVersionResource, obj: Mapping[str, Any]) -> dict[str, Any]:
         """`Client.update_status`."""
-        return await self._update(cluster, resource, obj, "status")
+        # All but the status is taken from the stored object, and some are large.
+        return await self._update(cluster, resource, {key: obj[key] for key in ("metadata", "status") if key in obj}, "status")
 
     async def _update(self, cluster: Name, resource: GroupVersionResource, obj: Mapping[str, Any], subresource: str) -> dict[str, Any]:
         metadata = obj["metadata"]

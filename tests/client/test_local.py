@@ -1,0 +1,114 @@
+"""The in-process client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.client import StoredResource
+from kcp_py.logicalcluster import WILDCARD, Name
+from kcp_py.storage.memory import MemoryStorage
+from tests.client.registry import CONFIG_MAPS, DEFINITIONS, Registry, config_map, definition, open_registry
+
+pytestmark = pytest.mark.anyio
+
+TEAM = Name("team-a")
+OTHER = Name("team-b")
+
+
+@pytest.fixture
+async def registry() -> AsyncIterator[Registry]:
+    async with open_registry(MemoryStorage()) as opened:
+        yield opened
+
+
+async def test_objects_are_dressed_as_over_http(registry: Registry) -> None:
+    """Every answer carries resourceVersion and the cluster, and the optimistic lock holds."""
+    client = registry.client
+    made = await client.create(TEAM, CONFIG_MAPS, config_map("one"))
+    assert made == await client.get(TEAM, CONFIG_MAPS, "default", "one")
+    assert made["metadata"]["annotations"] == {"kcp.io/cluster": "team-a"}
+    updated = await client.update(TEAM, CONFIG_MAPS, {**made, "data": {"a": "c"}})
+    assert int(updated["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+    with pytest.raises(StatusError) as caught:
+        await client.update(TEAM, CONFIG_MAPS, {**made, "data": {"a": "d"}})
+    assert caught.value.reason == "Conflict"
+
+
+async def test_clusters_do_not_see_each_other(registry: Registry) -> None:
+    """An object is found in its own cluster and over all clusters, nowhere else."""
+    client = registry.client
+    await client.create(TEAM, CONFIG_MAPS, config_map("one"))
+    await client.create(OTHER, CONFIG_MAPS, config_map("two"))
+    assert [one["metadata"]["name"] for one in (await client.list(TEAM, CONFIG_MAPS)).items] == ["one"]
+    assert [one["metadata"]["clusterName"] for one in (await client.list(WILDCARD, CONFIG_MAPS)).items] == ["team-a", "team-b"]
+    with pytest.raises(StatusError) as caught:
+        await client.get(OTHER, CONFIG_MAPS, "default", "one")
+    assert caught.value.code == 404
+
+
+async def test_delete_checks_its_preconditions(registry: Registry) -> None:
+    """A uid of another object refuses the deletion."""
+    made = await registry.client.create(TEAM, CONFIG_MAPS, config_map("one"))
+    with pytest.raises(StatusError) as caught:
+        await registry.client.delete(TEAM, CONFIG_MAPS, "default", "one", uid="other")
+    assert caught.value.code == 409
+    await registry.client.delete(TEAM, CONFIG_MAPS, "default", "one", uid=made["metadata"]["uid"])
+
+
+async def test_a_watch_goes_on_where_a_list_ended(registry: Registry) -> None:
+    """Changes after the list come in order, over all clusters."""
+    client = registry.client
+    await client.create(TEAM, CONFIG_MAPS, config_map("one"))
+    listed = await client.list(WILDCARD, CONFIG_MAPS)
+    made = await client.create(OTHER, CONFIG_MAPS, config_map("two"))
+    await client.update(OTHER, CONFIG_MAPS, {**made, "data": {"x": "y"}})
+    await client.delete(TEAM, CONFIG_MAPS, "default", "one")
+    events = client.watch(WILDCARD, CONFIG_MAPS, listed.resource_version)
+    seen = [await anext(events) for _ in range(3)]
+    await events.aclose()
+    assert [(event.type, event.obj["metadata"]["name"]) for event in seen] == [("ADDED", "two"), ("MODIFIED", "two"), ("DELETED", "one")]
+
+
+async def test_changes_begin_with_what_is_wanted(registry: Registry) -> None:
+    """Of what is there only the wanted comes, then every change."""
+    client = registry.client
+    for name in ("one", "two"):
+        await client.create(TEAM, CONFIG_MAPS, config_map(name))
+    await registry.feed.reached(await registry.storage.revision())
+    changes = client.changes(CONFIG_MAPS, wanted=lambda value: b'"two"' in value)
+    assert (await anext(changes)).name == "two"
+    await client.create(OTHER, CONFIG_MAPS, config_map("three"))
+    await client.delete(TEAM, CONFIG_MAPS, "default", "one")
+    three, one = await anext(changes), await anext(changes)
+    await changes.aclose()
+    assert (three.cluster, three.name, three.value is None) == ("team-b", "three", False)
+    assert (one.cluster, one.name, one.value) == ("team-a", "one", None)
+
+
+async def test_collections_are_deleted_but_for_what_waits(registry: Registry) -> None:
+    """Objects with finalizers are marked and counted; a settled finalizer is not waited for."""
+    client = registry.client
+    await client.create(TEAM, CONFIG_MAPS, config_map("free"))
+    await client.create(TEAM, CONFIG_MAPS, config_map("held", finalizers=["example.com/a"]))
+    await client.create(TEAM, CONFIG_MAPS, config_map("settled", finalizers=["example.com/b"]))
+    resource = StoredResource(CONFIG_MAPS.group_resource, custom=False, namespaced=True)
+    remaining = await client.delete_collection(TEAM, resource, settled={"example.com/b"})
+    assert (remaining.objects, remaining.finalizers) == (1, {"example.com/a": 1})
+    (held,) = (await client.list(TEAM, CONFIG_MAPS)).items
+    assert held["metadata"]["name"] == "held"
+    assert held["metadata"]["deletionTimestamp"]
+    again = await client.delete_collection(TEAM, resource)
+    assert again.objects == 1
+    assert (await client.get(TEAM, CONFIG_MAPS, "default", "held")) == held
+
+
+async def test_stored_resources_know_definitions_that_are_not_served(registry: Registry) -> None:
+    """A CRD counts from its creation on, and comes before the built-in resources."""
+    await registry.client.create(TEAM, DEFINITIONS, definition())
+    first, *rest = await registry.client.stored_resources(TEAM)
+    assert (str(first.group_resource), first.custom) == ("widgets.example.com", True)
+    assert not any(resource.custom for resource in rest)
+    assert len({resource.group_resource for resource in rest}) == len(rest)
