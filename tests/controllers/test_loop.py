@@ -1,0 +1,105 @@
+"""The reconcile loop, and which controllers run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable
+from typing import Any, cast
+
+import pytest
+
+from kcp_py.aio import Supervisor
+from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.client import Change, Client
+from kcp_py.controllers.loop import ReconcileLoop
+from kcp_py.controllers.queue import Key
+from kcp_py.controllers.starting import is_enabled, start_controllers
+from kcp_py.logicalcluster import Name
+
+pytestmark = pytest.mark.anyio
+
+A = Name("a")
+
+
+class Changes:
+    """A client whose only changes are those that the test puts in."""
+
+    def __init__(self) -> None:
+        self.put: asyncio.Queue[Change | None] = asyncio.Queue()
+        self.asked = 0
+
+    def on_removal(self, callback: Callable[[Name], None]) -> None:
+        del callback
+
+    async def changes(self, resource: GroupVersionResource, *, wanted: Callable[[bytes], bool]) -> AsyncGenerator[Change, None]:
+        del resource, wanted
+        self.asked += 1
+        while (change := await self.put.get()) is not None:
+            yield change
+
+
+class Recorder:
+    """A controller that fails for the names it is told to fail for, once each."""
+
+    name = "recorder"
+    resource = GroupVersionResource("", "v1", "configmaps")
+    per_cluster = 1
+
+    def __init__(self, *failing: str) -> None:
+        self.failing = set(failing)
+        self.done: asyncio.Queue[str] = asyncio.Queue()
+
+    def wanted(self, value: bytes) -> bool:
+        del value
+        return True
+
+    def keys(self, change: Change) -> Iterable[Key]:
+        yield Key(change.cluster, change.name)
+
+    async def reconcile(self, key: Key) -> int:
+        if key.name in self.failing:
+            self.failing.discard(key.name)
+            raise RuntimeError("not yet")
+        self.done.put_nowait(key.name)
+        return 0
+
+
+async def no_sleep(seconds: float) -> Any:
+    del seconds
+
+
+async def test_a_failure_is_tried_again_and_holds_up_nobody() -> None:
+    """An object whose reconciliation fails comes again; others are worked on meanwhile."""
+    client, controller = Changes(), Recorder("bad")
+    async with Supervisor(lambda *_: None) as supervisor:
+        supervisor.start("loop", ReconcileLoop(cast("Client", client), controller, workers=1).run)
+        for name in ("bad", "good"):
+            client.put.put_nowait(Change(A, "", name, b"{}"))
+        assert [await controller.done.get(), await controller.done.get()] == ["good", "bad"]
+
+
+async def test_changes_are_asked_for_again_when_they_end() -> None:
+    """A server that ends the watch is asked anew."""
+    client, controller = Changes(), Recorder()
+    async with Supervisor(lambda *_: None) as supervisor:
+        supervisor.start("loop", ReconcileLoop(cast("Client", client), controller, sleep=no_sleep).run)
+        client.put.put_nowait(None)
+        client.put.put_nowait(Change(A, "", "after", b"{}"))
+        assert await controller.done.get() == "after"
+        assert client.asked == 2
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [(("*",), True), (("*", "-namespaces"), False), (("namespaces",), True), (("definitions",), False), ((), False)],
+)
+def test_controllers_are_selected_by_name(selection: tuple[str, ...], expected: bool) -> None:  # noqa: FBT001 - a case's expectation
+    """A star stands for all, a name for one, a name with a dash excludes one."""
+    assert is_enabled("namespaces", selection) is expected
+
+
+async def test_unknown_controllers_are_refused() -> None:
+    """A selection with a typing mistake does not quietly leave a controller out."""
+    async with Supervisor(lambda *_: None) as supervisor:
+        with pytest.raises(ValueError, match="unknown controllers: namspaces"):
+            start_controllers(supervisor, cast("Client", Changes()), ("*", "-namspaces"))
