@@ -1,0 +1,13 @@
+"""The protobuf form of built-in kinds: envelopes and messages to the dicts that their JSON form decodes to.
+
+Belongs here: the codec, driven by the tables of `kcp_py.bootstrap.wire`. Does not belong here: which kinds are served, media types,
+Status errors.
+
+Source: apimachinery `pkg/runtime/serializer/protobuf`, the `generated.proto` files of k8s.io/api and their struct tags.
+"""
+
+from kcp_py.apimachinery.protobuf.decoding import decode
+from kcp_py.apimachinery.protobuf.envelope import Envelope, decode_envelope
+from kcp_py.apimachinery.protobuf.errors import ProtobufError
+
+__all__ = ["Envelope", "ProtobufError", "decode", "decode_envelope"]
