@@ -126,7 +126,10 @@ def delete(name: str, timeout: str, kubeconfig: str | None, context: str | None,
 @click.argument("name", type=ClusterName())
 @_access_flags
 def kubeconfig_(name: str, kubeconfig: str | None, context: str | None) -> None:
-    """Print a kubeconfig for the logical cluster NAME, with the same credentials. The server is not asked."""
+    """Print a kubeconfig for the logical cluster NAME.
+
+    It has the same credentials; the server is not asked.
+    """
     from kcp_py.cli.credentials import render_kubeconfig
 
     access = Access.load(kubeconfig, context)
