@@ -1,8 +1,9 @@
 """Derive the protobuf tables of the built-in kinds that ship in kcp_py/bootstrap/protobuf.
 
-Source: the Go modules `k8s.io/api`, `k8s.io/apimachinery` and `k8s.io/apiextensions-apiserver` (Apache-2.0). A small Go program reflects
-over their types and prints what the struct tags say: `protobuf` has the numbers and wire types of `generated.proto`, `json` the names, what is
-left out when empty and what is inlined. Served are the kinds of `kinds.json`, their lists, and the meta kinds; what they reach follows.
+Source: the Go modules `k8s.io/api`, `k8s.io/apimachinery` and `k8s.io/apiextensions-apiserver` (Apache-2.0). A small Go program
+reflects over their types and prints what the struct tags say: `protobuf` has the numbers and wire types of `generated.proto`,
+`json` the names, what is left out when empty and what is inlined. Served are the kinds of `kinds.json`, their lists, and the meta
+kinds; what they reach follows.
 
 Needs Go and the Go module proxy. Run it from the repository's root; the output is deterministic. One file per Go package:
 message -> field number -> [JSON name, type, rule]. Types: `string`, `bytes`, `bool`, `int32`, `int64`, `double`, or the
