@@ -13,9 +13,12 @@ from typing import Final, Literal, NamedTuple
 from kcp_py.apimachinery.errors import not_acceptable, unsupported_media_type
 
 Media = Literal["json", "yaml"]
+BodyMedia = Literal["json", "yaml", "protobuf"]
 Transform = Literal["", "Table", "PartialObjectMetadata", "PartialObjectMetadataList", "APIGroupDiscoveryList"]
 
 ACCEPTED: Final = ("application/json", "application/yaml")
+ACCEPTED_BODIES: Final = (*ACCEPTED, "application/vnd.kubernetes.protobuf")
+"""Of kinds that clients have compiled in."""
 ACCEPTED_STREAMS: Final = ("application/json;stream=watch",)
 AGGREGATED_DISCOVERY: Final = b"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 """The Content-Type of aggregated discovery: clients decide by it."""
@@ -89,8 +92,12 @@ def wants_pretty(query: Mapping[str, Sequence[str]], user_agent: bytes | None) -
     return user_agent is not None and user_agent.startswith((b"curl", b"Wget", b"Mozilla/5.0"))
 
 
-def request_media(content_type: bytes | None) -> Media:
+def request_media(content_type: bytes | None, *, protobuf: bool = False) -> BodyMedia:
     """What a body is written in; JSON where the client does not say.
+
+    Args:
+        content_type: the header.
+        protobuf: whether what is expected has such a form: built-in kinds and options have, custom resources do not.
 
     Raises:
         StatusError: 415, with the media types that would do.
@@ -102,8 +109,10 @@ def request_media(content_type: bytes | None) -> Media:
             return "json"
         case b"application/yaml":
             return "yaml"
+        case b"application/vnd.kubernetes.protobuf" if protobuf:
+            return "protobuf"
         case _:
-            raise unsupported_media_type(ACCEPTED)
+            raise unsupported_media_type(ACCEPTED_BODIES if protobuf else ACCEPTED)
 
 
 class _Clause(NamedTuple):

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kcp_py.apimachinery import errors
+from kcp_py.apimachinery import errors, protobuf
 from kcp_py.apimachinery.codec import decode_json, decode_yaml, duplicate_fields
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.apimachinery.objectmeta import deduplicate_owner_references, prune_object_meta, type_problem
+from kcp_py.apimachinery.protobuf import ProtobufError, decode_envelope
+from kcp_py.bootstrap.wire import META, message_of
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
 from kcp_py.registry.resource import ServedResource
-from kcp_py.server.negotiation import Media
+from kcp_py.server.negotiation import BodyMedia
 
 _EXCERPT_BYTES: Final = 30
 _MAX_STRICT_ISSUES: Final = 100
 
 
-def decode(body: bytes, media: Media, resource: ServedResource) -> dict[str, Any]:
+def decode(body: bytes, media: BodyMedia, resource: ServedResource) -> dict[str, Any]:
     """Decode a body into an object of the resource's kind, with metadata of the right types.
 
     Raises:
         StatusError: 400 for what cannot be decoded or is of another version or kind, 422 for another kind of a custom resource.
     """
+    if media == "protobuf":
+        obj = _decode_protobuf(body, resource)
+        check_metadata(obj, resource)
+        return obj
     try:
         obj = decode_json(body) if media == "json" else decode_yaml(body)
     except ValueError as error:
@@ -34,6 +40,32 @@ def decode(body: bytes, media: Media, resource: ServedResource) -> dict[str, Any
     check_kind(obj, resource, body)
     check_metadata(obj, resource)
     return obj
+
+
+def _decode_protobuf(body: bytes, resource: ServedResource) -> dict[str, Any]:
+    try:
+        envelope = decode_envelope(body)
+    except ProtobufError as error:
+        raise errors.bad_request(_unrecognized(resource, f"{error} ({_excerpt(body)})")) from error
+    obj: dict[str, Any] = {"kind": envelope.kind, "apiVersion": envelope.api_version}
+    check_kind(obj, resource)
+    try:
+        obj.update(protobuf.decode(message_of()[resource.group_version, resource.kind], envelope.raw))
+    except ProtobufError as error:
+        raise cannot_be_handled(resource, str(error)) from error
+    return obj
+
+
+def decode_delete_options_message(body: bytes) -> dict[str, Any]:
+    """Decode DeleteOptions in protobuf, of any API version as in JSON.
+
+    Raises:
+        ProtobufError: not such a body.
+    """
+    envelope = decode_envelope(body)
+    if envelope.kind not in {"", "DeleteOptions"}:
+        return {"kind": envelope.kind}
+    return protobuf.decode(META + "DeleteOptions", envelope.raw)
 
 
 def check_kind(obj: dict[str, Any], resource: ServedResource, body: bytes = b"") -> None:
@@ -86,7 +118,7 @@ def settle(
     field_validation: str,
     warnings: list[str],
     body: bytes = b"",
-    media: Media = "json",
+    media: BodyMedia = "json",
 ) -> dict[str, Any]:
     """Prune what the kind does not know, tell the client as it asked to be told, and fill defaults; in place.
 

@@ -17,6 +17,7 @@ from kcp_py.registry.store.read import from_storage
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_document, send_written
 from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.body import decode_delete_options_message
 from kcp_py.server.handlers.list import Listing, list_options, matching_items
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import request_media
@@ -75,9 +76,11 @@ async def _options(backend: Backend, exchange: Exchange) -> DeleteOptions:
     body = await exchange.read_body(backend.limits.max_body_bytes)
     document: dict[str, Any] | None = None
     if body.strip():
-        media = request_media(exchange.headers.get(b"content-type"))
+        media = request_media(exchange.headers.get(b"content-type"), protobuf=True)
         try:
-            decoded = decode_json(body) if media == "json" else decode_yaml(body)
+            decoded = (
+                decode_delete_options_message(body) if media == "protobuf" else (decode_json if media == "json" else decode_yaml)(body)
+            )
         except ValueError as error:
             raise errors.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
         if not isinstance(decoded, dict):

@@ -20,7 +20,7 @@ from kcp_py.storage.contract import KeyValue
 async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
     """Replace the object by that of the body; 200, or 201 where the kind lets PUT create."""
     representation = representation_of(exchange)
-    media = request_media(exchange.headers.get(b"content-type"))
+    media = request_media(exchange.headers.get(b"content-type"), protobuf=target.resource.builtin)
     body = await exchange.read_body(backend.limits.max_body_bytes)
     options = decode_update_options(exchange.query)
     warnings_before = len(exchange.warnings)
