@@ -65,7 +65,7 @@ bench: $(VENV)/.installed-for-tests ## Measure, and print each figure beside tha
 
 e2e-go: $(VENV)/.installed-for-tests ## Run the client-go informer of e2e/go against a server (needs Go)
 	@command -v go >/dev/null || { echo 'e2e-go needs a Go toolchain in PATH' >&2; exit 1; }
-	@$(BIN)/python -m pytest $(PYTEST_ARGS) e2e/test_go_client.py
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) e2e/test_go.py
 
 clean: ## Remove the environment, caches and built files; .kcp, which holds data, stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache dist build
