@@ -24,12 +24,15 @@ from kcp_py.storage.feed import Changes, Feed
 from kcp_py.storage.sqlite.checkpoint import Checkpointer
 from kcp_py.storage.sqlite.database import Database
 from kcp_py.storage.sqlite.errors import translated
+from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.reader import Reader, read_state
 from kcp_py.storage.sqlite.worker import Worker
 from kcp_py.storage.sqlite.writer import Writer
 from kcp_py.storage.validation import check_transaction
 
 PROGRESS_INTERVAL: Final = 0.05
+HOT_KEYS: Final = 2_000
+HOT_BYTES: Final = 4 << 20
 
 
 class SQLiteStorage:
@@ -45,6 +48,8 @@ class SQLiteStorage:
         max_pages: int = 0,
         progress_interval: float = PROGRESS_INTERVAL,
         checkpoint_bytes: int = 16 << 20,
+        hot_keys: int = HOT_KEYS,
+        hot_bytes: int = HOT_BYTES,
     ) -> None:
         """Name the file; nothing is opened yet.
 
@@ -53,16 +58,26 @@ class SQLiteStorage:
             max_pages: the file's largest size in pages of 4 KiB; 0 for no limit.
             progress_interval: seconds after a write until watches without events learn of it.
             checkpoint_bytes: the size of the write-ahead log from which on it is carried over into the file.
+            hot_keys: how many of the keys that were read lately are kept in memory.
+            hot_bytes: how many bytes their values may have together.
         """
         self._path = path
         self._max_pages = max_pages
         self._progress_interval = progress_interval
         self._checkpoint_bytes = checkpoint_bytes
+        self._hot_keys = hot_keys
+        self._hot_bytes = hot_bytes
         self._parts: _Parts | None = None
 
     async def get(self, key: str) -> KeyValue | None:
         """`Storage.get`."""
-        return self._opened().reader.get(key)
+        parts = self._opened()
+        item = parts.hot.get(key)
+        if item is None:
+            item = parts.reader.get(key)
+            if item is not None:
+                parts.hot.remember(item)
+        return item
 
     async def range(
         self,
@@ -117,6 +132,8 @@ class SQLiteStorage:
             max_pages=self._max_pages,
             progress_interval=self._progress_interval,
             checkpoint_bytes=self._checkpoint_bytes,
+            hot_keys=self._hot_keys,
+            hot_bytes=self._hot_bytes,
         )
         return self
 
@@ -142,18 +159,23 @@ class _Parts:
         *,
         progress_interval: float,
         checkpoint_bytes: int,
+        hot_keys: int,
+        hot_bytes: int,
     ) -> None:
         state = read_state(connection)
         self._database = database
         self._connection = connection
         self._worker = worker
         self.reader = Reader(database)
+        self.hot = HotKeys(max_keys=hot_keys, max_bytes=hot_bytes)
         self.feed = Feed(self._read_changes, revision=state.revision, progress_interval=progress_interval)
         self._checkpointer = Checkpointer(database, checkpoint_bytes, copied=self._copy_rest)
-        self.writer = Writer(connection, worker, state, publish=self.feed.publish, written=self._checkpointer.written)
+        self.writer = Writer(connection, worker, state, publish=self.feed.publish, written=self._checkpointer.written, hot=self.hot)
 
     @classmethod
-    async def open(cls, path: str | Path, *, max_pages: int, progress_interval: float, checkpoint_bytes: int) -> _Parts:
+    async def open(
+        cls, path: str | Path, *, max_pages: int, progress_interval: float, checkpoint_bytes: int, hot_keys: int, hot_bytes: int
+    ) -> _Parts:
         worker = Worker("sqlite-commit")
 
         def connect() -> tuple[Database, apsw.Connection]:
@@ -169,7 +191,15 @@ class _Parts:
         except BaseException:
             worker.stop()
             raise
-        return cls(database, connection, worker, progress_interval=progress_interval, checkpoint_bytes=checkpoint_bytes)
+        return cls(
+            database,
+            connection,
+            worker,
+            progress_interval=progress_interval,
+            checkpoint_bytes=checkpoint_bytes,
+            hot_keys=hot_keys,
+            hot_bytes=hot_bytes,
+        )
 
     async def close(self) -> None:
         self.feed.close()

@@ -29,6 +29,7 @@ from kcp_py.storage.contract import (
 )
 from kcp_py.storage.sqlite.database import copy_log
 from kcp_py.storage.sqlite.errors import translated
+from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.reader import State
 from kcp_py.storage.sqlite.schema import ORDINAL_BITS, last_seq
 from kcp_py.storage.sqlite.worker import Worker
@@ -78,6 +79,7 @@ class Writer:
         *,
         publish: Callable[[Sequence[Event], int], None],
         written: Callable[[int], None],
+        hot: HotKeys,
     ) -> None:
         """Take the writing connection over.
 
@@ -87,6 +89,7 @@ class Writer:
             state: of the database.
             publish: is told the events and the revision of each commit, in order.
             written: is told about how many bytes a commit added to the log file.
+            hot: forgets what is written.
         """
         self.revision = state.revision
         """Of the last commit."""
@@ -98,6 +101,7 @@ class Writer:
         self._worker = worker
         self._publish = publish
         self._written = written
+        self._hot = hot
         self._queue: deque[_Request] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._closing = False
@@ -137,6 +141,7 @@ class Writer:
         while True:
             if self._queue:
                 await self._commit([self._queue.popleft() for _ in range(min(len(self._queue), _LARGEST_GROUP))])
+                self._hot.committed()
                 await asyncio.sleep(0)  # callers who were just answered queue their next write before the next group is closed
             elif self._closing:
                 return
@@ -272,6 +277,7 @@ class Writer:
         next_seq = revision << ORDINAL_BITS
         for operation in request.operations:
             key = operation.key
+            self._hot.writing(key)
             if key in found:
                 state = found[key]
             else:
