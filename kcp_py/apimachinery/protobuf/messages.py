@@ -32,6 +32,9 @@ _LAST_SECOND: Final = 253402300799
 _MICRO: Final = 1_000_000
 
 
+_OBJECT_WEIGHT: Final = 4
+
+
 class Op(IntEnum):
     """How a field's value is read; up to `DOUBLE` without a length before it."""
 
@@ -76,7 +79,7 @@ class Message:
         scalars: the values of JSON fields that are written when they are zero.
         nested: fields whose zero value is that of a message.
         convert: makes the JSON value of what was read; None for a JSON object. Gets the levels of nesting that are left.
-        weight: of an empty message, in sixteenths of the bytes of its JSON.
+        weight: of an empty message: what a dict costs, and a sixteenth of the bytes of its JSON. Messages that Go writes have more bytes.
     """
 
     __slots__ = ("convert", "fields", "name", "nested", "numbers", "scalars", "weight")
@@ -158,7 +161,7 @@ def _made(name: str, known: dict[str, Message]) -> Message:
     made = compile_message(name, message_fields(name) if fields is None else fields, known)
     made.convert = convert
     # Fields that contain their own message are pointers or lists, so that the zero value is finite.
-    made.weight = 1 + len(orjson.dumps(made.zero())) // 16
+    made.weight = (1 if convert else _OBJECT_WEIGHT) + len(orjson.dumps(made.zero())) // 16
     return made
 
 
