@@ -80,6 +80,8 @@ async def _run(options: Options, listener: socket.socket, *, tls: ReloadingConte
         # What exists now lives as long as the process: the collector need not look at it again.
         gc.collect()
         gc.freeze()
+        # Requests make many short-lived containers and few cycles: looking for cycles 30 times less often is worth 6 % of a create.
+        gc.set_threshold(20_000, 20, 20)
         try:
             write_kubeconfig(options, port=options.secure_port)
         except OSError as error:

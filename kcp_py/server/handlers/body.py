@@ -133,14 +133,14 @@ def settle(
     Raises:
         StatusError: 400 for unknown or duplicate fields under `Strict`, and for values of the wrong type in typed kinds.
     """
+    issues: list[str] = []
+    if field_validation != "Ignore" and body and media == "json":
+        issues += duplicate_fields(body, obj)
     metadata = obj["metadata"]
     annotations = metadata.get("annotations")
     if annotations is not None:
         annotations.pop(CLUSTER_ANNOTATION, None)
     metadata.pop("clusterName", None)
-    issues: list[str] = []
-    if field_validation != "Ignore" and body and media == "json":
-        issues += duplicate_fields(body)
     issues += [f'unknown field "metadata.{name}"' for name in prune_object_meta(metadata)]
     issues += [f'unknown field "{path}"' for path in resource.schema.prune(obj)]
     if issues and field_validation == "Strict":

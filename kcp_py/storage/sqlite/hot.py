@@ -19,6 +19,9 @@ class HotKeys:
         self._max_keys = max_keys
         self._max_bytes = max_bytes
         self._writing: set[str] = set()
+        self._states: dict[str, tuple[int, int]] = {}
+        self.state = self._states.get
+        """Where a key stands, as `remember_state` was told; None where that is not remembered."""
         self.get = self._items.get
         """The key as it stands, or None where it is not remembered."""
 
@@ -35,9 +38,17 @@ class HotKeys:
         while len(self._items) > self._max_keys or self._bytes > self._max_bytes:
             self._forget(next(iter(self._items)))
 
+    def remember_state(self, key: str, state: tuple[int, int]) -> None:
+        """Keep where a key stands that transactions compare, such as the cluster that everything new is written into."""
+        if key not in self._writing:
+            if len(self._states) >= self._max_keys:
+                self._states.clear()
+            self._states[key] = state
+
     def writing(self, key: str) -> None:
         """A key is about to be changed in a transaction that is not committed yet."""
         self._writing.add(key)
+        self._states.pop(key, None)
         self._forget(key)
 
     def committed(self) -> None:

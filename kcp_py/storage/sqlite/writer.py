@@ -267,8 +267,13 @@ class Writer:
         execute: Callable[..., Any] = self._cursor.execute  # what the columns hold is known here
         found: dict[str, tuple[int, int] | None] = {}
         for key, mod_revision, create_revision in request.compares:
-            rows = execute(_FIND, (key,)).fetchall()
-            state = found[key] = rows[0] if rows else None
+            state = self._hot.state(key)
+            if state is None:
+                rows = execute(_FIND, (key,)).fetchall()
+                if rows:
+                    state = rows[0]
+                    self._hot.remember_state(key, rows[0])
+            found[key] = state
             seq, created = state or (0, 0)
             if (mod_revision is not None and mod_revision != seq >> ORDINAL_BITS) or (
                 create_revision is not None and create_revision != created
