@@ -146,6 +146,7 @@ async def matching(listing: Listing, items: Items) -> AsyncIterator[list[Found]]
     """The selected items of a list, page by page, `limit` of them at the most."""
     limit = listing.options.limit
     selection = listing.selection
+    target = listing.target
     chosen = 0
     seen = 0
     while True:
@@ -156,6 +157,13 @@ async def matching(listing: Listing, items: Items) -> AsyncIterator[list[Found]]
         else:
             # A selection may leave little of a page: many small reads for one answer would cost more than what is read in vain.
             page = await listing.page(limit if selection.empty else max(limit, _SELECTIVE_CHUNK))
+        if selection.empty and target.scope is not None:
+            # Nothing to choose: the page is what is answered.
+            if page.items:
+                yield [Found(item, target.served, target.scope.name, None) for item in page.items]
+            if not listing.more or limit:
+                return
+            continue
         found: list[Found] = []
         for position, item in enumerate(page.items, start=1):
             seen += 1
@@ -213,34 +221,38 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> 
     include = decode_include_object(exchange.query)
     listing = Listing(backend, target, options)
     items = Items(backend, target, representation, include)
-    chunks: list[bytes] = []
+    elements: list[bytes] = []
     streaming = False
-    separator = b""
     async for found in matching(listing, items):
-        parts: list[bytes] = []
-        for index, one in enumerate(found, start=1):
-            parts.append(await items.element(one.item, one.served, one.cluster, one.obj))
-            if index % _ITEMS_PER_TURN == 0:
-                await asyncio.sleep(0)
-        chunk = separator + b",".join(parts)
-        separator = b","
-        if listing.more and not options.limit and representation.media == "json" and not representation.pretty:
-            if not streaming:
-                streaming = True
-                await exchange.start_stream()
-                chunk = _head(listing, representation) + chunk
-            await exchange.send_chunk(chunk)
-        elif streaming:
-            await exchange.send_chunk(chunk)
-        else:
-            chunks.append(chunk)
+        parts = await items.spliced([one.item for one in found])
+        if parts is None:
+            parts = []
+            for index, one in enumerate(found, start=1):
+                parts.append(await items.element(one.item, one.served, one.cluster, one.obj))
+                if index % _ITEMS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+        elements += parts
+        if streaming:
+            elements[0] = b"," + elements[0]
+        elif listing.more and not options.limit and representation.media == "json" and not representation.pretty:
+            streaming = True
+            await exchange.start_stream()
+            elements[0] = _head(listing, representation) + elements[0]
+        if streaming:
+            await exchange.send_chunk(b",".join(elements))
+            elements.clear()
     if streaming:
         await exchange.send_chunk(b"]}\n")
         await exchange.finish()
         return
     if not listing.revision:
         listing.revision = await backend.access.storage.revision()
-    body = b"".join((_head(listing, representation), *chunks, b"]}\n"))
+    head = _head(listing, representation)
+    if elements:
+        # Joined once: a large list is copied no more often than it has to be.
+        elements[0] = head + elements[0]
+        elements[-1] += b"]}\n"
+    body = b",".join(elements) if elements else head + b"]}\n"
     if representation.media == "yaml":
         await exchange.respond(200, await asyncio.to_thread(_as_yaml, body), b"application/yaml")
     elif representation.pretty:
