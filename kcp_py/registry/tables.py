@@ -78,7 +78,7 @@ class ResourceTables:
         *,
         root: str,
         definition_keys: ResourceKeys,
-        capacity: int = 10_000,
+        capacity: int = 2_000,
     ) -> None:
         self._storage = storage
         self._feed = feed

@@ -28,7 +28,7 @@ Gone = Callable[[Name], None]
 class LogicalClusters:
     """Scopes of clusters, worked out from their LogicalCluster objects on demand; a bounded number is kept."""
 
-    def __init__(self, access: Access, feed: Feed, *, root: str, url: str = "", capacity: int = 10_000) -> None:
+    def __init__(self, access: Access, feed: Feed, *, root: str, url: str = "", capacity: int = 2_000) -> None:
         """Follow the feed.
 
         Args:

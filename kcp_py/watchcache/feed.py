@@ -48,7 +48,7 @@ class Feed:
         storage: Storage,
         root: str,
         *,
-        max_events: int = 10_000,
+        max_events: int = 5_000,
         max_bytes: int = 16 * 2**20,
         watcher_buffer: int = 10_000,
     ) -> None:
