@@ -66,6 +66,7 @@ class Exchange:
     """
 
     __slots__ = (
+        "_body",
         "_callbacks",
         "_query",
         "_send",
@@ -119,6 +120,7 @@ class Exchange:
         self.disconnected = False
         self.sent_bytes = 0
         self._query: Query | None = None
+        self._body: bytes | None = None
         self._callbacks: list[Callable[[], None]] | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._unregister: Callable[[], None] | None = None
@@ -149,7 +151,7 @@ class Exchange:
     # Request body
 
     async def read_body(self, limit: int = MAX_BODY_BYTES) -> bytes:
-        """The whole request body.
+        """The whole request body; read once, and the same for whoever asks again: a write may be worked out several times.
 
         Args:
             limit: in bytes; checked against Content-Length before anything is read, then against what arrives.
@@ -158,6 +160,11 @@ class Exchange:
             StatusError: 413 above the limit, 400 for a Content-Length that is no number.
             ClientDisconnectedError: the client left before the end.
         """
+        if self._body is None:
+            self._body = await self._read_body(limit)
+        return self._body
+
+    async def _read_body(self, limit: int) -> bytes:
         declared = self.headers.get(b"content-length")
         if declared is not None:
             if not declared.isdigit():
