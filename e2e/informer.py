@@ -10,7 +10,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from e2e.conftest import ServerProcess
 
@@ -52,15 +52,25 @@ class Session:
             self._connection.close()
             self._connection = None
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
 
 class Watch:
     """One watch: iterating gives decoded events until the server ends it; `close` ends it from another thread."""
 
     def __init__(self, server: ServerProcess, path: str, **headers: str) -> None:
         self._connection = connect(server)
-        self._connection.request("GET", path, headers={"Authorization": f"Bearer {server.token}", **headers})
-        self._socket = self._connection.sock
-        self.response = self._connection.getresponse()
+        try:
+            self._connection.request("GET", path, headers={"Authorization": f"Bearer {server.token}", **headers})
+            self._socket = self._connection.sock
+            self.response = self._connection.getresponse()
+        except BaseException:
+            self._connection.close()
+            raise
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         while line := self.response.readline():
@@ -76,7 +86,14 @@ class Watch:
         # Only a shutdown wakes a thread that reads.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+        self.response.close()
         self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def key_of(item: dict[str, Any]) -> Key:
@@ -147,9 +164,8 @@ class Informer:
                 return
 
     def _list(self) -> None:
-        session = Session(self.server())
-        code, body = session.request("GET", self.path)
-        session.close()
+        with Session(self.server()) as session:
+            code, body = session.request("GET", self.path)
         if code in (429, 500, 503, 504):
             raise ConnectionError(body)
         assert code == 200, (code, body)
