@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from starlette.types import Message
@@ -37,7 +37,7 @@ class Watch:
         self._buffer = b""
         self.started: Message = {}
 
-    async def __aenter__(self) -> Watch:
+    async def __aenter__(self) -> Self:
         async def receive() -> Message:
             await self._gone.wait()
             return {"type": "http.disconnect"}
