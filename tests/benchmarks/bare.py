@@ -104,7 +104,7 @@ class App:
     async def _body(self, receive: Receive) -> bytes:
         body = b""
         while True:
-            message = await receive()
+            message: dict[str, bytes] = await receive()
             body += message.get("body", b"")
             if not message.get("more_body"):
                 return body

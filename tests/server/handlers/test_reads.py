@@ -33,7 +33,7 @@ class Watch:
         }  # fmt: skip
         self._messages: asyncio.Queue[Message] = asyncio.Queue()
         self._gone = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Future[None] | None = None
         self._buffer = b""
         self.started: Message = {}
 
@@ -45,7 +45,7 @@ class Watch:
         async def send(message: Message) -> None:
             self._messages.put_nowait(message)
 
-        self._task = asyncio.create_task(self._app(self._scope, receive, send))
+        self._task = asyncio.ensure_future(self._app(self._scope, receive, send))
         self.started = await self._messages.get()
         return self
 
@@ -213,7 +213,7 @@ async def test_a_watch_from_now_and_from_a_revision(api: Api) -> None:
 async def test_a_watch_with_initial_events_ends_them_with_a_bookmark(api: Api) -> None:
     """`sendInitialEvents` gives the present and the annotated bookmark, on an empty collection too."""
     params = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
-    async with Watch(api, MAPS, **params) as empty:
+    async with Watch(api, MAPS, None, **params) as empty:
         bookmark = await empty.next()
         assert bookmark is not None
         assert bookmark["type"] == "BOOKMARK"
@@ -221,7 +221,7 @@ async def test_a_watch_with_initial_events_ends_them_with_a_bookmark(api: Api) -
         assert bookmark["object"]["kind"] == "ConfigMap"
         await fill(api, 1)
         assert await empty.brief() == ("ADDED", "m00")
-    async with Watch(api, MAPS, **params) as watch:
+    async with Watch(api, MAPS, None, **params) as watch:
         assert [(await watch.brief())[0] for _ in range(2)] == ["ADDED", "BOOKMARK"]
     status = await api.fails(422, "GET", MAPS, params={"watch": "1", "sendInitialEvents": "true"})
     assert "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan" in status["message"]
