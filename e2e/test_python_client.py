@@ -1,8 +1,11 @@
-"""The official Python client: typed calls, custom objects and its watch."""
+"""The official Python client: typed calls, definitions, custom and dynamic objects, leases, all clusters at once, and its watch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import datetime as dt
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -11,17 +14,29 @@ from e2e.conftest import ServerProcess
 from e2e.informer import create_definition, definition
 
 kubernetes = pytest.importorskip("kubernetes", reason="the kubernetes client is not installed")
+pytest.importorskip("kubernetes.dynamic", reason="the kubernetes client has no dynamic client")
 
 
 @pytest.fixture
-def api(server: ServerProcess) -> Iterator[Any]:
-    configuration = kubernetes.client.Configuration()
-    configuration.host = f"{server.url}/clusters/py-client"
-    configuration.ssl_ca_cert = str(server.ca_file)
-    configuration.api_key = {"authorization": f"Bearer {server.token}"}
-    with kubernetes.client.ApiClient(configuration) as client:
-        yield client
-        client.rest_client.pool_manager.clear()
+def client(server: ServerProcess) -> Iterator[Callable[[str], Any]]:
+    """Makes the client of a logical cluster, or of all for `*`."""
+    with ExitStack() as stack:
+
+        def of(cluster: str) -> Any:
+            configuration = kubernetes.client.Configuration()
+            configuration.host = f"{server.url}/clusters/{cluster}"
+            configuration.ssl_ca_cert = str(server.ca_file)
+            configuration.api_key = {"authorization": f"Bearer {server.token}"}
+            made = stack.enter_context(kubernetes.client.ApiClient(configuration))
+            stack.callback(made.rest_client.pool_manager.clear)
+            return made
+
+        yield of
+
+
+@pytest.fixture
+def api(client: Callable[[str], Any]) -> Any:
+    return client("py-client")
 
 
 def test_typed_calls_and_watch(api: Any) -> None:
@@ -59,3 +74,124 @@ def test_custom_objects(api: Any, server: ServerProcess) -> None:
     assert [item["spec"] for item in custom.list_namespaced_custom_object(*where)["items"]] == [{"n": 2}]
     custom.delete_namespaced_custom_object(*where, "one")
     assert custom.list_namespaced_custom_object(*where)["items"] == []
+
+
+def test_definitions_and_dynamic_client(api: Any) -> None:
+    """A typed CRD becomes Established, and the dynamic client discovers, creates, patches, watches and deletes its objects."""
+    extensions = kubernetes.client.ApiextensionsV1Api(api)
+    manifest = definition("dynamic.example.com", "widgets", "Widget", {"n": {"type": "integer"}, "m": {"type": "string"}})
+    made = extensions.create_custom_resource_definition(manifest)
+    watch = kubernetes.watch.Watch()
+    for event in watch.stream(
+        extensions.list_custom_resource_definition,
+        field_selector=f"metadata.name={made.metadata.name}",
+        resource_version=made.metadata.resource_version,
+        timeout_seconds=60,
+    ):
+        if any(one.type == "Established" and one.status == "True" for one in event["object"].status.conditions or ()):
+            watch.stop()
+    read = extensions.read_custom_resource_definition(made.metadata.name)
+    assert {one.type: one.status for one in read.status.conditions} == {"NamesAccepted": "True", "Established": "True"}
+
+    dynamic = kubernetes.dynamic.DynamicClient(api)
+    widgets = dynamic.resources.get(api_version="dynamic.example.com/v1", kind="Widget")
+    assert (widgets.name, widgets.namespaced) == ("widgets", True)
+    body = {"apiVersion": "dynamic.example.com/v1", "kind": "Widget", "metadata": {"name": "one"}, "spec": {"n": 1}}
+    created = widgets.create(body=body, namespace="default")
+    merge = "application/merge-patch+json"
+    assert widgets.patch(body={"spec": {"m": "x"}}, name="one", namespace="default", content_type=merge).spec.to_dict() == {
+        "n": 1,
+        "m": "x",
+    }
+    read = widgets.get(name="one", namespace="default")
+    read.spec.n = 2
+    assert widgets.replace(body=read, namespace="default").spec.to_dict() == {"n": 2, "m": "x"}
+    with pytest.raises(kubernetes.dynamic.exceptions.UnprocessibleEntityError):
+        widgets.patch(body={"spec": {"n": "text"}}, name="one", namespace="default", content_type=merge)
+    widgets.delete(name="one", namespace="default")
+    watcher = kubernetes.watch.Watch()
+    seen = []
+    for event in widgets.watch(
+        namespace="default", name="one", resource_version=created.metadata.resourceVersion, timeout=60, watcher=watcher
+    ):
+        seen.append((event["type"], event["object"].spec.to_dict()))
+        if event["type"] == "DELETED":
+            watcher.stop()
+    assert seen == [("MODIFIED", {"n": 1, "m": "x"}), ("MODIFIED", {"n": 2, "m": "x"}), ("DELETED", {"n": 2, "m": "x"})]
+    with pytest.raises(kubernetes.dynamic.exceptions.NotFoundError):
+        widgets.get(name="one", namespace="default")
+
+
+def test_all_clusters(client: Callable[[str], Any], server: ServerProcess) -> None:
+    """Lists and watches at `/clusters/*` have the objects of every cluster, told apart by their annotation."""
+    names = ["py-wild-a", "py-wild-b"]
+    shared = definition("wild.example.com", "gears", "Gear", {"n": {"type": "integer"}})
+    for name in names:
+        create_definition(server, name, shared)
+    everywhere = client("*")
+    core, custom = kubernetes.client.CoreV1Api(everywhere), kubernetes.client.CustomObjectsApi(everywhere)
+    group = ("wild.example.com", "v1", "gears")
+    selected = {"label_selector": "of=py-wild"}
+    maps_from = core.list_config_map_for_all_namespaces(**selected).metadata.resource_version
+    gears_from = custom.list_cluster_custom_object(*group, **selected)["metadata"]["resourceVersion"]
+    for name in names:
+        one = client(name)
+        metadata = {"name": "same", "labels": {"of": "py-wild"}}
+        kubernetes.client.CoreV1Api(one).create_namespaced_config_map("default", {"metadata": metadata, "data": {"in": name}})
+        gear = {"apiVersion": "wild.example.com/v1", "kind": "Gear", "metadata": metadata, "spec": {"n": len(name)}}
+        kubernetes.client.CustomObjectsApi(one).create_namespaced_custom_object(group[0], group[1], "default", group[2], gear)
+
+    maps = core.list_config_map_for_all_namespaces(**selected).items
+    assert {item.metadata.annotations["kcp.io/cluster"]: item.data["in"] for item in maps} == {name: name for name in names}
+    gears = custom.list_cluster_custom_object(*group, **selected)["items"]
+    assert sorted(item["metadata"]["annotations"]["kcp.io/cluster"] for item in gears) == names
+
+    def watched(call: Any, *arguments: Any, **options: Any) -> list[Any]:
+        watch = kubernetes.watch.Watch()
+        found: list[Any] = []
+        for event in watch.stream(call, *arguments, timeout_seconds=60, **selected, **options):
+            assert event["type"] == "ADDED"
+            found.append(event["raw_object"]["metadata"]["annotations"]["kcp.io/cluster"])
+            if len(found) == len(names):
+                watch.stop()
+        return found
+
+    assert watched(core.list_config_map_for_all_namespaces, resource_version=maps_from) == names
+    assert watched(custom.list_cluster_custom_object, *group, resource_version=gears_from) == names
+
+
+def test_watch_ends_by_its_timeout(api: Any) -> None:
+    """A watch with `timeout_seconds` tells what is there and then ends by itself; the client takes that as its end, not as an error."""
+    core = kubernetes.client.CoreV1Api(api)
+    core.create_namespaced_secret("default", {"metadata": {"name": "ends"}, "stringData": {"k": "v"}})
+    events = [
+        (event["type"], event["object"].metadata.name)
+        for event in kubernetes.watch.Watch().stream(
+            core.list_namespaced_secret, "default", field_selector="metadata.name=ends", timeout_seconds=1
+        )
+    ]
+    assert set(events) == {("ADDED", "ends")}
+
+
+def test_lease(api: Any) -> None:
+    """A lease is acquired and renewed by its holder; the one who comes with an older version is told of the conflict."""
+    coordination = kubernetes.client.CoordinationV1Api(api)
+    acquired = dt.datetime(2024, 5, 6, 7, 8, 9, 123456, tzinfo=dt.UTC)
+    renewed = acquired + dt.timedelta(seconds=10)
+    spec = kubernetes.client.V1LeaseSpec(
+        holder_identity="a", lease_duration_seconds=15, acquire_time=acquired, renew_time=acquired, lease_transitions=0
+    )
+    lease = kubernetes.client.V1Lease(metadata=kubernetes.client.V1ObjectMeta(name="leader"), spec=spec)
+    mine = coordination.create_namespaced_lease("default", lease)
+    theirs = coordination.read_namespaced_lease("leader", "default")
+    assert (mine.spec.renew_time, mine.spec.holder_identity) == (acquired, "a")
+    mine.spec.renew_time = renewed
+    assert coordination.replace_namespaced_lease("leader", "default", mine).spec.renew_time == renewed
+    theirs.spec.holder_identity = "b"
+    with pytest.raises(kubernetes.client.ApiException) as caught:
+        coordination.replace_namespaced_lease("leader", "default", theirs)
+    assert (caught.value.status, json.loads(caught.value.body)["reason"]) == (409, "Conflict")
+    assert coordination.read_namespaced_lease("leader", "default").spec.holder_identity == "a"
+    with pytest.raises(kubernetes.client.ApiException) as caught:
+        coordination.create_namespaced_lease("default", lease)
+    assert (caught.value.status, json.loads(caught.value.body)["reason"]) == (409, "AlreadyExists")
