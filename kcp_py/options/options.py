@@ -143,7 +143,7 @@ class Options:
         integer(100, 10**9), 100_000, HISTORY, "How many revisions of history are kept at most, however young (sqlite, memory)."
     )
     watch_history_bytes: int = _setting(
-        SIZE, 16 * 1024 * 1024, HISTORY, "Memory for recent events from which watches resume without asking the storage."
+        SIZE, 8 * 1024 * 1024, HISTORY, "Memory for recent events from which watches resume without asking the storage."
     )
     watch_buffer_events: int = _setting(
         integer(10, 1_000_000),

@@ -72,7 +72,7 @@ class Database:
         _pragma(connection, "mmap_size = 0")
         _pragma(connection, "trusted_schema = OFF")
         _pragma(connection, "temp_store = MEMORY")
-        _pragma(connection, f"cache_size = {-16384 if writer else -8192}")
+        _pragma(connection, f"cache_size = {-4096 if writer else -1024}")
         if writer:
             _pragma(connection, "journal_mode = WAL")
             _pragma(connection, f"journal_size_limit = {64 << 20}")
