@@ -14,19 +14,25 @@ from typing import Any, Final
 
 import orjson
 
-MAX_DEPTH: Final = 128
-"""Levels of maps and lists. The deepest public CRDs have about 40."""
-MAX_STRICT_ERRORS: Final = 100
-"""Problems collected of one document, as upstream."""
+from kcp_py.apimachinery.decoding import MAX_DEPTH, MAX_STRICT_ERRORS, DecodeError, too_deep
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_STRICT_ERRORS",
+    "DecodeError",
+    "decode_json",
+    "decode_yaml",
+    "decode_yaml_strict",
+    "duplicate_fields",
+    "encode_pretty",
+    "encode_yaml",
+    "too_deep",
+]
 
 _INT64_MAX: Final = 2**63 - 1
 _SUMMARY: Final = bytes.maketrans(b"0123456789[", b"0000000000{")
 """Makes what is looked for in a body findable by one fast search each: nesting, long numbers."""
 _NINETEEN_DIGITS: Final = b"0" * 19
-
-
-class DecodeError(ValueError):
-    """A body that cannot be decoded; the text is the short one of Go's decoder, for the caller to frame."""
 
 
 def decode_json(body: bytes) -> Any:
@@ -135,21 +141,6 @@ def _collect_duplicates(node: Any, path: str, errors: dict[str, None]) -> None:
         for index, item in enumerate(node):
             if isinstance(item, _Pairs | list):
                 _collect_duplicates(item, f"{path}[{index}]", errors)
-
-
-def too_deep(value: Any, limit: int) -> bool:
-    """Whether maps and lists are nested deeper than `limit`; does not recurse."""
-    level = [value] if type(value) in {dict, list} else []
-    for _ in range(limit):
-        if not level:
-            return False
-        level = [
-            child
-            for node in level
-            for child in (node.values() if type(node) is dict else node)
-            if type(child) is dict or type(child) is list
-        ]
-    return bool(level)
 
 
 def _shrink(value: Any) -> Any:

@@ -23,7 +23,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from kcp_py.apimachinery.codec import MAX_DEPTH, MAX_STRICT_ERRORS, DecodeError, too_deep
+from kcp_py.apimachinery.decoding import MAX_DEPTH, MAX_STRICT_ERRORS, DecodeError, too_deep
 from kcp_py.apimachinery.fielderrors import go_quote
 from kcp_py.apimachinery.go_floats import format_float
 from kcp_py.apimachinery.yaml_scalars import resolve
