@@ -94,6 +94,7 @@ class ResourceTables:
         self.builtin_table = ResourceTable(self._builtins)
         """What a cluster without CRDs serves."""
         feed.listen(definition_keys.prefix, self._definition_changed)
+        feed.listen_gaps(self.clear)
 
     def __len__(self) -> int:
         return len(self._tables)
@@ -142,6 +143,11 @@ class ResourceTables:
         """Forget a cluster's table: one of its CRDs changed, or the cluster is gone."""
         self._tables.pop(cluster, None)
         self._loading.pop(cluster, None)
+
+    def clear(self) -> None:
+        """Forget all tables: changes may have been missed."""
+        self._tables.clear()
+        self._loading.clear()
 
     async def _load(self, cluster: Name) -> ResourceTable:
         found = await self._storage.range(self._definition_keys.cluster_prefix(cluster))

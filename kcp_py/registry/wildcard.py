@@ -28,7 +28,9 @@ class WildcardIndex:
         self._clusters: dict[str, dict[Name, None]] | None = None
         self._filling = asyncio.Lock()
         self._changed_meanwhile: list[ObjectEvent] = []
+        self._gaps = 0
         feed.listen(definition_keys.prefix, self._definition_changed)
+        feed.listen_gaps(self.clear)
 
     async def find(self, group: str, version: str, resource: str) -> Served | None:
         """The resource as some cluster serves it, for everything that is the same in all: kind, scope, columns.
@@ -63,13 +65,21 @@ class WildcardIndex:
                     break
         return self._tables.table_of(definitions)
 
+    def clear(self) -> None:
+        """Forget the index: changes may have been missed."""
+        self._clusters = None
+        self._gaps += 1
+
     async def _filled(self) -> dict[str, dict[Name, None]]:
         if self._clusters is not None:
             return self._clusters
         async with self._filling:
-            if self._clusters is None:
+            while self._clusters is None:
                 self._changed_meanwhile = []
+                gaps = self._gaps
                 found = await self._storage.range(self._keys.prefix, keys_only=True)
+                if gaps != self._gaps:
+                    continue
                 index: dict[str, dict[Name, None]] = {}
                 for item in found.items:
                     key = self._keys.parse(item.key)

@@ -47,6 +47,7 @@ class LogicalClusters:
         self._loading: dict[Name, object] = {}
         self._on_gone: list[Gone] = []
         feed.listen(self._keys.prefix, self._changed)
+        feed.listen_gaps(self.clear)
         feed.derive(self._keys.prefix, self._namespaces.prefix, self._namespaces_of)
 
     def __len__(self) -> int:
@@ -111,6 +112,11 @@ class LogicalClusters:
         """Forget the scope: its object changed."""
         self._scopes.pop(cluster, None)
         self._loading.pop(cluster, None)
+
+    def clear(self) -> None:
+        """Forget all scopes: changes may have been missed."""
+        self._scopes.clear()
+        self._loading.clear()
 
     def _scope_of(self, cluster: Name, item: KeyValue) -> ClusterScope:
         obj: dict[str, Any] = orjson.loads(item.value)

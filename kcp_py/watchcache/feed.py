@@ -62,6 +62,8 @@ class Feed:
         self._derived_from: dict[str, str] = {}
         self._advanced: list[asyncio.Future[None]] = []
         self._removal_listeners: list[Callable[[Route], None]] = []
+        self._gap_listeners: list[Callable[[], None]] = []
+        self._was_running = False
         self.revision = 0
         self.watchers = 0
         """How many watchers are attached."""
@@ -69,11 +71,21 @@ class Feed:
     async def run(self, *, started: asyncio.Event | None = None) -> None:
         """Read changes until cancelled.
 
+        May be called again after it has failed. What happened in between is not made up for: watches end, so that their clients come again
+        and are served from the store's history, and caches are told to begin anew.
+
         Raises:
             StorageError: the store cannot be watched any more; nothing was skipped up to `revision`.
         """
         self.revision = await self._storage.revision()
+        # From here on to the start of the watch nothing waits: whoever attaches or fills a cache now gets everything after `revision`.
         self._ring = Ring(floor=self.revision, max_events=self._max_events, max_bytes=self._max_bytes)
+        if self._was_running:
+            self.end_watches()
+            for listener in self._gap_listeners:
+                listener()
+        self._was_running = True
+        self._wake()
         if started is not None:
             started.set()
         changes = self._storage.watch(f"{self._root}/", start_revision=self.revision + 1)
@@ -90,6 +102,10 @@ class Feed:
     def listen_removals(self, listener: Callable[[Route], None]) -> None:
         """Have a function called whenever an object of any resource is removed, under the rules of `listen`."""
         self._removal_listeners.append(listener)
+
+    def listen_gaps(self, listener: Callable[[], None]) -> None:
+        """Have a function called whenever events may have been missed: what was learned from events or read before is to be forgotten."""
+        self._gap_listeners.append(listener)
 
     def derive(self, source: str, target: str, derivation: Derivation) -> None:
         """Let events of the resource `source` bring forth events of the resource `target`."""
@@ -194,11 +210,14 @@ class Feed:
     def _advance(self, revision: int) -> None:
         if revision > self.revision:
             self.revision = revision
-            if self._advanced:
-                waiting, self._advanced = self._advanced, []
-                for future in waiting:
-                    if not future.done():
-                        future.set_result(None)
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._advanced:
+            waiting, self._advanced = self._advanced, []
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
 
     async def _backlog(self, watcher: Watcher, after: int, until: int) -> AsyncGenerator[Sequence[ObjectEvent], None]:
         """The events in (after, until] that the watcher wants."""
