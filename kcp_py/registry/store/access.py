@@ -92,7 +92,7 @@ def translate(error: contract.StorageError) -> StatusError:
     """What a client is told about a storage error."""
     match error:
         case contract.CompactedError():
-            return errors.expired(f"The resourceVersion for the provided list is too old. ({error.revision} < {error.compact_revision})")
+            return errors.expired(errors.LIST_EXPIRED)
         case contract.FutureRevisionError():
             return errors.too_large_resource_version(error.revision, error.current)
         case contract.NoSpaceError():

@@ -34,13 +34,6 @@ _SELECTIVE_CHUNK = 500
 _ITEMS_PER_TURN = 200
 """After so many items other requests get a turn of the event loop: a few milliseconds at the most."""
 
-_EXPIRED_CONTINUE = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue "
-    "parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided "
-    "token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was "
-    "returned and now may show up in the list."
-)
-
 
 def list_options(exchange: Exchange, target: Target) -> ListOptions:
     """The options of the query.
@@ -95,7 +88,7 @@ class Listing:
                 self._not_older_than = asked
         scope = target.scope
         if scope is not None and 0 < self.revision < scope.created_revision:
-            raise errors.expired(f"The resourceVersion for the provided list is too old: {self.revision}")
+            raise errors.expired(errors.LIST_EXPIRED)
 
     def _token_scope(self) -> str:
         target = self.target
@@ -122,7 +115,7 @@ class Listing:
         try:
             page = await scan(self.backend.access, target.served, what, scopes=self.backend.clusters.scopes)
         except CompactedError as error:
-            raise self._expired(error) from error
+            raise self._expired() from error
         self.revision = page.revision
         self.more = page.more
         self.remaining = page.remaining
@@ -135,11 +128,11 @@ class Listing:
         self.start = item.key + "\x00"
         self.more = more
 
-    def _expired(self, error: CompactedError) -> StatusError:
+    def _expired(self) -> StatusError:
         if not self._continued:
-            return errors.expired(f"The provided resource version is too old: {error.revision} ({error.compact_revision})")
+            return errors.expired(errors.LIST_EXPIRED)
         token = self.backend.tokens.encode(self._token_scope(), -1, self.start)
-        return errors.expired(_EXPIRED_CONTINUE, continue_token=token)
+        return errors.expired(errors.INCONSISTENT_CONTINUE, continue_token=token)
 
 
 async def matching(listing: Listing, items: Items) -> AsyncIterator[list[Found]]:
