@@ -15,7 +15,7 @@ import click
 
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.remote import Access, RemoteError, RemoteServer
-from kcp_py.logicalcluster import InvalidClusterError, parse_name
+from kcp_py.logicalcluster import ROOT, InvalidClusterError, is_system, parse_name
 from kcp_py.options.kinds import parse_duration
 
 RESOURCE: Final = "apis/core.kcp.io/v1alpha1/logicalclusters"
@@ -99,9 +99,12 @@ def list_(output: str, kubeconfig: str | None, context: str | None) -> None:
 @click.argument("name", type=ClusterName())
 @click.option("--wait", type=bool, default=True, metavar="true|false", help="Wait until everything in it is gone.  [true]")
 @click.option("--timeout", default="5m", metavar="DURATION", help="How long to wait.  [5m]")
+@click.option("--force", is_flag=True, help="Empty root or a system: cluster, too, which the server needs.")
 @_access_flags
-def delete(name: str, timeout: str, kubeconfig: str | None, context: str | None, *, wait: bool) -> None:
+def delete(name: str, timeout: str, kubeconfig: str | None, context: str | None, *, wait: bool, force: bool) -> None:
     """Delete the logical cluster NAME with everything in it."""
+    if not force and (name == ROOT or is_system(name)):
+        raise UsageError(f"{name} belongs to the server itself; to delete everything in it all the same, add --force")
     try:
         patience = parse_duration(timeout)
     except ValueError as error:
