@@ -9,8 +9,6 @@ from contextlib import AsyncExitStack
 from typing import Self
 
 import structlog
-from prometheus_client import CollectorRegistry
-from starlette.types import ASGIApp
 
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
@@ -29,7 +27,7 @@ from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.registry.store import Access
 from kcp_py.registry.tables import ResourceTables
 from kcp_py.registry.wildcard import WildcardIndex
-from kcp_py.server.chain import ChainSettings, create_edge
+from kcp_py.server.chain import ASGIApp, ChainSettings, create_edge
 from kcp_py.server.handlers.backend import Backend, Limits
 from kcp_py.server.handlers.documents import Documents
 from kcp_py.server.handlers.tree import ResourceTree
@@ -41,6 +39,7 @@ from kcp_py.storage.keys import internal_key, resource_keys
 from kcp_py.storage.opening import open_storage
 from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import RequestMetrics
+from kcp_py.telemetry.registry import MetricsRegistry
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.watchcache import Feed
 
@@ -160,23 +159,27 @@ class ControlPlane:
         checks.add("etcd", storage.check)
         checks.add("informer-sync", self._check_feed, endpoints=["readyz"])
         checks.add("shutdown", self._check_running, endpoints=["readyz"])
-        registry = CollectorRegistry()
+        registry = MetricsRegistry()
         token_files = TokenFiles([path for path in options.token_auth_files if path.exists()])
         supervisor.start("token files", lambda: _reload(token_files))
+        access_log = None
+        if options.log_level == "debug":
+            access_log = AccessLog.to_stream(sys.stderr.buffer)
+            self._stack.callback(access_log.flush)
         settings = ChainSettings(
             authenticator=AuthenticatorUnion(ClientCertificates(), token_files.tokens),
             authorizer=AuthorizerUnion(AlwaysAllowPaths(), PrivilegedGroups()),
             metrics=RequestMetrics(registry),
-            access_log=AccessLog(sys.stderr.buffer.write) if options.log_level == "debug" else None,
+            access_log=access_log,
             anonymous=options.anonymous_auth,
             default_cluster=parse_name(options.default_cluster),
             cluster_header=options.cluster_header,
             request_timeout=options.request_timeout,
         )
-        shell = create_shell(checks=checks, registry=registry)
         address = options.external_url(options.secure_port).partition("://")[2]
-        tree = ResourceTree(self.backend, Documents(self.backend, server_address=address))
-        return create_edge(settings, tree=tree, shell=shell)
+        documents = Documents(self.backend, server_address=address)
+        shell = create_shell(checks=checks, registry=registry, paths=documents.paths)
+        return create_edge(settings, tree=ResourceTree(self.backend, documents), shell=shell)
 
     async def _check_feed(self) -> None:
         if not self._feed_running:

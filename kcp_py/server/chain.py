@@ -25,6 +25,8 @@ from kcp_py.server.filters.wildcard import WildcardFilter
 from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import RequestMetrics
 
+__all__ = ["ASGIApp", "ChainSettings", "Dispatch", "Edge", "Filter", "Tree", "compose", "create_edge", "filters"]
+
 Filter = Callable[[ASGIApp], ASGIApp]
 Tree = Callable[[Exchange], Awaitable[None]]
 """Answers requests for resources, discovery and OpenAPI."""

@@ -54,14 +54,9 @@ class Documents:
         if exchange.method not in {"GET", "HEAD"}:
             raise method_not_allowed()
         segments = context.info.path.strip("/").split("/")
-        if isinstance(context.cluster, Wildcard):
-            if segments[0] == "openapi":
-                raise errors.unknown_path()
-            table = await self._backend.wildcard.table()
-        else:
-            await resolve_scope(self._backend, context, context.cluster)
-            table = await self._backend.tables.get(context.cluster)
-        described = self._describe(table)
+        if isinstance(context.cluster, Wildcard) and segments[0] == "openapi":
+            raise errors.unknown_path()
+        described = self._describe(await self._table(exchange))
         match segments:
             case ["api"]:
                 await self._send_roots(exchange, described.discovery.core_versions(), described.discovery.aggregated_core)
@@ -83,6 +78,29 @@ class Documents:
                 await _send_group_version(exchange, described.openapi, group, version)
             case _:
                 raise errors.unknown_path()
+
+    async def paths(self, exchange: Exchange) -> list[str]:
+        """Every path that `answer` answers in the cluster of a request, for the index at `/`.
+
+        Raises:
+            StatusError: the cluster is not there.
+        """
+        table = await self._table(exchange)
+        served = sorted({(resource.group, resource.version) for resource in table.resources()})
+        versions = [f"apis/{group}/{version}" if group else f"api/{version}" for group, version in served]
+        found = ["/api", "/apis", *(f"/apis/{group}" for group in sorted({group for group, _ in served if group}))]
+        found += [f"/{version}" for version in versions]
+        if not isinstance(exchange.context.cluster, Wildcard):
+            found += ["/openapi/v2", "/openapi/v3", *(f"/openapi/v3/{version}" for version in versions)]
+        return found
+
+    async def _table(self, exchange: Exchange) -> ResourceTable:
+        """What the cluster of a request serves, or all clusters together."""
+        context = exchange.context
+        if isinstance(context.cluster, Wildcard):
+            return await self._backend.wildcard.table()
+        await resolve_scope(self._backend, context, context.cluster)
+        return await self._backend.tables.get(context.cluster)
 
     def _describe(self, table: ResourceTable) -> _Described:
         found = self._described.get(table.digest)
