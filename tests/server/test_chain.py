@@ -240,10 +240,12 @@ async def test_requests_leave_no_cycles(ask, server):
     gc.collect()
     gc.disable()
     try:
+        # Other tests of the process may have kept some of theirs.
+        others = {id(found) for found in gc.get_objects() if isinstance(found, Exchange)}
         for target in targets * 5:
             await ask(server.edge, target, headers=ADMIN)
         server.seen.clear()
-        assert not [found for found in gc.get_objects() if isinstance(found, Exchange)]
+        assert not [found for found in gc.get_objects() if isinstance(found, Exchange) and id(found) not in others]
     finally:
         gc.enable()
 
