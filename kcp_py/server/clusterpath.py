@@ -19,7 +19,7 @@ MAX_PATH_BYTES: Final = 8 * 1024
 
 _PREFIX: Final = b"/clusters/"
 _ESCAPED_WILDCARD: Final = frozenset((b"%2A", b"%2a"))
-_CLUSTERLESS: Final = frozenset(("/healthz", "/livez", "/readyz", "/version", "/metrics"))
+_CLUSTERLESS: Final = frozenset(("/healthz", "/livez", "/readyz", "/version", "/version/", "/metrics"))
 _CLUSTERLESS_BELOW: Final = ("/healthz/", "/livez/", "/readyz/", "/.well-known/")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
 from starlette.types import Message, Receive, Scope, Send
@@ -58,6 +58,8 @@ class Exchange:
         user: set by the authentication filter, together with `context`; `UNKNOWN` before.
         context: all of these, frozen.
         warnings: the list that `context.warnings` is.
+        continuation: set by a handler that has started a long stream: the rest of it, carried out when every filter has returned. Thousands
+            of idle watches then do not hold the frames of all filters in memory.
         resolved: set by the handler once the resource is known to exist; what metrics may name.
         status: of the response, 0 until it starts.
         finished: whether the response is complete.
@@ -75,6 +77,7 @@ class Exchange:
         "audit_id",
         "cluster",
         "context",
+        "continuation",
         "disconnected",
         "explicit_cluster",
         "finished",
@@ -119,6 +122,7 @@ class Exchange:
         self.finished = False
         self.disconnected = False
         self.sent_bytes = 0
+        self.continuation: Callable[[], Awaitable[None]] | None = None
         self._query: Query | None = None
         self._body: bytes | None = None
         self._callbacks: list[Callable[[], None]] | None = None

@@ -31,6 +31,8 @@ class ErrorsFilter:
         exchange.audit_id = accepted_audit_id(exchange.headers.get(b"audit-id")) or new_audit_id()
         try:
             await self._app(scope, receive, send)
+            if exchange.continuation is not None:
+                await exchange.continuation()
         except StatusError as error:
             await self._answer(exchange, error)
         except ClientDisconnectedError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -40,7 +41,8 @@ async def watch(backend: Backend, exchange: Exchange, target: Target) -> None:
     selection = Selection(options, target.resource)
     after = parse_resource_version(options.resource_version, str(target.resource.group_resource))
     stream = _Stream(backend, exchange, target, _Frames(backend, target, representation, selection, include), options)
-    await stream.run(after)
+    await stream.start()
+    exchange.continuation = partial(stream.run, after)
 
 
 class _Stream:
@@ -55,13 +57,16 @@ class _Stream:
         self._watcher: Watcher | None = None
         self._gone = False
 
+    async def start(self) -> None:
+        """Send the headers, and notice from now on when the client leaves."""
+        self._exchange.on_disconnect(self._disconnected)
+        await self._exchange.start_stream()
+
     async def run(self, after: int) -> None:
         """Send everything from `after` on (0: the state there is, then what comes)."""
         exchange = self._exchange
         scope = self._target.scope
         too_old = scope is not None and 0 < after < scope.created_revision
-        exchange.on_disconnect(self._disconnected)
-        await exchange.start_stream()
         try:
             if too_old:
                 assert scope is not None

@@ -61,7 +61,9 @@ def create_application(*, checks: HealthChecks, registry: Registry, paths: Paths
             found.update(f"/{endpoint}/{name}" for name in checks.names(endpoint))
         return _json({"paths": sorted(found)})
 
+    # With the slash too, as upstream: kr8s asks so.
     @application.get("/version", include_in_schema=False)
+    @application.get("/version/", include_in_schema=False)
     async def version() -> Response:
         return _json(version_document())
 
