@@ -10,7 +10,7 @@ from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 
 SYSTEM_MASTERS: Final = "system:masters"
 
-PUBLIC_PATHS: Final = ("/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/version")
+PUBLIC_PATHS: Final = ("/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/version", "/version/")
 """What everybody may read, authenticated or not, with or without a cluster before it."""
 
 

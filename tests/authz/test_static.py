@@ -21,6 +21,7 @@ MASTER = UserInfo("root", "", ("system:masters",))
         ("GET", "/livez/ping", ALLOWED),
         ("GET", "/readyz/poststarthook/x", ALLOWED),
         ("GET", "/version", ALLOWED),
+        ("GET", "/version/", ALLOWED),
         ("POST", "/healthz", None),
         ("GET", "/healthzz", None),
         ("GET", "/version/x", None),

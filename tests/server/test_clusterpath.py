@@ -36,6 +36,7 @@ DEFAULT = Name("main")
         pytest.param(b"/readyz/etcd", [], (ROOT, False, "/readyz/etcd"), id="bare health check"),
         pytest.param(b"/metrics", [], (ROOT, False, "/metrics"), id="bare metrics"),
         pytest.param(b"/version", [], (ROOT, False, "/version"), id="bare version"),
+        pytest.param(b"/version/", [], (ROOT, False, "/version/"), id="bare version with a slash"),
         pytest.param(b"/.well-known/openid-configuration", [], (ROOT, False, "/.well-known/openid-configuration"), id="well-known"),
         pytest.param(b"/clusters/team-a/livez", [], ("team-a", True, "/livez"), id="health in a cluster"),
         pytest.param(

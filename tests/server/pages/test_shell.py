@@ -52,9 +52,10 @@ async def test_index(get):
     assert answer.header("content-type") == "application/json"
 
 
-async def test_version(get):
-    """The version is an object, indented for people."""
-    answer = await get()("/version")
+@pytest.mark.parametrize("path", ["/version", "/version/"])
+async def test_version(get, path):
+    """The version is an object, indented for people, with and without a slash."""
+    answer = await get()(path)
     assert answer.json()["major"] == "1"
     assert b'\n  "major": "1"' in answer.body
 
