@@ -89,6 +89,9 @@ class Connection(HttpToolsProtocol):
         self._reading_head = False
         if self._head_timer is not None:
             self._stop_head_timer()
+        if b"#" in self.url:
+            # RFC 9112, 3.2: a target has no fragment. uvicorn would cut it off where a proxy in front may not, and they would disagree.
+            raise ValueError("the request target has a fragment")
         super().on_headers_complete()
 
     def _on_disconnect(self, callback: Callback) -> Callback:
