@@ -25,13 +25,19 @@ async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
     options = decode_update_options(exchange.query)
     warnings_before = len(exchange.warnings)
 
-    async def transform(current: KeyValue | None) -> dict[str, Any]:
-        del current
+    def read() -> dict[str, Any]:
         del exchange.warnings[warnings_before:]
         obj = decode(body, media, target.resource)
         settle(obj, target.resource, field_validation=options.field_validation, warnings=exchange.warnings, body=body, media=media)
         check_identity(obj, target)
         return obj
+
+    # Before the object is looked up, as upstream: a bad body is a 400, whether or not there is an object. An attempt uses it up.
+    unused: list[dict[str, Any]] = [read()]
+
+    async def transform(current: KeyValue | None) -> dict[str, Any]:
+        del current
+        return unused.pop() if unused else read()
 
     written = await update_stored(
         backend.access,
