@@ -117,6 +117,7 @@ async def test_update_needs_the_latest_version(api: Api) -> None:
     status = await api.fails(400, "PUT", f"{MAPS}/one", config_map("two"))
     assert status["message"] == "the name of the object (two) does not match the name on the URL (one)"
     await api.fails(404, "PUT", f"{MAPS}/absent", config_map("absent"))
+    await api.fails(400, "PUT", f"{MAPS}/absent", config_map("other"))
 
 
 async def test_an_update_that_changes_nothing_keeps_the_version(api: Api) -> None:
