@@ -8,6 +8,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -34,28 +35,46 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
+class Etcd:
+    """An etcd of one's own, which can be stopped and started again with its data and its port."""
+
+    def __init__(self, directory: Path) -> None:
+        self.url, self._peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        self._directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Etcd:
+        """Start it; servers wait until it answers."""
+        with (self._directory / "etcd.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(etcd_binary(), "--name", "one", "--data-dir", str(self._directory / "data"), "--unsafe-no-fsync"),
+                    *("--log-level", "error", "--listen-client-urls", self.url, "--advertise-client-urls", self.url),
+                    *("--listen-peer-urls", self._peer, "--initial-advertise-peer-urls", self._peer),
+                    *("--initial-cluster", f"one={self._peer}"),
+                ],
+                stdout=log,
+                stderr=log,
+            )
+        return self
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
 @pytest.fixture
-def etcd_url(tmp_path: Path) -> Iterator[str]:
-    """An etcd of the test's own; the servers wait until it answers."""
-    url, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
-    with (tmp_path / "etcd.log").open("ab") as log:
-        process = subprocess.Popen(
-            [
-                *(etcd_binary(), "--name", "one", "--data-dir", str(tmp_path / "data"), "--unsafe-no-fsync", "--log-level", "error"),
-                *("--listen-client-urls", url, "--advertise-client-urls", url),
-                *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"one={peer}"),
-            ],
-            stdout=log,
-            stderr=log,
-        )
-    yield url
+def etcd(tmp_path: Path) -> Iterator[Etcd]:
+    process = Etcd(tmp_path).start()
+    yield process
     process.kill()
-    process.wait()
 
 
 @pytest.fixture
-def pair(etcd_url: str, new_server: Callable[..., ServerProcess]) -> tuple[ServerProcess, ServerProcess]:
-    a, b = (new_server("--storage", "etcd", "--etcd-servers", etcd_url).start() for _ in range(2))
+def pair(etcd: Etcd, new_server: Callable[..., ServerProcess]) -> tuple[ServerProcess, ServerProcess]:
+    a, b = (new_server("--storage", "etcd", "--etcd-servers", etcd.url).start() for _ in range(2))
     return a, b
 
 
@@ -93,3 +112,22 @@ def test_definitions_tokens_and_deletions_are_shared(pair: tuple[ServerProcess, 
             assert event["type"] != "ERROR", event
     assert second.request("GET", "/clusters/*/apis/pair.example.com/v1/things").code in (200, 404)
     assert second.request("GET", PATH).json["items"] == []
+
+
+def test_continue_tokens_are_shared(pair: tuple[ServerProcess, ServerProcess]) -> None:
+    """A list that one server began is continued by the other, and has the objects of its first page's moment."""
+    with Session(pair[0]) as a, Session(pair[1]) as b:
+        for number in range(9):
+            assert a.request("POST", PATH, configmap(f"o{number}", {}))[0] == 201
+        code, page = a.request("GET", f"{PATH}?limit=4")
+        assert code == 200, page
+        revision = revision_of(page)
+        assert b.request("DELETE", f"{PATH}/o5")[0] == 200
+        assert b.request("POST", PATH, configmap("o55", {}))[0] == 201
+        names = [item["metadata"]["name"] for item in page["items"]]
+        sessions = (b, a)
+        while token := page["metadata"].get("continue"):
+            code, page = sessions[len(names) % 2].request("GET", f"{PATH}?limit=3&continue={quote(token)}")
+            assert (code, revision_of(page)) == (200, revision), page
+            names += [item["metadata"]["name"] for item in page["items"]]
+    assert [name for name in names if name.startswith("o")] == [f"o{number}" for number in range(9)]
