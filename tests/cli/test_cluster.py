@@ -104,3 +104,12 @@ def test_kubeconfig_is_found_as_kubectl_finds_it(running, monkeypatch, tmp_path,
     monkeypatch.delenv("KUBECONFIG")
     monkeypatch.chdir(running.parent.parent)
     assert run(["cluster", "list"]) == 0
+
+
+@pytest.mark.parametrize("name", ["root", "system:admin"])
+def test_clusters_of_the_server_are_deleted_by_force_only(command, name):
+    """Without --force nothing is sent, and one line says why."""
+    code, out, err = command("delete", name)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {name} belongs to the server itself")
+    assert "--force" in err
