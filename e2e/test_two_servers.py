@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import socket
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from e2e.conftest import ServerProcess
-from e2e.informer import Session, Watch, configmap, create_definition, definition, revision_of
+from e2e.informer import CONNECTION_ERRORS, Informer, Key, Session, Watch, configmap, create_definition, definition, key_of, revision_of
 
 ROUNDS = 200
 PATH = "/clusters/pair/api/v1/namespaces/default/configmaps"
@@ -64,6 +68,10 @@ class Etcd:
             self._process.wait()
             self._process = None
 
+    def compact(self, revision: int) -> None:
+        command = [str(Path(etcd_binary()).with_name("etcdctl")), "--endpoints", self.url, "compact", str(revision)]
+        subprocess.run(command, check=True, capture_output=True, timeout=60, env={**os.environ, "ETCDCTL_API": "3"})
+
 
 @pytest.fixture
 def etcd(tmp_path: Path) -> Iterator[Etcd]:
@@ -74,7 +82,9 @@ def etcd(tmp_path: Path) -> Iterator[Etcd]:
 
 @pytest.fixture
 def pair(etcd: Etcd, new_server: Callable[..., ServerProcess]) -> tuple[ServerProcess, ServerProcess]:
-    a, b = (new_server("--storage", "etcd", "--etcd-servers", etcd.url).start() for _ in range(2))
+    # Little memory for events, so that what etcd has forgotten is soon forgotten here.
+    environment = {"KCP_PY_WATCH_HISTORY_BYTES": "64Ki"}
+    a, b = (new_server("--storage", "etcd", "--etcd-servers", etcd.url, environment=environment).start() for _ in range(2))
     return a, b
 
 
@@ -131,3 +141,148 @@ def test_continue_tokens_are_shared(pair: tuple[ServerProcess, ServerProcess]) -
             assert (code, revision_of(page)) == (200, revision), page
             names += [item["metadata"]["name"] for item in page["items"]]
     assert [name for name in names if name.startswith("o")] == [f"o{number}" for number in range(9)]
+
+
+@dataclass
+class Writer:
+    """Creates objects of its own and updates them until it is stopped, through failures, and remembers what was acknowledged."""
+
+    server: ServerProcess
+    prefix: str
+    acknowledged: dict[str, str] = field(default_factory=dict)
+    unsure: dict[str, set[str]] = field(default_factory=dict)
+    complaints: list[str] = field(default_factory=list)
+    failures: int = 0
+
+    def __post_init__(self) -> None:
+        self.stopped = threading.Event()
+        self._wrote = threading.Condition()
+        self._count = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def wait_for_more(self, count: int) -> None:
+        """Until so many more writes are acknowledged."""
+        with self._wrote:
+            goal = self._count + count
+            assert self._wrote.wait_for(lambda: self._count >= goal, 60), (self._count, goal, self.complaints)
+
+    def stop(self) -> None:
+        self.stopped.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        with Session(self.server) as session:
+            for number in itertools.count():
+                if self.stopped.is_set():
+                    return
+                name, text = f"{self.prefix}{number % 30}", str(number)
+                self._write(session, name, text)
+
+    def _write(self, session: Session, name: str, text: str) -> None:
+        created = name in self.acknowledged
+        method, path = ("PUT", f"{PATH}/{name}") if created else ("POST", PATH)
+        try:
+            code, body = session.request(method, path, configmap(name, {"n": text}))
+        except CONNECTION_ERRORS as error:
+            code, body = 0, str(error)
+        if code in (200, 201):
+            with self._wrote:
+                self.acknowledged[name] = text
+                self.unsure.pop(name, None)
+                self._count += 1
+                self._wrote.notify_all()
+            return
+        if code == 409 and name in self.unsure and not created:
+            self.acknowledged[name] = "?"  # made by the request of which nothing was heard
+            return
+        self.unsure.setdefault(name, set()).add(text)
+        self.failures += 1
+        if code not in (0, 429, 500, 503, 504):
+            self.complaints.append(f"{method} {name}: {code} {body}")
+        self.stopped.wait(0.02)
+
+
+def listed(server: ServerProcess) -> dict[Key, dict[str, Any]]:
+    return {key_of(item): item for item in server.request("GET", PATH).json["items"]}
+
+
+def told(state: dict[Key, dict[str, Any]]) -> dict[Key, tuple[int, Any]]:
+    """What lists and watches have in common: items of a list have neither kind nor apiVersion."""
+    return {key: (revision_of(item), item.get("data")) for key, item in state.items()}
+
+
+def test_etcd_restarts_below_watches_and_writers(pair: tuple[ServerProcess, ServerProcess], etcd: Etcd) -> None:
+    """After etcd was killed and came back both servers go on, no acknowledged write is missing and no watch has missed an event."""
+    informers = [Informer(lambda one=one: one, PATH).start() for one in pair]  # type: ignore[misc]
+    writers = [Writer(one, prefix) for one, prefix in zip(pair, "ab", strict=True)]
+    for _ in range(2):
+        for writer in writers:
+            writer.wait_for_more(60)
+        etcd.kill()
+        for one in pair:
+            assert (one.request("GET", "/readyz").code, one.request("GET", "/livez?exclude=etcd").code) == (500, 200)
+        etcd.start()
+        for writer in writers:
+            writer.wait_for_more(60)
+    for writer in writers:
+        writer.stop()
+    assert [complaint for writer in writers for complaint in writer.complaints] == []
+    state = listed(pair[0])
+    assert state == listed(pair[1])
+    for writer in writers:
+        for name, text in writer.acknowledged.items():
+            allowed = {text} | writer.unsure.get(name, set())
+            found = state[("pair", "default", name)]["data"]["n"]
+            assert found in allowed or text == "?", (name, found, allowed)
+    for informer in informers:
+        informer.wait(lambda informer=informer: told(informer.state) == told(state))  # type: ignore[misc]
+        informer.stop()
+
+
+def test_compaction_below_watches(pair: tuple[ServerProcess, ServerProcess], etcd: Etcd) -> None:
+    """A watch that is up to date does not notice that etcd forgets; one that is behind gets 410, lists again and has everything."""
+    first, second = pair
+    online = threading.Event()
+    online.set()
+
+    def when_online() -> ServerProcess:
+        if not online.is_set():
+            raise ConnectionError("offline")
+        return second
+
+    follower = Informer(lambda: first, PATH).start()
+    sleeper = Informer(when_online, PATH).start()
+    with Session(first) as session:
+        assert session.request("POST", PATH, configmap("one", {}))[0] == 201
+        sleeper.wait(lambda: any(name == "one" for _, _, name in sleeper.state))
+        online.clear()
+        assert sleeper._watch is not None
+        sleeper._watch.close()
+        behind = sleeper.revision
+        for number in range(200):
+            code, body = session.request("PUT", f"{PATH}/one", configmap("one", {"n": str(number), "filler": "x" * 2000}))
+            assert code == 200, body
+        assert session.request("POST", PATH, configmap("two", {}))[0] == 201
+        code, body = session.request("DELETE", f"{PATH}/one")
+        assert code == 200, body
+        revision = revision_of(session.request("GET", PATH)[1])
+        etcd.compact(revision)
+        for server in pair:
+            gone = server.request("GET", f"{PATH}?resourceVersion={behind}&resourceVersionMatch=Exact")
+            assert (gone.code, gone.json["reason"]) == (410, "Expired"), gone.body
+            with Watch(server, f"{PATH}?watch=1&resourceVersion={behind}") as watch:
+                event = next(watch)
+            assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
+        online.set()
+        sleeper.wait(lambda: sleeper.lists == 2)
+        assert session.request("POST", PATH, configmap("three", {}))[0] == 201
+    state = listed(first)
+    assert {name for _, _, name in state} >= {"two", "three"}
+    assert ("pair", "default", "one") not in state
+    for informer in (follower, sleeper):
+        informer.wait(lambda informer=informer: told(informer.state) == told(state))  # type: ignore[misc]
+        informer.stop()
+    assert (follower.lists, follower.connections) == (1, 1)
+    assert sleeper.lists == 2

@@ -233,12 +233,16 @@ class LocalClient:
             builtin = self._builtin[resource.group_resource]
             keys, strategy = builtin.keys, builtin.strategy
         prefix = keys.namespace_prefix(cluster, namespace) if namespace else keys.cluster_prefix(cluster)
+        observer = self._access.observers.get(keys.prefix)
+        if observer is not None:
+            observer.writing(cluster)
         try:
-            remaining = await self._deletion.run(prefix, strategy, settled=settled)
+            return await self._deletion.run(prefix, strategy, settled=settled)
         except StorageError as error:
             raise translate(error) from error
-        self._written(keys, cluster)
-        return remaining
+        finally:
+            if observer is not None:
+                observer.written(cluster)
 
     async def remove_finalizer(
         self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str, *, finalizer: str, uid: str
@@ -248,17 +252,16 @@ class LocalClient:
         builtin = self._builtin.get(resource.group_resource)
         strategy = builtin.strategy if builtin is not None else Strategy()
         key = keys._replace(namespaced=bool(namespace)).object_key(cluster, namespace, name)
+        observer = self._access.observers.get(keys.prefix)
+        if observer is not None:
+            observer.writing(cluster)
         try:
-            changed = await remove_finalizer(self._access, key, strategy, finalizer=finalizer, uid=uid)
+            await remove_finalizer(self._access, key, strategy, finalizer=finalizer, uid=uid)
         except StorageError as error:
             raise translate(error) from error
-        if changed:
-            self._written(keys, cluster)
-
-    def _written(self, keys: ResourceKeys, cluster: Name) -> None:
-        callback = self._access.after_write.get(keys.prefix)
-        if callback is not None:
-            callback(cluster)
+        finally:
+            if observer is not None:
+                observer.written(cluster)
 
     def _keys(self, resource: GroupResource) -> ResourceKeys:
         builtin = self._builtin.get(resource)

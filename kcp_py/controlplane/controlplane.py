@@ -124,8 +124,8 @@ class ControlPlane:
             feed.end_watches(cluster=cluster)
 
         clusters.on_gone(forget)
-        access.after_write[definition_keys.prefix] = tables.invalidate
-        access.after_write[clusters.prefix] = clusters.invalidate
+        access.observers[definition_keys.prefix] = tables
+        access.observers[clusters.prefix] = clusters
         started = asyncio.Event()
         supervisor.start("feed", lambda: self._follow(feed, started))
         await started.wait()

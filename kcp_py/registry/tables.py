@@ -8,7 +8,7 @@ by content.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -86,6 +86,7 @@ class ResourceTables:
         self._capacity = capacity
         self._tables: OrderedDict[Name, ResourceTable] = OrderedDict()
         self._loading: dict[Name, object] = {}
+        self._writing: Counter[Name] = Counter()
         self._builtins: Final = MappingProxyType(
             {(resource.group, resource.version, resource.resource): Served(resource) for resource in builtins}
         )
@@ -125,7 +126,7 @@ class ResourceTables:
             unchanged = self._loading.get(cluster) is token
             if unchanged:
                 del self._loading[cluster]
-        if unchanged:
+        if unchanged and cluster not in self._writing:
             self._tables[cluster] = table
             if len(self._tables) > self._capacity:
                 self._tables.popitem(last=False)
@@ -138,6 +139,18 @@ class ResourceTables:
     def cached(self, cluster: Name) -> ResourceTable | None:
         """The table if it is at hand."""
         return self._tables.get(cluster)
+
+    def writing(self, cluster: Name) -> None:
+        """Remember nothing of a cluster while what it depends on is being written."""
+        self._writing[cluster] += 1
+        self.invalidate(cluster)
+
+    def written(self, cluster: Name) -> None:
+        """The write is over."""
+        self._writing[cluster] -= 1
+        if not self._writing[cluster]:
+            del self._writing[cluster]
+        self.invalidate(cluster)
 
     def invalidate(self, cluster: Name) -> None:
         """Forget a cluster's table: one of its CRDs changed, or the cluster is gone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -45,6 +45,7 @@ class LogicalClusters:
         self._capacity = capacity
         self._scopes: OrderedDict[Name, ClusterScope] = OrderedDict()
         self._loading: dict[Name, object] = {}
+        self._writing: Counter[Name] = Counter()
         self._on_gone: list[Gone] = []
         feed.listen(self._keys.prefix, self._changed)
         feed.listen_gaps(self.clear)
@@ -79,7 +80,7 @@ class LogicalClusters:
         if item is None:
             return self.unborn(cluster) if is_system(cluster) or cluster == ROOT else None
         scope = self._scope_of(cluster, item)
-        if unchanged:
+        if unchanged and cluster not in self._writing:
             self._scopes[cluster] = scope
             if len(self._scopes) > self._capacity:
                 self._scopes.popitem(last=False)
@@ -107,6 +108,18 @@ class LogicalClusters:
         start = f"{self._keys.prefix}{first}" if first else ""
         found = await self._access.storage.range(self._keys.prefix, start=start, limit=limit, revision=revision)
         return [self._scope_of(self._keys.parse(item.key).cluster, item) for item in found.items]
+
+    def writing(self, cluster: Name) -> None:
+        """Remember nothing of a cluster while what it depends on is being written."""
+        self._writing[cluster] += 1
+        self.invalidate(cluster)
+
+    def written(self, cluster: Name) -> None:
+        """The write is over."""
+        self._writing[cluster] -= 1
+        if not self._writing[cluster]:
+            del self._writing[cluster]
+        self.invalidate(cluster)
 
     def invalidate(self, cluster: Name) -> None:
         """Forget the scope: its object changed."""

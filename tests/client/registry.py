@@ -99,8 +99,8 @@ async def open_registry(storage: Storage) -> AsyncIterator[Registry]:
             clusters = LogicalClusters(access, feed, root=ROOT)
             clusters.on_gone(tables.invalidate)
             wildcard = WildcardIndex(storage, feed, tables, keys)
-            access.after_write[keys.prefix] = tables.invalidate
-            access.after_write[clusters.prefix] = clusters.invalidate
+            access.observers[keys.prefix] = tables
+            access.observers[clusters.prefix] = clusters
             started = asyncio.Event()
             supervisor.start("feed", lambda: feed.run(started=started))
             await started.wait()

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
@@ -50,6 +50,16 @@ def _new_uid() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+class WriteObserver(Protocol):
+    """A cache of what is stored in a cluster."""
+
+    def writing(self, cluster: Name) -> None:
+        """A write begins: what is read from now on may be visible before the write is acknowledged, and must not be remembered."""
+
+    def written(self, cluster: Name) -> None:
+        """It is over, this way or the other."""
+
+
 @dataclass(slots=True)
 class Access:
     """The store and the world around it, as the verbs see them."""
@@ -60,15 +70,21 @@ class Access:
     mutate: Admit = _admit_all
     validate: Admit = _admit_all
 
-    after_write: dict[str, Callable[[Name], None]] = field(default_factory=dict)
-    """By resource prefix: called with the cluster after a write of the resource, before the writer is answered. Caches use it to
-    read their own writes."""
+    observers: dict[str, WriteObserver] = field(default_factory=dict)
+    """By resource prefix: caches that are told of writes, so that a writer, and whoever sees its write, finds them right."""
 
-    def written(self, served: Served, scope: ClusterScope) -> None:
-        """Tell who needs to know."""
-        callback = self.after_write.get(served.resource.keys.prefix)
-        if callback is not None:
-            callback(scope.name)
+    async def transact(
+        self, served: Served, scope: ClusterScope, compares: Sequence[contract.Compare], operations: Sequence[contract.Operation]
+    ) -> int:
+        """`Storage.transact` for an object of a resource, with its observer told before and after."""
+        observer = self.observers.get(served.resource.keys.prefix)
+        if observer is None:
+            return await self.storage.transact(compares, operations)
+        observer.writing(scope.name)
+        try:
+            return await self.storage.transact(compares, operations)
+        finally:
+            observer.written(scope.name)
 
     def now(self) -> str:
         """The present as RFC 3339 with seconds."""

@@ -115,12 +115,11 @@ async def _create_named(
     compares = (Compare(key, mod_revision=0), *compares_of(scope, served), *namespace_compares)
     birth = [operation for operation in scope.birth if operation.key != key]
     try:
-        revision = await access.storage.transact(compares, (Put(key, value), *birth))
+        revision = await access.transact(served, scope, compares, (Put(key, value), *birth))
     except ConflictError as conflict:
         if conflict.key != key:
             raise StaleScopeError(conflict.key) from conflict
         raise already_exists(resource, name, conflict.current.value if conflict.current else b"") from conflict
-    access.written(served, scope)
     return Written(stored, value, revision, created=True)
 
 

@@ -67,8 +67,7 @@ async def _delete_once(access: Access, scope: ClusterScope, served: Served, item
         value = encode_stored(stored)
         if deletion.dry_run or not item.create_revision:  # a default object is not there to be removed
             return Written(stored, value, item.mod_revision, deleted=True)
-        revision = await access.storage.transact((Compare(item.key, mod_revision=item.mod_revision),), (Delete(item.key),))
-        access.written(served, scope)
+        revision = await access.transact(served, scope, (Compare(item.key, mod_revision=item.mod_revision),), (Delete(item.key),))
         return Written(stored, value, revision, deleted=True)
     if not terminating:
         metadata["deletionTimestamp"] = access.now()
@@ -85,8 +84,7 @@ async def _delete_once(access: Access, scope: ClusterScope, served: Served, item
         check_open(scope, resource, item.key, metadata["name"])
     compares = (Compare(item.key, mod_revision=item.mod_revision if stored_already else 0), *(() if stored_already else scope.guard))
     operations = (Put(item.key, value), *(() if stored_already else scope.birth))
-    revision = await access.storage.transact(compares, operations)
-    access.written(served, scope)
+    revision = await access.transact(served, scope, compares, operations)
     return Written(stored, value, revision)
 
 

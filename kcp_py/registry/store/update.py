@@ -132,8 +132,7 @@ async def _replace(
         compares = [Compare(item.key, mod_revision=0), *compares_of(scope, served)]
         birth = scope.birth
     operations: tuple[Operation, ...] = (Delete(item.key),) if finished else (Put(item.key, value), *birth)
-    revision = await access.storage.transact(compares, operations)
-    access.written(served, scope)
+    revision = await access.transact(served, scope, compares, operations)
     return Written(stored, value, revision, deleted=finished)
 
 
