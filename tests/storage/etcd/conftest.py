@@ -278,6 +278,12 @@ class ScriptedWatch:
         await self._context.write(messages.message_class("WatchResponse")(header={"revision": revision}, events=events, **fields))
 
 
+@pytest.fixture(scope="session", autouse=True)
+async def one_event_loop(anyio_backend: str) -> None:
+    """Keep the tests' event loop open: gRPC may hand a finished call to the loop that made it after the test is over."""
+    del anyio_backend
+
+
 @pytest.fixture
 async def member() -> AsyncIterator[ScriptedMember]:
     """A scripted member, started."""
