@@ -82,10 +82,14 @@ class Watch:
         found: dict[str, Any] = json.loads(line)
         return found
 
-    def close(self) -> None:
-        # Only a shutdown wakes a thread that reads.
+    def interrupt(self) -> None:
+        """Lose the connection under a thread that reads, which sees its end; nothing that the thread uses is taken from it."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        # Only a shutdown wakes a thread that reads.
+        self.interrupt()
         self.response.close()
         self._connection.close()
 
@@ -142,6 +146,11 @@ class Informer:
             self._watch.close()
         self._thread.join(TIMEOUT)
         assert not self._thread.is_alive()
+
+    def disconnect(self) -> None:
+        """Lose the connection of the running watch."""
+        assert self._watch is not None
+        self._watch.interrupt()
 
     def wait(self, condition: Callable[[], bool]) -> None:
         """Until the condition holds; it is asked after each change."""

@@ -258,8 +258,7 @@ def test_compaction_below_watches(pair: tuple[ServerProcess, ServerProcess], etc
         assert session.request("POST", PATH, configmap("one", {}))[0] == 201
         sleeper.wait(lambda: any(name == "one" for _, _, name in sleeper.state))
         online.clear()
-        assert sleeper._watch is not None
-        sleeper._watch.close()
+        sleeper.disconnect()
         behind = sleeper.revision
         for number in range(200):
             code, body = session.request("PUT", f"{PATH}/one", configmap("one", {"n": str(number), "filler": "x" * 2000}))
