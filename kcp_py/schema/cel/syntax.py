@@ -1,0 +1,117 @@
+"""The syntax tree: what the parser makes, with macros expanded, and what checker, estimate and generator read.
+
+The shapes follow cel-spec's `syntax.proto`, because cel-go's cost model is defined over them. Nodes compare by identity: results about a
+node (its type, its overloads) are kept in dicts keyed by `Expression.id`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["Call", "Comprehension", "Constant", "Entry", "Expression", "Identifier", "ListLiteral", "MacroCall", "MapLiteral", "Select"]
+
+
+@dataclass(slots=True, eq=False)
+class Expression:
+    """Base of all nodes.
+
+    Attributes:
+        id: unique inside one tree, from 1.
+        position: offset in characters of the place that errors about this node point at (the operator of a call, the `.` of a selection).
+        macro: the call as it was written, when this node is what a macro was expanded to; the generator has shorter code for some.
+    """
+
+    id: int
+    position: int
+    macro: MacroCall | None = field(default=None, kw_only=True)
+
+
+@dataclass(slots=True, eq=False)
+class MacroCall:
+    """A macro as written: `target.function(args)`; `target` is None for `has(x)` and the like."""
+
+    function: str
+    target: Expression | None
+    args: tuple[Expression, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Constant(Expression):
+    """A literal: None, bool, int, `values.UInt`, float, str or bytes."""
+
+    value: object
+
+
+@dataclass(slots=True, eq=False)
+class Identifier(Expression):
+    """A variable, a type's name, or the first segment of a qualified name (`a.b.c` is Select(Select(a, b), c) until checked)."""
+
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Select(Expression):
+    """`operand.field`; with `test_only` what `has(operand.field)` became. `operand.?field` is the call `_?._`."""
+
+    operand: Expression
+    field: str
+    test_only: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Call(Expression):
+    """A call, operators included, named as cel-go names them (`operators.py`): `_+_`, `_[_]`, `_?_:_`, `@in`, `!_`, `startsWith`."""
+
+    function: str
+    target: Expression | None
+    args: tuple[Expression, ...]
+
+
+@dataclass(slots=True, eq=False)
+class ListLiteral(Expression):
+    """`[a, ?b]`: `optional_indices` are the positions written with `?`."""
+
+    elements: tuple[Expression, ...]
+    optional_indices: tuple[int, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One entry of a map literal: `key: value` or `?key: value`."""
+
+    id: int
+    key: Expression
+    value: Expression
+    optional: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class MapLiteral(Expression):
+    """`{k: v, ?o: w}`."""
+
+    entries: tuple[Entry, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Comprehension(Expression):
+    """The fold that `all`, `exists`, `map`, `cel.bind` … are expanded to (cel-spec, "Macros"; cel-go parser/macro.go).
+
+    Attributes:
+        iter_range: the list or map that is walked.
+        iter_var: the element of a list, the key of a map; with `iter_var2` the index of a list, the key of a map.
+        iter_var2: the element or value of the two-variable forms, else "".
+        accu_var: name of the accumulator, `@result` unless bound by the user (`cel.bind`).
+        accu_init: its first value.
+        loop_condition: evaluated before each step; false ends the walk.
+        loop_step: the accumulator's next value.
+        result: the value of the whole, of the accumulator only.
+    """
+
+    iter_range: Expression
+    iter_var: str
+    iter_var2: str
+    accu_var: str
+    accu_init: Expression
+    loop_condition: Expression
+    loop_step: Expression
+    result: Expression
