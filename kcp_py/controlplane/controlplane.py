@@ -95,9 +95,10 @@ class ControlPlane:
         await self._stack.aclose()
 
     def begin_shutdown(self) -> None:
-        """Stop being ready and end every watch; requests in flight go on."""
+        """Stop being ready, end every watch and let none begin; requests in flight go on."""
         self._stopping = True
         if hasattr(self, "backend"):
+            self.backend.shutting_down = True
             self.backend.feed.end_watches()
 
     async def _build(self) -> None:

@@ -21,11 +21,17 @@ PREFIX = "/registry/core/configmaps/"
 @asynccontextmanager
 async def running_feed(storage: MemoryStorage, **bounds: int) -> AsyncIterator[Feed]:
     feed = Feed(storage, "/registry", **bounds)
+    async with running(feed):
+        yield feed
+
+
+@asynccontextmanager
+async def running(feed: Feed) -> AsyncIterator[None]:
     started = asyncio.Event()
     task = asyncio.create_task(feed.run(started=started))
     await started.wait()
     try:
-        yield feed
+        yield
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -153,6 +159,31 @@ async def test_derived_events_come_live_and_resumed() -> None:
         assert [(event.route.name, event.mod_revision) for event in await taken(live, 1)] == [("made", revision)]
         resumed = feed.attach(target, after=before)
         assert [(event.route.name, event.mod_revision) for event in await taken(resumed, 1)] == [("made", revision)]
+
+
+async def test_after_a_gap_watches_and_caches_end_before_anything_after_it_is_read() -> None:
+    """When the feed runs again, watches have ended and its revision is the store's by the time that caches are told; nobody else ran."""
+    seen: list[tuple[bool, int, int, bool]] = []
+    async with MemoryStorage() as storage:
+        async with running_feed(storage) as feed:
+            feed.listen_gaps(lambda: seen.append((watcher.ended, feed.revision, len(feed._ring), waiting.done())))
+            before = await put(storage, "a", "before")
+            await feed.reached(before)
+            watcher = feed.attach(PREFIX, cluster="a", after=before)
+            assert not seen, "the first start is no gap"
+        missed = await put(storage, "a", "missed")
+        waiting = asyncio.ensure_future(feed.reached(missed))
+        meanwhile = feed.attach(PREFIX, cluster="a", after=before)
+        async with running(feed):
+            assert seen == [(True, missed, 0, False)]
+            await waiting
+            for ended in (watcher, meanwhile):
+                with pytest.raises(WatchEndedError):
+                    await ended.take()
+            resumed = feed.attach(PREFIX, cluster="a", after=before)
+            await put(storage, "a", "after")
+            assert [event.route.name for event in await taken(resumed, 2)] == ["missed", "after"]
+            assert len(seen) == 1
 
 
 async def test_detached_watchers_leave_nothing_behind() -> None:

@@ -38,5 +38,7 @@ class Backend:
     tokens: ContinueTokens
     implicit_clusters: bool = True
     """Whether a privileged caller may name clusters that do not exist yet."""
+    shutting_down: bool = False
+    """Whether the server is about to stop: other requests are still answered, but no watch goes on."""
     limits: Limits = field(default_factory=Limits)
     clock: Callable[[], float] = time.time

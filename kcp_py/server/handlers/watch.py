@@ -34,7 +34,13 @@ async def watch(backend: Backend, exchange: Exchange, target: Target) -> None:
     """Stream the changes of a collection as JSON lines.
 
     The headers go out before the first event: clients wait for them. What goes wrong after that is told in an ERROR event.
+
+    Raises:
+        StatusError: 503 with Retry-After when the server is shutting down: the client finds another one at once, or this one started
+            again (k8s.io/apiserver `server/filters/watch_termination.go`).
     """
+    if backend.shutting_down:
+        raise errors.service_unavailable("apiserver is shutting down", retry_after_seconds=1)
     representation = representation_of(exchange, watch=True)
     options = list_options(exchange, target)
     include = decode_include_object(exchange.query)
@@ -106,6 +112,8 @@ class _Stream:
             parts = [await self._frames.initial(one.item, one.served, one.cluster, one.obj) for one in found]
             if self._gone:
                 raise _ClientGoneError
+            if self._backend.shutting_down:
+                raise WatchEndedError
             await self._exchange.send_chunk(b"".join(parts))
         revision = listing.revision
         if self._options.send_initial_events and self._options.allow_watch_bookmarks:
@@ -113,6 +121,9 @@ class _Stream:
         return revision
 
     async def _follow(self, after: int) -> None:
+        if self._backend.shutting_down:
+            # It began before, but was not attached yet when the others were ended.
+            return
         target = self._target
         watcher = self._watcher = self._backend.feed.attach(
             target.resource.keys.prefix,
@@ -130,12 +141,8 @@ class _Stream:
         sent = after
         try:
             while not self._gone:
-                events = await watcher.take()
-                if events:
-                    frames = await self._frames.encode(events)
-                    sent = events[-1].mod_revision
-                    if frames:
-                        await self._exchange.send_chunk(frames)
+                if revision := await self._send_events(watcher):
+                    sent = revision
                     continue
                 now = loop.time()
                 if now >= min(deadline, next_bookmark):
@@ -150,6 +157,19 @@ class _Stream:
                 await watcher.wait()
         finally:
             timer.cancel()
+
+    async def _send_events(self, watcher: Watcher) -> int:
+        """Send what has come, and return its last revision, 0 for none.
+
+        A frame of its own: what it held is gone when the watch goes to sleep, where variables of `_follow` would keep the last frames of
+        every idle watch in memory.
+        """
+        events = await watcher.take()
+        if not events:
+            return 0
+        if frames := await self._frames.encode(events):
+            await self._exchange.send_chunk(frames)
+        return events[-1].mod_revision
 
     def _timeout(self) -> float:
         if self._options.timeout_seconds:

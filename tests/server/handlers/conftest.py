@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import pytest
+from starlette.types import Message
 
 from kcp_py.controlplane import ControlPlane
 from kcp_py.options import Options
@@ -47,6 +50,62 @@ class Api:
         response = await self(method, path, body, **more)
         assert response.status_code == code, f"{method} {path}: {response.status_code} {response.text}"
         return response.json()
+
+
+class Watch:
+    """A watch over ASGI: its events come as they are sent."""
+
+    def __init__(self, api: Api, path: str, headers: Mapping[str, str] | None = None, **params: str) -> None:
+        self.control_plane = api.control_plane
+        raw = [(name.lower().encode(), value.encode()) for name, value in {"Authorization": ADMIN, **(headers or {})}.items()]
+        query = "&".join(f"{name}={value}" for name, value in {"watch": "true", **params}.items())
+        self._scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "https",
+            "path": path, "raw_path": path.encode(), "query_string": query.encode(), "headers": raw, "state": {},
+        }  # fmt: skip
+        self._messages: asyncio.Queue[Message] = asyncio.Queue()
+        self._gone = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+        self._buffer = b""
+        self.started: Message = {}
+
+    async def __aenter__(self) -> Self:
+        async def receive() -> Message:
+            await self._gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            self.sent(message)
+
+        self.task = asyncio.ensure_future(self.control_plane.app(self._scope, receive, send))
+        self.started = await self._messages.get()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self._gone.set()
+        assert self.task is not None
+        await asyncio.wait_for(self.task, 10)
+
+    def sent(self, message: Message) -> None:
+        """Called with what the server sends."""
+        self._messages.put_nowait(message)
+
+    async def next(self) -> dict[str, Any] | None:
+        """The next event; None at the end of the stream."""
+        while b"\n" not in self._buffer:
+            message = await asyncio.wait_for(self._messages.get(), 10)
+            self._buffer += message.get("body", b"")
+            if not message.get("more_body", False) and b"\n" not in self._buffer:
+                return None
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        event: dict[str, Any] = json.loads(line)
+        return event
+
+    async def brief(self) -> tuple[str, str]:
+        """Type and name of the next event."""
+        event = await self.next()
+        assert event is not None
+        return event["type"], event["object"]["metadata"].get("name", "")
 
 
 def options(root: Path, **more: Any) -> Options:

@@ -3,73 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import pytest
-from starlette.types import Message
 
 from kcp_py.server.handlers.backend import Limits
-from tests.server.handlers.conftest import ADMIN, Api, config_map
+from tests.server.handlers.conftest import Api, Watch, config_map
 
 pytestmark = pytest.mark.anyio
 
 MAPS = "/clusters/a/api/v1/namespaces/default/configmaps"
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
 PARTIAL = {"Accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}
-
-
-class Watch:
-    """A watch over ASGI: its events come as they are sent."""
-
-    def __init__(self, api: Api, path: str, headers: Mapping[str, str] | None = None, **params: str) -> None:
-        self._app = api.control_plane.app
-        raw = [(name.lower().encode(), value.encode()) for name, value in {"Authorization": ADMIN, **(headers or {})}.items()]
-        query = "&".join(f"{name}={value}" for name, value in {"watch": "true", **params}.items())
-        self._scope = {
-            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "https",
-            "path": path, "raw_path": path.encode(), "query_string": query.encode(), "headers": raw, "state": {},
-        }  # fmt: skip
-        self._messages: asyncio.Queue[Message] = asyncio.Queue()
-        self._gone = asyncio.Event()
-        self._task: asyncio.Future[None] | None = None
-        self._buffer = b""
-        self.started: Message = {}
-
-    async def __aenter__(self) -> Self:
-        async def receive() -> Message:
-            await self._gone.wait()
-            return {"type": "http.disconnect"}
-
-        async def send(message: Message) -> None:
-            self._messages.put_nowait(message)
-
-        self._task = asyncio.ensure_future(self._app(self._scope, receive, send))
-        self.started = await self._messages.get()
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        self._gone.set()
-        assert self._task is not None
-        await asyncio.wait_for(self._task, 10)
-
-    async def next(self) -> dict[str, Any] | None:
-        """The next event; None at the end of the stream."""
-        while b"\n" not in self._buffer:
-            message = await asyncio.wait_for(self._messages.get(), 10)
-            self._buffer += message.get("body", b"")
-            if not message.get("more_body", False) and b"\n" not in self._buffer:
-                return None
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        event: dict[str, Any] = json.loads(line)
-        return event
-
-    async def brief(self) -> tuple[str, str]:
-        """Type and name of the next event."""
-        event = await self.next()
-        assert event is not None
-        return event["type"], event["object"]["metadata"].get("name", "")
 
 
 async def fill(api: Api, count: int, cluster: str = "a") -> list[dict[str, Any]]:
