@@ -23,6 +23,9 @@ from kcp_py.storage.keys import ResourceKeys, resource_keys
 DEFAULT_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 """In the order of their keys."""
 
+IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
+"""Those that cannot be deleted (upstream's NamespaceLifecycle admission)."""
+
 NAMESPACES: Final = GroupResource("", "namespaces")
 
 _UID_SPACE: Final = uuid.UUID("6b637020-7079-5e61-8d65-737061636573")
@@ -64,12 +67,15 @@ async def namespace_guard(storage: Storage, resource: ServedResource, scope: Clu
     Raises:
         StatusError: 404 for a missing namespace, 403 for a terminating one.
     """
-    if namespace in DEFAULT_NAMESPACES and not scope.terminating:
+    by_default = namespace in DEFAULT_NAMESPACES and not scope.terminating
+    if by_default and namespace in IMMORTAL:
         return ()
     root = resource.keys.prefix[: resource.keys.prefix.index("/", 1)]
     key = namespace_keys(root).object_key(scope.name, "", namespace)
     item = await storage.get(key)
     if item is None:
+        if by_default:
+            return (Compare(key, mod_revision=0),)
         raise errors.not_found(NAMESPACES, namespace)
     if b'"deletionTimestamp":"' in item.value and orjson.loads(item.value)["metadata"].get("deletionTimestamp"):
         raise terminating(resource, namespace)

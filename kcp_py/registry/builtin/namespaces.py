@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from kcp_py.apimachinery import names
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.registry.namespaces import IMMORTAL
 from kcp_py.registry.strategy import Strategy
 
-IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
 FINALIZER: Final = "kubernetes"
 """In `spec.finalizers` while the namespace's content is not known to be gone."""
 NAME_LABEL: Final = "kubernetes.io/metadata.name"

@@ -92,6 +92,9 @@ async def _create_named(
     metadata = obj["metadata"]
     name = field_error_object_name(obj)
     namespace = metadata.get("namespace", "")
+    # Upstream's NamespaceLifecycle is admission, too, and comes before validation.
+    check_open(scope, resource, name)
+    namespace_compares = await namespace_guard(access.storage, resource, scope, namespace) if namespace else ()
     admission = Admission("CREATE", scope, served, namespace, name, "", obj, None, dry_run)
     await access.mutate(admission)
     problems = validate_object_meta(metadata, namespaced=resource.namespaced, validate_name=resource.strategy.validate_name)
@@ -102,8 +105,6 @@ async def _create_named(
     warnings.extend(resource.strategy.warnings(obj, None))
     await access.validate(admission)
     key = resource.keys.object_key(scope.name, namespace, name)
-    check_open(scope, resource, key, name)
-    namespace_compares = await namespace_guard(access.storage, resource, scope, namespace) if namespace else ()
     if name in defaults_of(resource, scope):
         raise errors.already_exists(resource.group_resource, name)
     stored = await to_storage(resource, obj)
@@ -123,7 +124,7 @@ async def _create_named(
     return Written(stored, value, revision, created=True)
 
 
-def check_open(scope: ClusterScope, resource: ServedResource, key: str, name: str) -> None:
+def check_open(scope: ClusterScope, resource: ServedResource, name: str) -> None:
     """Refuse what would become new content of a cluster or of a definition that is on its way out.
 
     The guards of the scope and of the definition hold what was seen here until the object is stored: whoever deletes the content may
@@ -132,7 +133,7 @@ def check_open(scope: ClusterScope, resource: ServedResource, key: str, name: st
     Raises:
         StatusError: 403.
     """
-    if scope.terminating and all(compare.key != key for compare in scope.guard):
+    if scope.terminating and not any(compare.key.startswith(resource.keys.prefix) for compare in scope.guard):
         detail = f"unable to create new content in logical cluster {scope.name} because it is being terminated"
         raise errors.forbidden(resource.group_resource, name, detail)
     if "create" not in resource.verbs and not resource.builtin:

@@ -81,7 +81,7 @@ async def _delete_once(access: Access, scope: ClusterScope, served: Served, item
         return Written(stored, value, item.mod_revision)
     stored_already = item.create_revision != 0
     if not stored_already:
-        check_open(scope, resource, item.key, metadata["name"])
+        check_open(scope, resource, metadata["name"])
     compares = (Compare(item.key, mod_revision=item.mod_revision if stored_already else 0), *(() if stored_already else scope.guard))
     operations = (Put(item.key, value), *(() if stored_already else scope.birth))
     revision = await access.transact(served, scope, compares, operations)

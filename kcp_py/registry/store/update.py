@@ -128,7 +128,7 @@ async def _replace(
             compares.append(Compare(served.definition_key, mod_revision=served.definition_revision))
         birth: tuple[Operation, ...] = ()
     else:  # a default object, which becomes a stored one
-        check_open(scope, resource, item.key, name)
+        check_open(scope, resource, name)
         compares = [Compare(item.key, mod_revision=0), *compares_of(scope, served)]
         birth = scope.birth
     operations: tuple[Operation, ...] = (Delete(item.key),) if finished else (Put(item.key, value), *birth)

@@ -1,0 +1,179 @@
+"""A registry on each embedded store, with a hook that lets something happen in the middle of a write."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+import pytest
+
+from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.resource import Served
+from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.store import create, delete, update
+from kcp_py.registry.store.access import Written
+from kcp_py.registry.store.delete import Deletion
+from kcp_py.storage.contract import Compare, Delete, KeyValue, Operation, Put, RangeResult, Storage, WatchBatch
+from kcp_py.storage.memory import MemoryStorage
+from kcp_py.storage.sqlite import SQLiteStorage
+from tests.client.registry import CONFIG_MAPS, DEFINITIONS, ROOT, Registry, definition, open_registry
+
+TEAM = Name("team-a")
+CLUSTER_KEY = f"{ROOT}/core.kcp.io/logicalclusters/{TEAM}/cluster"
+DEFINITION_KEY = f"{ROOT}/apiextensions.k8s.io/customresourcedefinitions/{TEAM}/widgets.example.com"
+NAMESPACE_KEY = f"{ROOT}/core/namespaces/{TEAM}/game"
+
+Step = Callable[[], Awaitable[object]]
+
+
+class InterleavingStorage:
+    """A store in which something else happens after a writer has made up its mind, and before its write is tried."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._steps: list[Step] = []
+        self.transactions = 0
+
+    def before_write(self, *steps: Step) -> None:
+        """Run one step before each of the next writes. The writes of a step itself count as none."""
+        assert not self._steps, "the steps before were not used up"
+        self._steps = list(steps)
+
+    @property
+    def pending(self) -> int:
+        """Steps that no write has come for."""
+        return len(self._steps)
+
+    async def transact(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
+        if self._steps:
+            step, later = self._steps[0], self._steps[1:]
+            self._steps = []
+            await step()
+            self._steps = later
+        self.transactions += 1
+        return await self._storage.transact(compares, operations)
+
+    async def get(self, key: str) -> KeyValue | None:
+        return await self._storage.get(key)
+
+    async def range(
+        self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0, count: bool = False, keys_only: bool = False
+    ) -> RangeResult:
+        return await self._storage.range(prefix, start=start, limit=limit, revision=revision, count=count, keys_only=keys_only)
+
+    def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
+        return self._storage.watch(prefix, start_revision=start_revision)
+
+    async def revision(self) -> int:
+        return await self._storage.revision()
+
+    async def compact(self, revision: int) -> None:
+        await self._storage.compact(revision)
+
+    async def check(self) -> None:
+        await self._storage.check()
+
+    async def __aenter__(self) -> Self:
+        await self._storage.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._storage.__aexit__(*exc_info)
+
+
+class World:
+    """The verbs of the store in one cluster, without retries, and what tests change behind their back."""
+
+    def __init__(self, registry: Registry, storage: InterleavingStorage) -> None:
+        self.registry = registry
+        self.storage = storage
+        self.client = registry.client
+        self.warnings: list[str] = []
+
+    async def scope(self, cluster: Name = TEAM) -> ClusterScope:
+        found = await self.registry.clusters.scope(cluster)
+        return found if found is not None else self.registry.clusters.unborn(cluster)
+
+    async def served(self, resource: GroupVersionResource = CONFIG_MAPS, cluster: Name = TEAM) -> Served:
+        found = (await self.registry.tables.get(cluster)).find(*resource)
+        assert found is not None
+        return found
+
+    async def create(self, obj: Mapping[str, Any], resource: GroupVersionResource = CONFIG_MAPS, **more: Any) -> Written:
+        scope, served = more.pop("scope", None) or await self.scope(), more.pop("served", None) or await self.served(resource)
+        new = orjson.loads(orjson.dumps(obj))
+        namespace = new["metadata"].get("namespace", "")
+        return await create(self.registry.access, scope, served, namespace, new, warnings=self.warnings, **more)
+
+    async def update(
+        self,
+        name: str,
+        change: Callable[[dict[str, Any]], object],
+        resource: GroupVersionResource = CONFIG_MAPS,
+        *,
+        namespace: str = "default",
+        lock: str = "",
+        **more: Any,
+    ) -> Written:
+        """Change an object as stored at the moment; with `lock`, only that resourceVersion of it."""
+        scope, served = await self.scope(), more.pop("served", None) or await self.served(resource)
+
+        async def transform(item: KeyValue | None) -> dict[str, Any]:
+            new: dict[str, Any] = {"apiVersion": served.resource.group_version, "kind": served.resource.kind, "metadata": {"name": name}}
+            if item is not None:
+                new = orjson.loads(item.value)
+            # As in a patch: kinds that insist on a lock are given the version that was read.
+            if lock or (item is not None and not served.resource.strategy.allow_unconditional_update):
+                new["metadata"]["resourceVersion"] = lock or str(item.mod_revision if item else "")
+            change(new)
+            return new
+
+        return await update(self.registry.access, scope, served, namespace, name, transform=transform, warnings=self.warnings, **more)
+
+    async def delete(
+        self, name: str, resource: GroupVersionResource = CONFIG_MAPS, *, namespace: str = "default", **deletion: Any
+    ) -> Written:
+        scope, served = await self.scope(), deletion.pop("served", None) or await self.served(resource)
+        return await delete(self.registry.access, scope, served, namespace, name, deletion=Deletion(**deletion))
+
+    async def stored(self, key: str) -> dict[str, Any] | None:
+        """An object as it is stored."""
+        item = await self.storage.get(key)
+        return None if item is None else orjson.loads(item.value)
+
+    async def rewrite(self, key: str, change: Callable[[dict[str, Any]], object]) -> None:
+        """Change a stored object as another server would."""
+        obj = await self.stored(key)
+        assert obj is not None
+        change(obj)
+        await self.storage.transact((), (Put(key, orjson.dumps(obj)),))
+
+    async def establish(self, crd: Mapping[str, Any] | None = None) -> None:
+        """Create a CRD and accept its names, as its controller does."""
+        created = await self.client.create(TEAM, DEFINITIONS, crd or definition())
+        names = created["spec"]["names"]
+        conditions = [{"type": kind, "status": "True", "reason": "x", "message": "x"} for kind in ("NamesAccepted", "Established")]
+        status = {**created["status"], "acceptedNames": names, "conditions": conditions}
+        await self.client.update_status(TEAM, DEFINITIONS, {**created, "status": status})
+
+    async def remake_cluster(self) -> None:
+        """Take the cluster's object away, as its controller does at the end, and let a new one begin under its name."""
+        before = await self.stored(CLUSTER_KEY)
+        assert before is not None
+        await self.storage.transact((), (Delete(CLUSTER_KEY),))
+        before["metadata"]["uid"] = "reborn"
+        await self.storage.transact((), (Put(CLUSTER_KEY, orjson.dumps(before)),))
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    """A cluster with an object, on a store in memory and on one in a file."""
+    inner: Storage = MemoryStorage() if request.param == "memory" else SQLiteStorage(tmp_path / "store.db")
+    storage = InterleavingStorage(inner)
+    async with open_registry(storage) as registry:
+        await registry.clusters.ensure(TEAM)
+        yield World(registry, storage)
+        assert not storage.pending

@@ -1,0 +1,73 @@
+"""What every verb needs: errors as clients are told them, observers, and conditions."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.store.access import _new_uid, compares_of, translate
+from kcp_py.storage import contract
+from tests.client.registry import CONFIG_MAPS, WIDGETS, config_map
+from tests.registry.store.conftest import CLUSTER_KEY, DEFINITION_KEY, TEAM, World
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "reason"),
+    [
+        pytest.param(contract.CompactedError(3, 5), 410, "Expired", id="compacted"),
+        pytest.param(contract.FutureRevisionError(9, 5), 504, "Timeout", id="future"),
+        pytest.param(contract.NoSpaceError(), 507, "", id="full"),
+        pytest.param(contract.UnavailableError(), 503, "ServiceUnavailable", id="away"),
+        pytest.param(contract.StorageError("secret"), 500, "InternalError", id="anything else"),
+    ],
+)
+def test_storage_errors_become_statuses(error: contract.StorageError, code: int, reason: str) -> None:
+    """Each has its own code, and none tells what only the store should know."""
+    status = translate(error)
+    assert (status.code, status.reason) == (code, reason)
+    assert "secret" not in status.message
+
+
+def test_uids_are_random_uuids() -> None:
+    """Version and variant are those of RFC 9562's random form."""
+    uid = _new_uid()
+    assert len(uid) == 36
+    assert (uid[14], uid[19] in "89ab") == ("4", True)
+    assert uid != _new_uid()
+
+
+class Log:
+    """An observer that keeps what it is told, and what was stored by then."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Name]] = []
+
+    def writing(self, cluster: Name) -> None:
+        self.told.append(("writing", cluster))
+
+    def written(self, cluster: Name) -> None:
+        self.told.append(("written", cluster))
+
+
+@pytest.mark.anyio
+async def test_observers_are_told_before_and_after_a_write_even_of_one_that_failed(world: World) -> None:
+    """A cache may neither keep what it read during a write nor think that a write goes on for ever."""
+    log = Log()
+    prefix = (await world.served()).resource.keys.prefix
+    world.registry.access.observers[prefix] = log
+    world.storage.before_write(lambda: world.storage.transact((), (contract.Put(f"{prefix}{TEAM}/default/one", b"{}"),)))
+    with pytest.raises(StatusError):
+        await world.create(config_map("one"))
+    assert log.told == [("writing", TEAM), ("written", TEAM)]
+    await world.create(config_map("two"))
+    assert log.told == [("writing", TEAM), ("written", TEAM)] * 2
+
+
+@pytest.mark.anyio
+async def test_creates_depend_on_their_cluster_and_definition(world: World) -> None:
+    """Of a built-in only the cluster's object is compared, of a custom resource its definition as well."""
+    await world.establish()
+    scope = await world.scope()
+    assert [compare.key for compare in compares_of(scope, await world.served(CONFIG_MAPS))] == [CLUSTER_KEY]
+    assert [compare.key for compare in compares_of(scope, await world.served(WIDGETS))] == [CLUSTER_KEY, DEFINITION_KEY]
