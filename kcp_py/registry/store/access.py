@@ -135,6 +135,11 @@ LOCK_ATTEMPTS = 6
 
 def compares_of(scope: ClusterScope, served: Served) -> Sequence[contract.Compare]:
     """The conditions under which a create may be stored at all."""
-    if served.definition_key:
-        return (*scope.guard, contract.Compare(served.definition_key, mod_revision=served.definition_revision))
-    return scope.guard
+    return (*scope.guard, *definition_compares(served))
+
+
+def definition_compares(served: Served) -> Sequence[contract.Compare]:
+    """The condition under which an object may be stored that was worked out by a resource's present definition."""
+    if not served.definition_key:
+        return ()
+    return (contract.Compare(served.definition_key, mod_revision=served.definition_revision),)

@@ -8,7 +8,7 @@ from kcp_py.apimachinery import errors
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
-from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written
+from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written, definition_compares
 from kcp_py.registry.store.create import check_open
 from kcp_py.registry.store.read import find, load_one, to_storage
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Put
@@ -34,7 +34,7 @@ async def delete(access: Access, scope: ClusterScope, served: Served, namespace:
 
     Raises:
         StatusError: 404, 403 for what must not be deleted, 409 for a failed precondition.
-        StaleScopeError: the definition changed meanwhile.
+        StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
     """
     resource = served.resource
     for _ in range(LOCK_ATTEMPTS):
@@ -82,7 +82,9 @@ async def _delete_once(access: Access, scope: ClusterScope, served: Served, item
     stored_already = item.create_revision != 0
     if not stored_already:
         check_open(scope, resource, metadata["name"])
-    compares = (Compare(item.key, mod_revision=item.mod_revision if stored_already else 0), *(() if stored_already else scope.guard))
+    compares = [Compare(item.key, mod_revision=item.mod_revision if stored_already else 0), *definition_compares(served)]
+    if not stored_already:
+        compares += scope.guard
     operations = (Put(item.key, value), *(() if stored_already else scope.birth))
     revision = await access.transact(served, scope, compares, operations)
     return Written(stored, value, revision)

@@ -8,12 +8,13 @@ from typing import Any
 import orjson
 
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.apimachinery.objectmeta import validate_object_meta, validate_object_meta_update
 from kcp_py.registry.rendering import encode_stored, undress
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
-from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written, compares_of
+from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written, compares_of, definition_compares
 from kcp_py.registry.store.create import check_open, create
 from kcp_py.registry.store.read import find, load_one, to_storage
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
@@ -64,11 +65,20 @@ async def update(
     for _ in range(LOCK_ATTEMPTS):
         item = await find(access, scope, served, namespace, name)
         if item is None:
-            if not (may_create and resource.strategy.allow_create_on_update and not subresource):
+            if not may_create:
                 raise errors.not_found(resource.group_resource, name)
             obj = await transform(None)
+            if uid := obj["metadata"].get("uid"):
+                raise _other_uid(resource, name, uid, "")
+            if not resource.strategy.allow_create_on_update or subresource:
+                raise errors.not_found(resource.group_resource, name)
             obj["metadata"].pop("resourceVersion", None)
-            return await create(access, scope, served, namespace, obj, warnings=warnings, dry_run=dry_run)
+            try:
+                return await create(access, scope, served, namespace, obj, warnings=warnings, dry_run=dry_run)
+            except StatusError as error:
+                if error.reason != "AlreadyExists":
+                    raise
+                continue  # somebody else was faster: there is something to update now
         new = await transform(item)
         try:
             return await _replace(access, scope, served, item, new, warnings=warnings, subresource=subresource, dry_run=dry_run)
@@ -123,9 +133,7 @@ async def _replace(
     if dry_run or (not finished and unchanged(value, stored, item)):
         return Written(stored, value, item.mod_revision, deleted=finished)
     if item.create_revision:
-        compares = [Compare(item.key, mod_revision=item.mod_revision)]
-        if served.definition_key:
-            compares.append(Compare(served.definition_key, mod_revision=served.definition_revision))
+        compares = [Compare(item.key, mod_revision=item.mod_revision), *definition_compares(served)]
         birth: tuple[Operation, ...] = ()
     else:  # a default object, which becomes a stored one
         check_open(scope, resource, name)
@@ -152,21 +160,28 @@ def same_json(a: Any, b: Any) -> bool:
 
 def _check_lock(resource: ServedResource, new: dict[str, Any], old: dict[str, Any], item: KeyValue) -> None:
     name = old["name"]
+    if new.get("uid") and new["uid"] != old["uid"]:
+        raise _other_uid(resource, name, new["uid"], old["uid"])
     given = new.get("resourceVersion") or ""
+    if given and not (given.isascii() and given.isdigit()):
+        problem = invalid("metadata.resourceVersion", given, "must be a positive integer")
+        raise errors.invalid(resource.group_version_kind.group_kind, name, [problem])
+    given = given.lstrip("0")  # as upstream: a number, of which zero is none at all
     if given:
-        if not given.isascii() or not given.isdigit():
-            problem = invalid("metadata.resourceVersion", given, "must be a positive integer")
-            raise errors.invalid(resource.group_version_kind.group_kind, name, [problem])
         if given != str(item.mod_revision):
             raise errors.conflict(resource.group_resource, name, errors.OBJECT_MODIFIED)
     elif not resource.strategy.allow_unconditional_update:
         # The value is printed in hexadecimal, as upstream prints the unsigned zero.
         problem = invalid("metadata.resourceVersion", 0, "must be specified for an update")
         problem = problem._replace(text=problem.text.replace("Invalid value: 0:", "Invalid value: 0x0:"))
-        raise errors.invalid(resource.group_version_kind.group_kind, name, [problem])
-    if new.get("uid") and new["uid"] != old["uid"]:
-        detail = f"Precondition failed: UID in precondition: {new['uid']}, UID in object meta: {old['uid']}"
-        raise errors.conflict(resource.group_resource, name, detail)
+        # Upstream names the resource where other faults name the kind (`Store.Update`).
+        raise errors.invalid(str(resource.group_resource), name, [problem])
+
+
+def _other_uid(resource: ServedResource, name: str, given: str, found: str) -> StatusError:
+    """409 for an object that is not the one that the client means; `found` is empty where there is none."""
+    detail = f"Precondition failed: UID in precondition: {given}, UID in object meta: {found}"
+    return errors.conflict(resource.group_resource, name, detail)
 
 
 def _fill_from(new: dict[str, Any], old: dict[str, Any], resource: ServedResource) -> None:
