@@ -8,7 +8,6 @@ by content.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -16,6 +15,7 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.definitions import CompiledDefinition, Definitions, is_served
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.storage.contract import Storage
@@ -67,8 +67,8 @@ class ResourceTable:
                 yield served
 
 
-class ResourceTables:
-    """The tables of all clusters, worked out on demand."""
+class ResourceTables(ClusterCache[ResourceTable]):
+    """The tables of all clusters, worked out on demand; a bounded number is kept."""
 
     def __init__(
         self,
@@ -80,13 +80,10 @@ class ResourceTables:
         definition_keys: ResourceKeys,
         capacity: int = 2_000,
     ) -> None:
+        super().__init__(self._load, capacity=capacity)
         self._storage = storage
         self._feed = feed
         self._definition_keys = definition_keys
-        self._capacity = capacity
-        self._tables: OrderedDict[Name, ResourceTable] = OrderedDict()
-        self._loading: dict[Name, object] = {}
-        self._writing: Counter[Name] = Counter()
         self._builtins: Final = MappingProxyType(
             {(resource.group, resource.version, resource.resource): Served(resource) for resource in builtins}
         )
@@ -96,9 +93,6 @@ class ResourceTables:
         """What a cluster without CRDs serves."""
         feed.listen(definition_keys.prefix, self._definition_changed)
         feed.listen_gaps(self.clear)
-
-    def __len__(self) -> int:
-        return len(self._tables)
 
     @property
     def builtins(self) -> Iterable[ServedResource]:
@@ -112,55 +106,9 @@ class ResourceTables:
         """Whether a resource is served without a CRD, in whatever version."""
         return (group, resource) in self._builtin_names
 
-    async def get(self, cluster: Name) -> ResourceTable:
-        """The table of one cluster."""
-        table = self._tables.get(cluster)
-        if table is not None:
-            self._tables.move_to_end(cluster)
-            return table
-        token = object()
-        self._loading[cluster] = token
-        try:
-            table = await self._load(cluster)
-        finally:
-            unchanged = self._loading.get(cluster) is token
-            if unchanged:
-                del self._loading[cluster]
-        if unchanged and cluster not in self._writing:
-            self._tables[cluster] = table
-            if len(self._tables) > self._capacity:
-                self._tables.popitem(last=False)
-        return table
-
     def table_of(self, definitions: Sequence[CompiledDefinition]) -> ResourceTable:
         """A table for documents alone: it tells what is served, and serves no custom resources itself."""
         return ResourceTable(self._builtins, definitions)
-
-    def cached(self, cluster: Name) -> ResourceTable | None:
-        """The table if it is at hand."""
-        return self._tables.get(cluster)
-
-    def writing(self, cluster: Name) -> None:
-        """Remember nothing of a cluster while what it depends on is being written."""
-        self._writing[cluster] += 1
-        self.invalidate(cluster)
-
-    def written(self, cluster: Name) -> None:
-        """The write is over."""
-        self._writing[cluster] -= 1
-        if not self._writing[cluster]:
-            del self._writing[cluster]
-        self.invalidate(cluster)
-
-    def invalidate(self, cluster: Name) -> None:
-        """Forget a cluster's table: one of its CRDs changed, or the cluster is gone."""
-        self._tables.pop(cluster, None)
-        self._loading.pop(cluster, None)
-
-    def clear(self) -> None:
-        """Forget all tables: changes may have been missed."""
-        self._tables.clear()
-        self._loading.clear()
 
     async def _load(self, cluster: Name) -> ResourceTable:
         found = await self._storage.range(self._definition_keys.cluster_prefix(cluster))
@@ -183,7 +131,7 @@ class ResourceTables:
     def _definition_changed(self, event: ObjectEvent) -> None:
         """A CRD changed: its cluster's table is worked out anew, and watches of its resource end, so that clients look again."""
         cluster = Name(event.route.cluster)
-        table = self._tables.get(cluster)
+        table = self.cached(cluster)
         self.invalidate(cluster)
         plural, _, group = event.route.name.partition(".")
         before = None

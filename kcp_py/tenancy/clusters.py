@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import orjson
 
 from kcp_py.logicalcluster import ROOT, Name, is_system
+from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.namespaces import default_namespaces, namespace_keys
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.scope import ClusterScope
@@ -25,8 +25,11 @@ Gone = Callable[[Name], None]
 """Called when a cluster ends, or when it is switched off: forget what is remembered of it, end its watches."""
 
 
-class LogicalClusters:
-    """Scopes of clusters, worked out from their LogicalCluster objects on demand; a bounded number is kept."""
+class LogicalClusters(ClusterCache[ClusterScope | None]):
+    """Scopes of clusters, worked out from their LogicalCluster objects on demand; a bounded number is kept.
+
+    `get` knows the clusters that have an object, `scope` those too that exist without one.
+    """
 
     def __init__(self, access: Access, feed: Feed, *, root: str, url: str = "", capacity: int = 2_000) -> None:
         """Follow the feed.
@@ -38,21 +41,15 @@ class LogicalClusters:
             url: the server's base URL, for the status of new clusters.
             capacity: how many scopes are kept.
         """
+        super().__init__(self._load, capacity=capacity)
         self._access = access
         self._keys = logical_cluster_keys(root)
         self._namespaces = namespace_keys(root)
         self._url = url
-        self._capacity = capacity
-        self._scopes: OrderedDict[Name, ClusterScope] = OrderedDict()
-        self._loading: dict[Name, object] = {}
-        self._writing: Counter[Name] = Counter()
         self._on_gone: list[Gone] = []
         feed.listen(self._keys.prefix, self._changed)
         feed.listen_gaps(self.clear)
         feed.derive(self._keys.prefix, self._namespaces.prefix, self._namespaces_of)
-
-    def __len__(self) -> int:
-        return len(self._scopes)
 
     def on_gone(self, callback: Gone) -> None:
         """Have a function called whenever a cluster ends."""
@@ -69,21 +66,11 @@ class LogicalClusters:
 
     async def scope(self, cluster: Name) -> ClusterScope | None:
         """The scope of an existing cluster; None where there is none of that name. `root` and `system:` clusters always exist."""
-        scope = self._scopes.get(cluster)
-        if scope is not None:
-            self._scopes.move_to_end(cluster)
-            return scope
-        token = object()
-        self._loading[cluster] = token
-        item = await self._access.storage.get(self.key(cluster))
-        unchanged = self._loading.pop(cluster, None) is token
-        if item is None:
-            return self.unborn(cluster) if is_system(cluster) or cluster == ROOT else None
-        scope = self._scope_of(cluster, item)
-        if unchanged and cluster not in self._writing:
-            self._scopes[cluster] = scope
-            if len(self._scopes) > self._capacity:
-                self._scopes.popitem(last=False)
+        scope = self.cached(cluster)
+        if scope is None:
+            scope = await self.get(cluster)
+            if scope is None and (cluster == ROOT or is_system(cluster)):
+                return self.unborn(cluster)
         return scope
 
     def unborn(self, cluster: Name) -> ClusterScope:
@@ -109,27 +96,9 @@ class LogicalClusters:
         found = await self._access.storage.range(self._keys.prefix, start=start, limit=limit, revision=revision)
         return [self._scope_of(self._keys.parse(item.key).cluster, item) for item in found.items]
 
-    def writing(self, cluster: Name) -> None:
-        """Remember nothing of a cluster while what it depends on is being written."""
-        self._writing[cluster] += 1
-        self.invalidate(cluster)
-
-    def written(self, cluster: Name) -> None:
-        """The write is over."""
-        self._writing[cluster] -= 1
-        if not self._writing[cluster]:
-            del self._writing[cluster]
-        self.invalidate(cluster)
-
-    def invalidate(self, cluster: Name) -> None:
-        """Forget the scope: its object changed."""
-        self._scopes.pop(cluster, None)
-        self._loading.pop(cluster, None)
-
-    def clear(self) -> None:
-        """Forget all scopes: changes may have been missed."""
-        self._scopes.clear()
-        self._loading.clear()
+    async def _load(self, cluster: Name) -> ClusterScope | None:
+        item = await self._access.storage.get(self.key(cluster))
+        return None if item is None else self._scope_of(cluster, item)
 
     def _scope_of(self, cluster: Name, item: KeyValue) -> ClusterScope:
         obj: dict[str, Any] = orjson.loads(item.value)

@@ -1,0 +1,91 @@
+"""`ClusterCache`: what is worked out of a logical cluster's stored objects, for as long as it is certain to be still so.
+
+A store shows a commit to readers, on this server and on others, before its writer hears of it, and the feed brings it later still.
+Whoever has read the new state may rely on it at once, with a request that arrives before either. So nothing is remembered of a cluster
+from the moment a write of what the values depend on begins until it is over, and nothing that was read in that time is ever kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from kcp_py.logicalcluster import Name
+
+V = TypeVar("V")
+
+
+class ClusterCache(Generic[V]):
+    """One value per cluster, loaded on demand; a bounded number is kept, and the longest unused goes first.
+
+    A `WriteObserver`: register it with `Access.observers` for the resource that the values are worked out from. Changes by other servers,
+    and writes that go around `Access`, come as `invalidate` from the feed, and as `clear` where the feed may have missed some.
+    """
+
+    def __init__(self, load: Callable[[Name], Awaitable[V]], *, capacity: int) -> None:
+        """Make an empty cache.
+
+        Args:
+            load: works the value of a cluster out. None is returned like any other value, and not remembered.
+            capacity: how many values are kept.
+        """
+        self._load_value = load
+        self._capacity = capacity
+        self._values: OrderedDict[Name, V] = OrderedDict()
+        self._loading: dict[Name, object] = {}
+        """The latest load of a cluster, unless something happened since it began that makes its outcome doubtful."""
+        self._writing: Counter[Name] = Counter()
+
+    def __len__(self) -> int:
+        """How many values are kept."""
+        return len(self._values)
+
+    def cached(self, cluster: Name) -> V | None:
+        """The value if it is at hand."""
+        value = self._values.get(cluster)
+        if value is not None:
+            self._values.move_to_end(cluster)
+        return value
+
+    async def get(self, cluster: Name) -> V:
+        """The value, loaded if it is not at hand. Whatever `load` raises is raised, and nothing is remembered."""
+        value = self._values.get(cluster)
+        if value is not None:
+            self._values.move_to_end(cluster)
+            return value
+        token = object()
+        self._loading[cluster] = token
+        try:
+            value = await self._load_value(cluster)
+        finally:
+            unchanged = self._loading.get(cluster) is token
+            if unchanged:
+                del self._loading[cluster]
+        if unchanged and value is not None and cluster not in self._writing:
+            self._values[cluster] = value
+            if len(self._values) > self._capacity:
+                self._values.popitem(last=False)
+        return value
+
+    def writing(self, cluster: Name) -> None:
+        """A write of what the cluster's value depends on begins. Several may be under way; each ends with `written`."""
+        self._writing[cluster] += 1
+        self.invalidate(cluster)
+
+    def written(self, cluster: Name) -> None:
+        """It is over, this way or the other."""
+        self._writing[cluster] -= 1
+        if not self._writing[cluster]:
+            del self._writing[cluster]
+        self.invalidate(cluster)
+
+    def invalidate(self, cluster: Name) -> None:
+        """Forget a cluster: what its value depends on has changed, or the cluster is gone."""
+        self._values.pop(cluster, None)
+        self._loading.pop(cluster, None)
+
+    def clear(self) -> None:
+        """Forget all clusters: changes may have been missed."""
+        self._values.clear()
+        self._loading.clear()
