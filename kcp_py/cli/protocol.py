@@ -15,16 +15,22 @@ from asyncio import TimerHandle
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Final
+from urllib.parse import unquote
 
+import httptools
 from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
+
+from kcp_py.cli.cycle import Cycle, Prefixes
 
 Callback = Callable[[], None]
 
 LINGER: Final = 0.5
 """Seconds that a client has to answer the end of TLS when the server stops: idle ones may not answer, and asyncio waits for 30."""
 
+_ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 _HEAD_TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -33,6 +39,9 @@ class Connection(HttpToolsProtocol):
 
     max_head_bytes: ClassVar[int]
     head_timeout: ClassVar[float]
+    prefixes: ClassVar[Prefixes]
+
+    cycle: Cycle
 
     def __init__(
         self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: asyncio.AbstractEventLoop | None = None
@@ -43,6 +52,8 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = 0
         self._head_timer: TimerHandle | None = None
         self._linger_timer: TimerHandle | None = None
+        self._idle_since: float | None = None
+        self._idle_timer: TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
         super().connection_made(transport)
@@ -59,6 +70,8 @@ class Connection(HttpToolsProtocol):
         self._stop_head_timer()
         if self._linger_timer is not None:
             self._linger_timer.cancel()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         callbacks, self._callbacks = self._callbacks, None
         # The state holds a method of this object: without this, only the cycle collector would free the connection.
         self.app_state = {}
@@ -76,6 +89,7 @@ class Connection(HttpToolsProtocol):
                 self.transport.write(_HEAD_TOO_LARGE)
                 self.transport.close()
                 return
+        self._idle_since = None
         super().data_received(data)
         if self._reading_head and self._head_timer is None and self.transport is not None:
             self._head_timer = self.loop.call_later(self.head_timeout, self.transport.abort)
@@ -83,16 +97,82 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._reading_head = True
         self._head_bytes = 0
-        super().on_message_begin()
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
 
     def on_headers_complete(self) -> None:
         self._reading_head = False
         if self._head_timer is not None:
             self._stop_head_timer()
-        if b"#" in self.url:
-            # RFC 9112, 3.2: a target has no fragment. uvicorn would cut it off where a proxy in front may not, and they would disagree.
-            raise ValueError("the request target has a fragment")
-        super().on_headers_complete()
+        parser = self.parser
+        version = parser.get_http_version()
+        raw_path, query = split_target(self.url)
+        path = raw_path.decode("ascii")
+        cycle = Cycle(
+            {
+                "type": "http",
+                "asgi": _ASGI,
+                "http_version": version,
+                "server": self.server,
+                "client": self.client,
+                "scheme": self.scheme,
+                "root_path": "",
+                "method": parser.get_method().decode("ascii"),
+                "path": unquote(path) if "%" in path else path,
+                "raw_path": raw_path,
+                "query_string": query,
+                "headers": self.headers,
+                "state": self.app_state.copy(),
+            },
+            self.transport,
+            self.flow,
+            self.prefixes,
+            self.server_state.default_headers,
+            self.expect_100_continue,
+            version != "1.0" and parser.should_keep_alive(),
+            self.on_response_complete,
+        )
+        earlier, self.cycle = self.cycle, cycle
+        if earlier is None or earlier.response_complete:  # type: ignore[redundant-expr] # None before the first request
+            self._start_asgi_task(cycle, self.app)
+        else:
+            # Pipelined requests are answered one after the other.
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
+
+    def on_body(self, body: bytes) -> None:
+        cycle = self.cycle
+        if not cycle.response_complete and cycle.received(body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+
+    def on_message_complete(self) -> None:
+        cycle = self.cycle
+        if not cycle.response_complete:
+            cycle.more_body = False
+            cycle.message_event.set()
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        # One timer looks after the connection for as long as it lives: making and cancelling one with every request costs more.
+        self._idle_since = self.loop.time()
+        if self._idle_timer is None:
+            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._close_if_idle)
+
+    def _close_if_idle(self) -> None:
+        self._idle_timer = None
+        if self._idle_since is not None:
+            left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+            if left > 0:
+                self._idle_timer = self.loop.call_later(left, self._close_if_idle)
+            else:
+                self.timeout_keep_alive_handler()
 
     def _on_disconnect(self, callback: Callback) -> Callback:
         if self._callbacks is None:
@@ -123,7 +203,28 @@ def connection_class(*, max_head_bytes: int, head_timeout: float) -> type[Connec
 
     The size is checked between reads, so up to one read (256 KiB) more may be buffered.
     """
-    return type("LimitedConnection", (Connection,), {"max_head_bytes": max_head_bytes, "head_timeout": head_timeout})
+    limits = {"max_head_bytes": max_head_bytes, "head_timeout": head_timeout, "prefixes": Prefixes()}
+    return type("LimitedConnection", (Connection,), limits)
+
+
+def split_target(target: bytes) -> tuple[bytes, bytes]:
+    """The raw path and the raw query of a request target.
+
+    Args:
+        target: as the parser of requests lets it through, without control characters and spaces.
+
+    Raises:
+        ValueError: it is no URL, or has a fragment.
+        httptools.HttpParserError: the same.
+    """
+    if b"#" in target:
+        # RFC 9112, 3.2: a target has no fragment. uvicorn would cut it off where a proxy in front may not, and they would disagree.
+        raise ValueError("the request target has a fragment")
+    if target.startswith(b"/") and target.isascii():
+        path, _, query = target.partition(b"?")
+        return path, query
+    parsed = httptools.parse_url(target)
+    return parsed.path, parsed.query or b""
 
 
 def _nothing() -> None:

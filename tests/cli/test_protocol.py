@@ -7,11 +7,14 @@ import contextlib
 import dataclasses
 from typing import Any
 
+import httptools
 import pytest
 import uvicorn
+from hypothesis import example, given
+from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
-from kcp_py.cli.protocol import connection_class
+from kcp_py.cli.protocol import connection_class, split_target
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -61,6 +64,9 @@ class Written(asyncio.Transport):
 
     def close(self):
         self._written.append(b"closed")
+
+    def is_closing(self):
+        return b"closed" in self._written
 
 
 async def connect(port):
@@ -227,3 +233,78 @@ async def test_a_body_may_be_slow_and_large(plain, serving):
         await answer(reader)
         writer.close()
     assert len(body) == 50000
+
+
+@given(target=st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1).map(str.encode))
+@example(target=b"//x/y?a#b")
+@example(target=b"/a?b?c")
+@example(target=b"/a?")
+@example(target=b"/?%zz")
+@example(target=b"http://h/p?q")
+@example(target=b"*")
+def test_targets_are_split_as_uvicorn_splits_them(target):
+    """The short way for ordinary targets agrees with the parser of URLs; what has a fragment is refused by both ways."""
+    if b"#" in target:
+        with pytest.raises(ValueError, match="fragment"):
+            split_target(target)
+        return
+    try:
+        parsed = httptools.parse_url(target)
+    except httptools.HttpParserError:
+        with pytest.raises(httptools.HttpParserError):
+            split_target(target)
+    else:
+        assert split_target(target) == (parsed.path, parsed.query or b"")
+
+
+def _idle_connection(clock):
+    """A connection that has answered one request, on a loop whose time is given."""
+    timers: list[Any] = []
+
+    class Timer:
+        def __init__(self, delay, callback):
+            self.delay = delay
+            self.callback = callback
+
+        def cancel(self):
+            timers.remove(self)
+
+    class Loop:
+        def time(self):
+            return clock[0]
+
+        def call_later(self, delay, callback):
+            timers.append(Timer(delay, callback))
+            return timers[-1]
+
+    loop: Any = Loop()
+    config = uvicorn.Config(Recorder(), ws="none", interface="asgi3", log_config=None, timeout_keep_alive=5)
+    config.load()
+    connection = connection_class(max_head_bytes=1000, head_timeout=60)(config, ServerState(), {}, loop)
+    written: list[bytes] = []
+    connection.connection_made(Written(written))
+    timers.clear()
+    return connection, timers, written
+
+
+@pytest.mark.anyio
+async def test_idle_time_counts_from_the_last_response():
+    """The one timer of a connection is set anew for what is left, and rests while a request is under way."""
+    clock = [0.0]
+    connection, timers, written = _idle_connection(clock)
+    connection.on_response_complete()
+    clock[0] = 3.0
+    connection.on_response_complete()
+    (timer,) = timers
+    timers.clear()
+    clock[0] = 5.0
+    timer.callback()
+    assert [timer.delay for timer in timers] == [3.0]
+    connection.data_received(b"GE")
+    timers.pop(0).callback()
+    assert timers == []
+    assert written == []
+    connection.on_response_complete()
+    clock[0] = 10.0
+    timers.pop().callback()
+    assert written == [b"closed"]
