@@ -8,7 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["Call", "Comprehension", "Constant", "Entry", "Expression", "Identifier", "ListLiteral", "MacroCall", "MapLiteral", "Select"]
+__all__ = [
+    "Call",
+    "Comprehension",
+    "Constant",
+    "Entry",
+    "Expression",
+    "Identifier",
+    "ListLiteral",
+    "MacroCall",
+    "MapLiteral",
+    "Select",
+    "StructEntry",
+    "StructLiteral",
+    "children",
+]
 
 
 @dataclass(slots=True, eq=False)
@@ -93,6 +107,25 @@ class MapLiteral(Expression):
 
 
 @dataclass(slots=True, eq=False)
+class StructEntry:
+    """One field of an object literal: `field: value` or `?field: value`."""
+
+    id: int
+    position: int
+    field: str
+    value: Expression
+    optional: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class StructLiteral(Expression):
+    """`Object.spec{field: value}`."""
+
+    name: str
+    entries: tuple[StructEntry, ...]
+
+
+@dataclass(slots=True, eq=False)
 class Comprehension(Expression):
     """The fold that `all`, `exists`, `map`, `cel.bind` … are expanded to (cel-spec, "Macros"; cel-go parser/macro.go).
 
@@ -115,3 +148,22 @@ class Comprehension(Expression):
     loop_condition: Expression
     loop_step: Expression
     result: Expression
+
+
+def children(node: Expression) -> tuple[Expression, ...]:
+    """The nodes directly below, in the order of the text; of a comprehension in the order of evaluation."""
+    match node:
+        case Select():
+            return (node.operand,)
+        case Call():
+            return node.args if node.target is None else (node.target, *node.args)
+        case ListLiteral():
+            return node.elements
+        case MapLiteral():
+            return tuple(part for entry in node.entries for part in (entry.key, entry.value))
+        case StructLiteral():
+            return tuple(entry.value for entry in node.entries)
+        case Comprehension():
+            return (node.iter_range, node.accu_init, node.loop_condition, node.loop_step, node.result)
+        case _:
+            return ()
