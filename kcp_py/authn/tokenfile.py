@@ -109,7 +109,11 @@ class TokenFiles:
     def _read(self) -> Mapping[bytes, UserInfo]:
         tokens: dict[bytes, UserInfo] = {}
         for path in self._paths:
-            tokens.update(parse_tokens(path.read_text(encoding="utf-8"), str(path)))
+            try:
+                text = path.read_text(encoding="utf-8")
+            except UnicodeDecodeError:
+                raise TokenFileError(f"token file '{path}' is not UTF-8 text") from None
+            tokens.update(parse_tokens(text, str(path)))
         return tokens
 
     def _identity(self) -> list[tuple[int, int, int]]:

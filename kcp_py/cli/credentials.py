@@ -30,7 +30,7 @@ def ensure_token_file(options: Options) -> str:
     """The administrator's token, made when there is none.
 
     Raises:
-        ValueError: the file is there and has no line for the administrator.
+        ValueError: the file is there and has no line for the administrator; the text names the file.
         OSError: the file cannot be read or written.
     """
     path = options.admin_token_file
@@ -40,7 +40,11 @@ def ensure_token_file(options: Options) -> str:
         csv.writer(line, lineterminator="\n").writerow([token, SHARD_ADMIN_USER, str(uuid.uuid4()), ADMIN_GROUP])
         write_private_file(path, line.getvalue().encode())
         return token
-    for row in csv.reader(io.StringIO(path.read_text("utf-8"))):
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: not UTF-8 text") from None
+    for row in csv.reader(io.StringIO(text)):
         if len(row) >= 3 and row[1] == SHARD_ADMIN_USER and row[0]:
             return row[0]
     raise ValueError(f"{path}: no token of {SHARD_ADMIN_USER}")

@@ -44,7 +44,7 @@ def doctor(config_file: str | None, **given: str | None) -> int:
     colours = {Severity.OK: "green", Severity.NOTE: "yellow", Severity.WRONG: "red"}
     wrong = 0
     for area, examine in examinations:
-        for finding in examine():
+        for finding in look.guarded(examine):
             wrong += finding.severity is Severity.WRONG
             word = click.style(f"{finding.severity.value:<6}", fg=colours[finding.severity])
             click.echo(f"{word} {area:<13} {finding.text}")

@@ -8,7 +8,7 @@ import platform
 import socket
 import ssl
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from importlib import metadata
 from pathlib import Path
@@ -40,6 +40,14 @@ class Finding(NamedTuple):
 
     severity: Severity
     text: str
+
+
+def guarded(examine: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """The findings of an area. A file that may not even be looked at is a finding, too, and the last one of its area."""
+    try:
+        yield from examine()
+    except OSError as error:
+        yield _wrong(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 
 
 def versions() -> Iterator[Finding]:

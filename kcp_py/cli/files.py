@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -13,12 +14,12 @@ def make_private_directory(path: Path) -> None:
     Raises:
         OSError: it cannot be created, or something else has its name.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700)
-    except FileExistsError:
+    except FileExistsError as error:
         if not path.is_dir():
-            raise
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), error.filename) from None
 
 
 def write_private_file(path: Path, content: bytes) -> None:

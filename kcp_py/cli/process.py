@@ -16,9 +16,10 @@ from typing import IO, Final
 
 import structlog
 
+from kcp_py.authn.tokenfile import TokenFileError
 from kcp_py.cli.certificates import CertificateError, ensure_certificates
 from kcp_py.cli.credentials import ensure_token_file, write_kubeconfig
-from kcp_py.cli.exits import CommandError
+from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.files import make_private_directory
 from kcp_py.cli.logforwarding import forward_standard_logging
 from kcp_py.cli.serving import ListenError, listen, serve
@@ -41,8 +42,15 @@ def run_server(options: Options, *, out: IO[str]) -> int:
     Nothing is written before the port is bound and the root directory is locked, so that a start that cannot succeed changes nothing.
 
     Raises:
+        UsageError: a setting names what does not exist.
         CommandError: with one line, where the server cannot start or had to give up.
     """
+    from kcp_py.controllers import check_selection
+
+    try:
+        check_selection(options.controllers)
+    except ValueError as error:
+        raise UsageError(f"--controllers: {error}") from None
     # Every file the process makes, the database included, is for its user alone.
     os.umask(0o077)
     configure_logging(options.log_level, options.log_format)
@@ -59,9 +67,7 @@ def run_server(options: Options, *, out: IO[str]) -> int:
         except ListenError as error:
             raise CommandError(f"cannot listen on {error}") from None
         except OSError as error:
-            # Of a failed rename the second name is the one that the operator knows.
-            name = error.filename2 or error.filename or options.root_directory
-            raise CommandError(f"{name}: {error.strerror or error}") from None
+            raise CommandError(_named(error, options.root_directory)) from None
         except (CertificateError, ValueError) as error:
             raise CommandError(str(error)) from None
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -75,7 +81,9 @@ async def _run(options: Options, listener: socket.socket, *, tls: ReloadingConte
     async with contextlib.AsyncExitStack() as stack:
         try:
             control_plane = await stack.enter_async_context(ControlPlane(options))
-        except (StorageError, OSError) as error:
+        except OSError as error:
+            raise CommandError(_named(error, options.root_directory)) from error
+        except (StorageError, TokenFileError) as error:
             raise CommandError(_one_line(error)) from error
         # What exists now lives as long as the process: the collector need not look at it again.
         gc.collect()
@@ -175,6 +183,11 @@ def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
         return None
     loop: type[asyncio.AbstractEventLoop] = uvloop.Loop
     return loop
+
+
+def _named(error: OSError, place: Path) -> str:
+    # Of a failed rename the second name is the one that the operator knows.
+    return f"{error.filename2 or error.filename or place}: {error.strerror or error}"
 
 
 def _one_line(error: BaseException) -> str:

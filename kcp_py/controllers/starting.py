@@ -26,6 +26,17 @@ def is_enabled(name: str, selection: Collection[str]) -> bool:
     return name in selection or "*" in selection
 
 
+def check_selection(selection: Collection[str]) -> None:
+    """See that a selection names nothing but controllers.
+
+    Raises:
+        ValueError: it does.
+    """
+    unknown = sorted({name.removeprefix("-") for name in selection} - {"*", *CONTROLLERS})
+    if unknown:
+        raise ValueError(f"unknown controllers: {', '.join(unknown)}; there are {', '.join(CONTROLLERS)}")
+
+
 def start_controllers(
     supervisor: Supervisor,
     client: Client,
@@ -46,9 +57,7 @@ def start_controllers(
     Raises:
         ValueError: the selection names a controller that does not exist.
     """
-    unknown = sorted({name.removeprefix("-") for name in selection} - {"*", *CONTROLLERS})
-    if unknown:
-        raise ValueError(f"unknown controllers: {', '.join(unknown)}; there are {', '.join(CONTROLLERS)}")
+    check_selection(selection)
 
     def now() -> str:
         return format_time(clock())

@@ -34,7 +34,7 @@ from kcp_py.server.handlers.tree import ResourceTree
 from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.shell import create_shell
 from kcp_py.storage.compaction import CompactionPolicy, run_compaction
-from kcp_py.storage.contract import Compare, ConflictError, Put, Storage
+from kcp_py.storage.contract import Compare, ConflictError, Put, Storage, StorageError
 from kcp_py.storage.keys import internal_key, resource_keys
 from kcp_py.storage.opening import open_storage
 from kcp_py.telemetry.logs import AccessLog
@@ -161,7 +161,8 @@ class ControlPlane:
         checks.add("informer-sync", self._check_feed, endpoints=["readyz"])
         checks.add("shutdown", self._check_running, endpoints=["readyz"])
         registry = MetricsRegistry()
-        token_files = TokenFiles([path for path in options.token_auth_files if path.exists()])
+        # A server's own token is there only where the command line made one; the operator's file was asked for.
+        token_files = TokenFiles([path for path in options.token_auth_files if path == options.token_auth_file or path.exists()])
         supervisor.start("token files", lambda: _reload(token_files))
         access_log = None
         if options.log_level == "debug":
@@ -230,4 +231,6 @@ async def _reload(token_files: TokenFiles) -> None:
 
 
 def _report(name: str, error: BaseException, delay: float) -> None:
-    _log.error("task_failed", task=name, error=str(error) or type(error).__name__, restart_seconds=delay, exc_info=error)
+    # An outage of the store says all by its text; anything else is a fault, and where it happened matters.
+    trace = None if isinstance(error, StorageError) else error
+    _log.error("task_failed", task=name, error=str(error) or type(error).__name__, restart_seconds=delay, exc_info=trace)

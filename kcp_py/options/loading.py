@@ -102,8 +102,17 @@ def _read_configuration(path: str) -> dict[str, Any]:
         raise OptionsError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise OptionsError(f"{path}: not UTF-8 text") from None
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - as it is there
+            given = [key.value for key, _ in node.value]
+            for key in given:
+                if given.count(key) > 1:
+                    raise OptionsError(f"{path}: {key}: given twice")
+            return super().construct_mapping(node, deep)
+
     try:
-        document = yaml.safe_load(text)
+        document = yaml.load(text, Loader)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:
         raise OptionsError(f"{path}: {' '.join(str(error).split())}") from None
     if not isinstance(document, dict):

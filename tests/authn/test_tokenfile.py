@@ -101,6 +101,14 @@ async def test_files(tmp_path):
         await files.tokens.authenticate(bearer("t2"), None)
 
 
+def test_not_text(tmp_path):
+    """Bytes that are no UTF-8 are told by the name of the file."""
+    file = tmp_path / "tokens.csv"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(TokenFileError, match=r"tokens\.csv' is not UTF-8 text"):
+        TokenFiles([file])
+
+
 async def test_broken_change(tmp_path):
     """A change that cannot be read leaves the tokens as they were, and is tried again."""
     file = tmp_path / "tokens.csv"

@@ -45,6 +45,9 @@ def test_a_token_file_without_the_administrator_is_refused(certified):
     with pytest.raises(ValueError, match="no token of shard-admin"):
         ensure_token_file(certified)
     assert certified.admin_token_file.read_text() == "t,somebody,1\n"
+    certified.admin_token_file.write_bytes(b"\xff")
+    with pytest.raises(ValueError, match=r"admin-tokens\.csv: not UTF-8 text"):
+        ensure_token_file(certified)
 
 
 def test_contexts_are_those_of_kcp(certified):

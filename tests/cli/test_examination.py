@@ -12,7 +12,7 @@ import pytest
 from kcp_py.cli import examination as look
 from kcp_py.cli.certificates import LEAF_LIFETIME, ensure_certificates
 from kcp_py.cli.credentials import ensure_token_file, write_kubeconfig
-from kcp_py.cli.examination import Severity
+from kcp_py.cli.examination import Finding, Severity
 from kcp_py.cli.root import run
 from kcp_py.cli.tls import ReloadingContext
 
@@ -120,6 +120,16 @@ def test_a_port_of_something_else(certified, monkeypatch):
         other.listen()
         (text,) = wrong(look.port(dataclasses.replace(certified, secure_port=other.getsockname()[1])))
     assert "is taken by something that is not a server of" in text
+
+
+def test_what_may_not_be_looked_at_is_wrong():
+    """A directory of somebody else ends its area with a finding, not the program."""
+
+    def examine():
+        yield Finding(Severity.OK, "seen")
+        raise PermissionError(13, "Permission denied", "/srv/kcp/pki")
+
+    assert list(look.guarded(examine)) == [Finding(Severity.OK, "seen"), Finding(Severity.WRONG, "/srv/kcp/pki: Permission denied")]
 
 
 def test_the_exit_code_tells(certified, capsys):

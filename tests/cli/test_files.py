@@ -31,8 +31,9 @@ def test_an_existing_directory_is_left_alone(tmp_path):
     make_private_directory(tmp_path / "wide")
     assert mode(tmp_path / "wide") == 0o755
     (tmp_path / "file").touch()
-    with pytest.raises(FileExistsError):
-        make_private_directory(tmp_path / "file")
+    for path in ("file", "file/below", "file/below/that"):
+        with pytest.raises(NotADirectoryError, match="file"):
+            make_private_directory(tmp_path / path)
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):

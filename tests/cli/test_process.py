@@ -154,7 +154,7 @@ def test_a_root_directory_in_use_changes_nothing(ready_server, start_server, tmp
 @pytest.mark.parametrize(
     ("prepare", "message"),
     [
-        pytest.param(lambda root: root.write_text("file"), ".kcp: File exists", id="a file"),
+        pytest.param(lambda root: root.write_text("file"), ".kcp: Not a directory", id="a file"),
         pytest.param(lambda root: (root / "pki" / "ca.crt").mkdir(parents=True), "pki/ca.crt: Is a directory", id="a directory as file"),
     ],
 )
@@ -189,6 +189,34 @@ def test_a_wrong_setting_is_exit_code_2(start_server):
     """The line names the flag or the variable."""
     assert finish(start_server("--storage", "mysql")) == (2, "", 'error: --storage: "mysql" is not one of sqlite, memory, etcd\n')
     assert finish(start_server(environ={"KCP_PY_SECURE_PORT": "x"})) == (2, "", 'error: KCP_PY_SECURE_PORT: "x" is not a whole number\n')
+
+
+def test_an_unknown_controller_is_exit_code_2(start_server, tmp_path):
+    """A controller that does not exist is refused with the names of those that do, and nothing is made."""
+    code, out, err = finish(start_server("--secure-port", "0", "--controllers", "*,nope"))
+    assert (code, out) == (2, "")
+    assert err.startswith("error: --controllers: unknown controllers: nope; there are ")
+    assert err.count("\n") == 1
+    assert not (tmp_path / ".kcp").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(None, "tokens.csv: No such file or directory", id="absent"),
+        pytest.param(b"token,\n", "at least 3 columns", id="too few columns"),
+        pytest.param(b"\xff\xfe", "is not UTF-8 text", id="binary"),
+    ],
+)
+def test_an_unusable_token_file_is_one_line(start_real_server, tmp_path, content, message):
+    """Tokens that the operator asked for and that cannot be read are not left out silently."""
+    if content is not None:
+        (tmp_path / "tokens.csv").write_bytes(content)
+    code, out, err = finish(start_real_server("--secure-port", "0", "--storage", "memory", "--token-auth-file", "tokens.csv"))
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ")
+    assert message in err
+    assert err.count("\n") == 1
 
 
 def damage(path: Path) -> None:

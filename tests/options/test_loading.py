@@ -121,6 +121,7 @@ def test_a_wrong_variable_is_named():
         pytest.param("secureport: 1\n", "secureport: no such key; did you mean securePort?", id="case"),
         pytest.param("etcd-servers: []\n", "etcd-servers: no such key; did you mean etcdServers?", id="flag spelling"),
         pytest.param("wholly: 1\n", "wholly: no such key", id="nothing near"),
+        pytest.param("securePort: 1\nstorage: memory\nsecurePort: 2\n", "securePort: given twice", id="twice"),
         pytest.param("3: 1\n", "3: no such key", id="number"),
         pytest.param("securePort: '1'\n", "securePort: '1' is not of type 'integer'", id="type"),
         pytest.param("securePort: 70000\n", "securePort: 70000 is greater than the maximum of 65535", id="range"),
