@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 import orjson
 
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.apimachinery.kinds import GroupVersion
 from kcp_py.apimachinery.objectmeta import finalizer_warnings
 from kcp_py.apimachinery.table import CUSTOM_RESOURCE_COLUMNS, NAME, Column, age_of
 from kcp_py.registry.discovery import version_order
@@ -95,7 +96,8 @@ def _resources(crd: Mapping[str, Any], root: str, *, terminating: bool) -> Seque
     versions = spec["versions"]
     storage = next(version for version in versions if version["storage"])
     schemas: dict[bytes, CompiledSchema] = {}
-    compiled = {version["name"]: _compiled_schema(version, schemas) for version in versions if version["served"] or version["storage"]}
+    compiled = {version["name"]: _compiled_schema(version, schemas) for version in versions}
+    stored = {str(GroupVersion(spec["group"], name)): schema for name, schema in compiled.items()}
     return [
         ServedResource(
             group=spec["group"],
@@ -111,6 +113,7 @@ def _resources(crd: Mapping[str, Any], root: str, *, terminating: bool) -> Seque
             storage_version=storage["name"],
             schema=compiled[version["name"]],
             storage_schema=compiled[storage["name"]],
+            stored_schemas=stored,
             short_names=tuple(names.get("shortNames") or ()),
             categories=tuple(names.get("categories") or ()),
             verbs=_TERMINATING_VERBS if terminating else ALL_VERBS,

@@ -45,6 +45,8 @@ class ServedResource:
     """Of this version."""
     storage_schema: CompiledSchema
     """Of the storage version: reads default and prune by it before they convert."""
+    stored_schemas: Mapping[str, CompiledSchema] = field(default_factory=dict)
+    """By `apiVersion`: of every version in which older objects may be stored. Others obey `storage_schema`."""
     storage_group: str | None = None
     """The group in which objects are written, where it is not `group`: events of both groups are one storage."""
     converter: Converter | None = None

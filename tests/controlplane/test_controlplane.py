@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -17,7 +16,7 @@ from kcp_py.options import Options
 from kcp_py.storage.contract import Delete, UnavailableError, WatchBatch
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.watchcache import WatchEndedError, Watcher
-from tests.server.handlers.conftest import Api, config_map, definition, options
+from tests.server.handlers.conftest import Api, config_map, definition, established, instance, options
 
 pytestmark = pytest.mark.anyio
 
@@ -178,20 +177,3 @@ async def test_the_index_names_the_paths_of_its_cluster(tmp_path: Path) -> None:
             assert path in here
         assert "/openapi/v3/apis/example.com/v1" in here
         assert "/apis/example.com" not in (await api.ok("GET", "/clusters/root/"))["paths"]
-
-
-async def established(api: Api, cluster: str, name: str = "widgets.example.com") -> None:
-    """Wait, without a clock, until a CRD is established; from the moment that anybody can see this, its resource answers."""
-    plural, _, group = name.partition(".")
-    async with asyncio.timeout(30):
-        while True:
-            found = await api.ok("GET", f"/clusters/{cluster}{DEFINITIONS}/{name}")
-            conditions = (found.get("status") or {}).get("conditions") or ()
-            if any((condition["type"], condition["status"]) == ("Established", "True") for condition in conditions):
-                break
-            await asyncio.sleep(0)
-    assert (await api("GET", f"/clusters/{cluster}/apis/{group}/v1/{plural}")).status_code == 200
-
-
-def instance(name: str, group: str = "example.com", **more: Any) -> dict[str, Any]:
-    return {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": name}, **more}

@@ -11,6 +11,7 @@ from kcp_py.apimachinery import errors
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import Access
+from kcp_py.schema.contract import CompiledSchema
 from kcp_py.storage.contract import KeyValue
 
 
@@ -53,46 +54,57 @@ def default_revision(scope: ClusterScope) -> int:
 async def load(served: Served, items: Sequence[KeyValue]) -> list[dict[str, Any]]:
     """Decode stored objects and bring them to the served version.
 
-    What the present schema has not seen is pruned and defaulted, then converted, then defaulted again. The result is undressed: no
-    resourceVersion, no cluster.
+    What the present schema has not seen is pruned and defaulted in the version in which it is stored, then converted, then pruned by the
+    served version; defaults of that one are for requests alone (k8s.io/apiextensions-apiserver `crdRESTOptionsGetter`). The result is
+    undressed: no resourceVersion, no cluster.
     """
     resource = served.resource
-    objects = [_decode(resource, item, stale=item.mod_revision < served.fresh_since) for item in items]
+    decoded = [_decode(served, item) for item in items]
+    objects = [obj for obj, _ in decoded]
     if resource.converter is not None:
         objects = await resource.converter(objects, resource.group_version)
-    for obj in objects:
-        obj["apiVersion"] = resource.group_version
-        if resource.schema is not resource.storage_schema:
-            resource.schema.prune(obj)
-            resource.schema.default(obj)
-    return objects
+    return [_served_form(resource, obj, schema) for obj, (_, schema) in zip(objects, decoded, strict=True)]
 
 
 async def load_one(served: Served, item: KeyValue) -> dict[str, Any]:
     """`load` for a single object."""
     resource = served.resource
-    if resource.converter is None and resource.schema is resource.storage_schema:
-        obj = _decode(resource, item, stale=item.mod_revision < served.fresh_since)
-        obj["apiVersion"] = resource.group_version
-        return obj
+    if resource.converter is None:
+        return _served_form(resource, *_decode(served, item))
     return (await load(served, [item]))[0]
 
 
-def _decode(resource: ServedResource, item: KeyValue, *, stale: bool) -> dict[str, Any]:
+def _decode(served: Served, item: KeyValue) -> tuple[dict[str, Any], CompiledSchema]:
+    """A stored object in the version in which it is stored, and that version's schema, which it obeys."""
+    resource = served.resource
     obj: dict[str, Any] = orjson.loads(item.value)
-    if stale:
-        resource.storage_schema.prune(obj)
-        resource.storage_schema.default(obj)
+    if item.mod_revision >= served.fresh_since:
+        return obj, resource.storage_schema
+    schema = resource.stored_schemas.get(obj["apiVersion"], resource.storage_schema)
+    schema.prune(obj)
+    schema.default(obj)
+    return obj, schema
+
+
+def _served_form(resource: ServedResource, obj: dict[str, Any], schema: CompiledSchema) -> dict[str, Any]:
+    obj["apiVersion"] = resource.group_version
+    if resource.schema is not schema:
+        resource.schema.prune(obj)
     return obj
 
 
 async def to_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str, Any]:
-    """An object of the served version in the storage version."""
+    """An object of the served version in the storage version.
+
+    The storage version's defaults, which upstream fills in whenever it reads, are stored: what is as new as its definition is read as it
+    stands.
+    """
     if resource.converter is not None:
         (obj,) = await resource.converter([obj], resource.storage_group_version)
     obj["apiVersion"] = resource.storage_group_version
     if resource.schema is not resource.storage_schema:
         resource.storage_schema.prune(obj)
+        resource.storage_schema.default(obj)
     return obj
 
 
@@ -100,8 +112,4 @@ async def from_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[st
     """An object of the storage version, as just written, in the served version."""
     if resource.converter is not None:
         (obj,) = await resource.converter([obj], resource.group_version)
-    obj["apiVersion"] = resource.group_version
-    if resource.schema is not resource.storage_schema:
-        resource.schema.prune(obj)
-        resource.schema.default(obj)
-    return obj
+    return _served_form(resource, obj, resource.storage_schema)

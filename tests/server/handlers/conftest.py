@@ -153,3 +153,23 @@ def definition(
             ],
         },
     }
+
+
+async def established(api: Api, cluster: str, name: str = "widgets.example.com") -> None:
+    """Wait, without a clock, until a CRD is established; from the moment that anybody can see this, its resource answers."""
+    plural, _, group = name.partition(".")
+    async with asyncio.timeout(30):
+        while True:
+            found = await api.ok("GET", f"/clusters/{cluster}/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
+            conditions = (found.get("status") or {}).get("conditions") or ()
+            if any((condition["type"], condition["status"]) == ("Established", "True") for condition in conditions):
+                break
+            await asyncio.sleep(0)
+    base = "/api" if group == "core" else f"/apis/{group}"
+    version = next(version["name"] for version in found["spec"]["versions"] if version["served"])
+    assert (await api("GET", f"/clusters/{cluster}{base}/{version}/{plural}")).status_code == 200
+
+
+def instance(name: str, group: str = "example.com", **more: Any) -> dict[str, Any]:
+    """An object of the CRD that `definition` makes."""
+    return {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": name}, **more}
