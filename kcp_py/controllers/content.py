@@ -8,13 +8,12 @@ from typing import Final
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.client import Client, Remaining, StoredResource
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.builtin.namespaces import FINALIZER as NAMESPACE_FINALIZER
+from kcp_py.registry.definition_strategy import CLEANUP_FINALIZER
+from kcp_py.tenancy import LOGICAL_CLUSTER
 
-LOGICAL_CLUSTERS: Final = GroupVersionResource("core.kcp.io", "v1alpha1", "logicalclusters")
 DEFINITIONS: Final = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 NAMESPACES: Final = GroupVersionResource("", "v1", "namespaces")
-
-DEFINITION_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
-NAMESPACE_FINALIZER: Final = "kubernetes"
 
 _GARBAGE_COLLECTION: Final = frozenset(("orphan", "foregroundDeletion"))
 """Where all goes, dependents go too: nobody has to be asked."""
@@ -32,13 +31,13 @@ async def delete_namespace_content(client: Client, cluster: Name, namespace: str
 async def delete_cluster_content(client: Client, cluster: Name) -> Remaining:
     """Delete everything in a cluster but its LogicalCluster. Nothing new may be able to come: the cluster is terminating."""
     stored = await client.stored_resources(cluster)
-    kept = {LOGICAL_CLUSTERS.group_resource, *_LAST}
+    kept = {LOGICAL_CLUSTER.group_resource, *_LAST}
     first = [resource for resource in stored if resource.group_resource not in kept]
     remaining = await _delete(client, cluster, first, "", _GARBAGE_COLLECTION)
     if remaining.objects:
         return remaining
     # Their own finalizers wait for what is gone by now.
-    settled = _GARBAGE_COLLECTION | {DEFINITION_FINALIZER, NAMESPACE_FINALIZER}
+    settled = _GARBAGE_COLLECTION | {CLEANUP_FINALIZER, NAMESPACE_FINALIZER}
     last = [resource for resource in stored if resource.group_resource in _LAST]
     return await _delete(client, cluster, last, "", settled)
 

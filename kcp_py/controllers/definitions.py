@@ -9,17 +9,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.client import Change, Client, ObjectName
-from kcp_py.controllers.conditions import with_condition
-from kcp_py.controllers.content import DEFINITION_FINALIZER, DEFINITIONS, delete_instances
+from kcp_py.controllers import objects
+from kcp_py.controllers.content import DEFINITIONS, delete_instances
+from kcp_py.controllers.deletion import DELETION_TIMESTAMP
 from kcp_py.controllers.queue import Key
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.definition_strategy import CLEANUP_FINALIZER
 from kcp_py.registry.resource import ServedResource
 from kcp_py.schema.names_conditions import BuiltinNames, accepted_names, is_condition_true
 
-_DELETION: Final = b'"deletionTimestamp":"'
 _ESTABLISHED: Final = b'"InitialNamesAccepted"'
 _CONFLICT: Final = b'Conflict"'
 _REMEMBERED: Final = 10_000
@@ -52,7 +52,7 @@ class DefinitionController:
 
     def wanted(self, value: bytes) -> bool:
         """Definitions that were not established, or were being deleted, when the server stopped."""
-        return _DELETION in value or _ESTABLISHED not in value or _CONFLICT in value
+        return DELETION_TIMESTAMP in value or _ESTABLISHED not in value or _CONFLICT in value
 
     def keys(self, change: Change) -> Iterable[Key]:
         """The definition, and those of its group that lack a name: it may be free now."""
@@ -67,12 +67,9 @@ class DefinitionController:
             self._note_conflict(key, conflicting=False)
 
     async def reconcile(self, key: Key) -> int:
-        try:
-            crd = await self._client.get(key.cluster, DEFINITIONS, "", key.name)
-        except StatusError as error:
-            if error.code == 404:
-                return 0
-            raise
+        crd = await objects.find(self._client, DEFINITIONS, key)
+        if crd is None:
+            return 0
         if crd["metadata"].get("deletionTimestamp"):
             return await self._clean_up(key, crd)
         await self._name(key, crd)
@@ -101,12 +98,9 @@ class DefinitionController:
         if held is not None and held[0] == named.resource_version:
             self._held.move_to_end(key)
             return held[1]
-        try:
-            crd = await self._client.get(named.cluster, DEFINITIONS, "", named.name)
-        except StatusError as error:
-            if error.code == 404:
-                return None
-            raise
+        crd = await objects.find(self._client, DEFINITIONS, key)
+        if crd is None:
+            return None
         names = {
             "metadata": {"name": named.name},
             "spec": {"group": crd["spec"]["group"]},
@@ -120,26 +114,24 @@ class DefinitionController:
     async def _clean_up(self, key: Key, crd: dict[str, Any]) -> int:
         metadata = crd["metadata"]
         finalizers = metadata.get("finalizers") or ()
-        if DEFINITION_FINALIZER not in finalizers:
+        if CLEANUP_FINALIZER not in finalizers:
             return 0
         spec = crd["spec"]
         remaining = await delete_instances(self._client, key.cluster, GroupResource(spec["group"], spec["names"]["plural"]))
         if remaining.objects:
             await self._report(key, crd, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
             return remaining.objects
-        if list(finalizers) != [DEFINITION_FINALIZER]:
+        if list(finalizers) != [CLEANUP_FINALIZER]:
             # Others still hold the definition, and can read that its objects are gone.
             await self._report(key, crd, "False", "InstanceDeletionCompleted", "removed all instances")
-        await self._client.remove_finalizer(key.cluster, DEFINITIONS, "", key.name, finalizer=DEFINITION_FINALIZER, uid=metadata["uid"])
+        await self._client.remove_finalizer(key.cluster, DEFINITIONS, "", key.name, finalizer=CLEANUP_FINALIZER, uid=metadata["uid"])
         return 0
 
     async def _report(self, key: Key, crd: dict[str, Any], status: str, reason: str, message: str) -> None:
         condition = {"type": "Terminating", "status": status, "reason": reason, "message": message}
         if generation := crd["metadata"].get("generation"):
             condition["observedGeneration"] = generation
-        changed = with_condition(crd.get("status") or {}, condition, self._now())
-        if changed is not None:
-            await self._client.update_status(key.cluster, DEFINITIONS, {**crd, "status": changed})
+        await objects.report(self._client, DEFINITIONS, key, obj=crd, condition=condition, now=self._now())
 
     def _note_conflict(self, key: Key, *, conflicting: bool) -> None:
         group = (key.cluster, _group(key.name))

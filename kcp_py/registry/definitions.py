@@ -23,6 +23,7 @@ from kcp_py.registry.resource import ALL_VERBS, ServedResource
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.jsonpath import compile_path
+from kcp_py.schema.names_conditions import is_condition_true
 from kcp_py.schema.structural import compile_schema
 from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
 
@@ -41,8 +42,8 @@ class CompiledDefinition:
         self.digest = digest
         self.group: str = crd["spec"]["group"]
         self.plural: str = crd["spec"]["names"]["plural"]
-        self.established = condition_is_true(crd, "Established")
-        self.terminating = condition_is_true(crd, "Terminating") or bool(crd["metadata"].get("deletionTimestamp"))
+        self.established = is_condition_true(crd, "Established")
+        self.terminating = is_condition_true(crd, "Terminating") or bool(crd["metadata"].get("deletionTimestamp"))
         self.resources: tuple[ServedResource, ...] = tuple(_resources(crd, root, terminating=self.terminating))
 
 
@@ -66,15 +67,9 @@ class Definitions:
         return compiled
 
 
-def condition_is_true(crd: Mapping[str, Any], condition_type: str) -> bool:
-    """Whether a condition of the CRD's status is True."""
-    conditions = (crd.get("status") or {}).get("conditions") or ()
-    return any(condition["type"] == condition_type and condition["status"] == "True" for condition in conditions)
-
-
 def is_served(crd: Mapping[str, Any]) -> bool:
     """Whether requests for the CRD's resource are answered: its names were accepted, or once were."""
-    return condition_is_true(crd, "NamesAccepted") or condition_is_true(crd, "Established")
+    return is_condition_true(crd, "NamesAccepted") or is_condition_true(crd, "Established")
 
 
 def _digest(crd: Mapping[str, Any]) -> bytes:
@@ -82,8 +77,8 @@ def _digest(crd: Mapping[str, Any]) -> bytes:
     content = (
         crd["spec"],
         status.get("acceptedNames"),
-        condition_is_true(crd, "Established"),
-        condition_is_true(crd, "Terminating") or bool(crd["metadata"].get("deletionTimestamp")),
+        is_condition_true(crd, "Established"),
+        is_condition_true(crd, "Terminating") or bool(crd["metadata"].get("deletionTimestamp")),
     )
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).digest()
 

@@ -9,13 +9,14 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.logicalcluster import ROOT, Name, is_system
+from kcp_py.registry.builtin.logicalclusters import NAME
 from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.namespaces import default_namespaces, namespace_keys
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store import Access
 from kcp_py.storage.contract import Compare, ConflictError, KeyValue, Put
-from kcp_py.tenancy.logicalcluster import OBJECT_NAME, is_inactive, logical_cluster_keys, new_logical_cluster
+from kcp_py.tenancy.logicalcluster import is_inactive, logical_cluster_keys, new_logical_cluster
 from kcp_py.watchcache import Feed, ObjectEvent, Route
 from kcp_py.watchcache.feed import derived_event
 
@@ -62,7 +63,7 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
 
     def key(self, cluster: Name) -> str:
         """The storage key of a cluster's object."""
-        return self._keys.object_key(cluster, "", OBJECT_NAME)
+        return self._keys.object_key(cluster, "", NAME)
 
     async def scope(self, cluster: Name) -> ClusterScope | None:
         """The scope of an existing cluster; None where there is none of that name. `root` and `system:` clusters always exist."""

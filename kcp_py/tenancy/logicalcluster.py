@@ -10,12 +10,10 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.builtin.logicalclusters import DELETION_FINALIZER, NAME, PHASE_LABEL
 from kcp_py.storage.keys import ResourceKeys, resource_keys
 
 LOGICAL_CLUSTER: Final = GroupVersionResource("core.kcp.io", "v1alpha1", "logicalclusters")
-OBJECT_NAME: Final = "cluster"
-DELETION_FINALIZER: Final = "core.kcp.io/logicalcluster-deletion"
-PHASE_LABEL: Final = "tenancy.kcp.io/phase"
 INACTIVE_ANNOTATION: Final = "core.kcp.io/inactive"
 LEGACY_INACTIVE_ANNOTATION: Final = "internal.kcp.io/inactive"
 
@@ -38,7 +36,7 @@ def new_logical_cluster(cluster: Name, uid: str, created_at: str, *, url: str) -
         "apiVersion": f"{LOGICAL_CLUSTER.group}/{LOGICAL_CLUSTER.version}",
         "kind": "LogicalCluster",
         "metadata": {
-            "name": OBJECT_NAME,
+            "name": NAME,
             "uid": uid,
             "creationTimestamp": created_at,
             "generation": 1,

@@ -94,6 +94,21 @@ def ask() -> Ask:
     return _ask
 
 
+async def lifespan(app: Any) -> list[str]:
+    """Start an application up and shut it down; what it answered."""
+    incoming = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
+    sent: list[str] = []
+
+    async def receive() -> dict[str, Any]:
+        return incoming.pop(0)
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message["type"])
+
+    await app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, receive, send)
+    return sent
+
+
 class Probe:
     """An innermost application that remembers the exchanges that reached it and answers 200."""
 

@@ -23,6 +23,7 @@ from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.shell import create_shell
 from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
+from tests.server.conftest import lifespan
 
 pytestmark = pytest.mark.anyio
 
@@ -212,17 +213,7 @@ async def test_websockets_are_refused(server):
 
 async def test_lifespan(server):
     """The lifespan is the shell's."""
-    incoming = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
-    sent = []
-
-    async def receive():
-        return incoming.pop(0)
-
-    async def send(message):
-        sent.append(message["type"])
-
-    await server.edge({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, receive, send)
-    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert await lifespan(server.edge) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
 @pytest.mark.parametrize("token", ["access_token", "token", "bearer_token", "authorization"])

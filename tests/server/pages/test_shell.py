@@ -15,6 +15,7 @@ from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.shell import create_shell
 from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
+from tests.server.conftest import lifespan
 
 pytestmark = pytest.mark.anyio
 
@@ -100,20 +101,6 @@ async def test_docs(get):
 @pytest.fixture
 def shell():
     return create_shell(checks=HealthChecks(), registry=MetricsRegistry())
-
-
-async def lifespan(shell):
-    incoming = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
-    sent = []
-
-    async def receive():
-        return incoming.pop(0)
-
-    async def send(message):
-        sent.append(message["type"])
-
-    await shell({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, receive, send)
-    return sent
 
 
 def test_the_framework_waits():

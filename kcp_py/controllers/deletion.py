@@ -1,0 +1,66 @@
+"""What the controllers of namespaces and of logical clusters have in common: what is deleted takes its content along."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.client import Change, Client, Remaining
+from kcp_py.controllers import objects
+from kcp_py.controllers.queue import Key
+
+DELETION_TIMESTAMP: Final = b'"deletionTimestamp":"'
+"""In the bytes of objects that are being deleted, and of few others."""
+
+
+class DeletionController(ABC):
+    """Empties what terminates. While it does nothing can be created in it, so what is found empty stays empty."""
+
+    name: str
+    resource: GroupVersionResource
+    per_cluster: int
+
+    def __init__(self, client: Client, *, now: Callable[[], str]) -> None:
+        """Make the controller.
+
+        Args:
+            client: of all clusters.
+            now: the time as RFC 3339.
+        """
+        self._client = client
+        self._now = now
+
+    def wanted(self, value: bytes) -> bool:
+        """Those that were being deleted when the server stopped."""
+        return DELETION_TIMESTAMP in value
+
+    def keys(self, change: Change) -> Iterable[Key]:
+        """The object itself, once it is being deleted."""
+        if change.value is not None and DELETION_TIMESTAMP in change.value:
+            yield Key(change.cluster, change.name)
+
+    async def reconcile(self, key: Key) -> int:
+        """`Controller.reconcile`."""
+        obj = await objects.find(self._client, self.resource, key)
+        if obj is None or not obj["metadata"].get("deletionTimestamp"):
+            return 0
+        return await self._empty(key, obj)
+
+    @abstractmethod
+    async def _empty(self, key: Key, obj: dict[str, Any]) -> int:
+        """`reconcile` of an object that is being deleted."""
+
+    async def _report(self, key: Key, obj: Mapping[str, Any], condition: Mapping[str, Any]) -> None:
+        await objects.report(self._client, self.resource, key, obj=obj, condition=condition, now=self._now())
+
+    async def _let_go(self, key: Key, obj: Mapping[str, Any], finalizer: str) -> None:
+        uid = obj["metadata"]["uid"]
+        await self._client.remove_finalizer(key.cluster, self.resource, "", key.name, finalizer=finalizer, uid=uid)
+
+
+def finalizers_remain(remaining: Remaining, holder: str) -> str:
+    """The message about content that waits for its finalizers, in upstream's words. `holder` is what the content is in."""
+    waiting = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(remaining.finalizers.items()))
+    return f"Some content in the {holder} has finalizers remaining: {waiting}"

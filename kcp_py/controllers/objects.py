@@ -1,0 +1,39 @@
+"""The object that a controller was called for: reading it, and telling in its status how far things have come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.client import Client
+from kcp_py.controllers.conditions import with_condition
+from kcp_py.controllers.queue import Key
+
+
+async def find(client: Client, resource: GroupVersionResource, key: Key) -> dict[str, Any] | None:
+    """A cluster-scoped object, or None where it is gone.
+
+    Raises:
+        StatusError: anything but 404.
+    """
+    try:
+        return await client.get(key.cluster, resource, "", key.name)
+    except StatusError as error:
+        if error.code == 404:
+            return None
+        raise
+
+
+async def report(
+    client: Client, resource: GroupVersionResource, key: Key, *, obj: Mapping[str, Any], condition: Mapping[str, Any], now: str
+) -> None:
+    """Put a condition (see `with_condition`) into the status of an object, unless it is there.
+
+    Raises:
+        StatusError: a conflict where the object is not any more as `obj` has it.
+    """
+    status = with_condition(obj.get("status") or {}, condition, now)
+    if status is not None:
+        await client.update_status(key.cluster, resource, {**obj, "status": status})
