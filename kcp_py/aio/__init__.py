@@ -4,7 +4,8 @@ Belongs here: small building blocks without any word of Kubernetes. Does not bel
 requests, objects or stores.
 """
 
+from kcp_py.aio.alarms import Alarms
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.aio.toggle import Toggle
 
-__all__ = ["Supervisor", "Toggle"]
+__all__ = ["Alarms", "Supervisor", "Toggle"]

@@ -58,8 +58,8 @@ class Exchange:
         user: set by the authentication filter, together with `context`; `UNKNOWN` before.
         context: all of these, frozen.
         warnings: the list that `context.warnings` is.
-        continuation: set by a handler that has started a long stream: the rest of it, carried out when every filter has returned. Thousands
-            of idle watches then do not hold the frames of all filters in memory.
+        continuation: set by a handler that has started a long stream: the rest of it, carried out by `go_on` when every filter has
+            returned. Thousands of idle watches then hold in memory neither the frames of all filters nor what these have learned.
         resolved: set by the handler once the resource is known to exist; what metrics may name.
         status: of the response, 0 until it starts.
         finished: whether the response is complete.
@@ -250,6 +250,15 @@ class Exchange:
         self.release()
         self.finished = True
         await self._send({"type": "http.response.body", "body": b""})
+
+    def go_on(self) -> Awaitable[None]:
+        """The continuation, to be awaited. What was learned of the request is forgotten: nobody asks for it any more."""
+        assert self.continuation is not None
+        stream = self.continuation()
+        self.continuation = self._query = self._body = self.resolved = None
+        self.info = UNPARSED
+        del self.context, self.headers
+        return stream
 
     # Disconnection
 

@@ -111,15 +111,13 @@ class Watcher:
             raise self._ended
         return ()
 
-    async def wait(self) -> None:
-        """Sleep until there is something to take, or until `wake`."""
+    def wait(self) -> asyncio.Future[None]:
+        """Sleep until there is something to take, or until `wake`: to be awaited at once, by one task at a time."""
+        # Not a coroutine function: thousands of watches sleep here, and each would hold a coroutine more.
+        waiter = self._waiter = asyncio.get_running_loop().create_future()
         if self._buffer or self._ended is not None or self._backlog is not None:
-            return
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+            waiter.set_result(None)
+        return waiter
 
     @property
     def caught_up(self) -> bool:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.logicalcluster import ROOT
+from kcp_py.server.context import RequestContext
 from kcp_py.server.exchange import GZIP_THRESHOLD_BYTES, ClientDisconnectedError, Exchange
 
 pytestmark = pytest.mark.anyio
@@ -276,3 +278,24 @@ async def test_no_callback_after_the_end():
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert not called
+
+
+async def test_a_stream_goes_on_without_what_was_learned_of_its_request():
+    """Once the filters have returned, a long stream holds nothing of its request, and can still be written."""
+    wire = Wire()
+    exchange = wire.exchange((b"authorization", b"Bearer secret"), query=b"watch=true")
+    assert exchange.query
+    exchange.context = RequestContext("id-1", ROOT, False, exchange.info, exchange.user, exchange.warnings)
+    await exchange.start_stream()
+
+    async def rest() -> None:
+        await exchange.send_chunk(b"line")
+        await exchange.finish()
+
+    exchange.continuation = rest
+    going_on = exchange.go_on()
+    held = [getattr(exchange, name, None) for name in ("context", "headers", "_query", "_body", "resolved", "continuation")]
+    assert held == [None] * len(held)
+    await going_on
+    assert [message.get("body") for message in wire.sent] == [None, b"", b"line", b""]
+    assert exchange.finished

@@ -32,7 +32,7 @@ class ErrorsFilter:
         try:
             await self._app(scope, receive, send)
             if exchange.continuation is not None:
-                await exchange.continuation()
+                await exchange.go_on()
         except StatusError as error:
             await self._answer(exchange, error)
         except ClientDisconnectedError:

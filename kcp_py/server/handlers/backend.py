@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kcp_py.aio import Alarms
 from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.registry.store import Access
 from kcp_py.registry.tables import ResourceTables
@@ -42,3 +43,5 @@ class Backend:
     """Whether the server is about to stop: other requests are still answered, but no watch goes on."""
     limits: Limits = field(default_factory=Limits)
     clock: Callable[[], float] = time.time
+    alarms: Alarms = field(default_factory=Alarms)
+    """Of watches: for bookmarks and for their ends."""

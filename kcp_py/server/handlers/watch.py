@@ -137,7 +137,8 @@ class _Stream:
         bookmarks = self._options.allow_watch_bookmarks
         interval = self._backend.limits.bookmark_seconds
         next_bookmark = loop.time() + interval * random.uniform(0.75, 1.25) if bookmarks else deadline
-        timer = loop.call_at(min(deadline, next_bookmark), watcher.wake)
+        alarms = self._backend.alarms
+        alarm = alarms.set(min(deadline, next_bookmark), watcher)
         sent = after
         try:
             while not self._gone:
@@ -152,11 +153,11 @@ class _Stream:
                     if now >= deadline:
                         return
                     next_bookmark = now + interval
-                    timer = loop.call_at(min(deadline, next_bookmark), watcher.wake)
+                    alarm = alarms.set(min(deadline, next_bookmark), watcher)
                     continue
                 await watcher.wait()
         finally:
-            timer.cancel()
+            alarms.cancel(alarm, watcher)
 
     async def _send_events(self, watcher: Watcher) -> int:
         """Send what has come, and return its last revision, 0 for none.

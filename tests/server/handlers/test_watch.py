@@ -35,7 +35,7 @@ async def test_an_idle_watch_keeps_nothing_of_what_it_has_sent(api: Api) -> None
     async with Watch(api, MAPS, resourceVersion=first["metadata"]["resourceVersion"]) as watch:
         assert [await watch.brief() for _ in range(2)] == [("ADDED", "kept-one"), ("ADDED", "kept-two")]
         (watcher,) = feed._hubs["/registry/core/configmaps/"].by_cluster["a"]
-        while watcher._waiter is None:
+        while watcher._waiter is None or watcher._waiter.done():
             await asyncio.sleep(0)
         feed._ring._events.clear()
         assert not [event for event in gc.get_objects() if isinstance(event, ObjectEvent) and event.route.name.startswith("kept-")]
