@@ -20,6 +20,7 @@ from e2e.conftest import ServerProcess
 from e2e.informer import CONNECTION_ERRORS, Informer, Key, Session, Watch, configmap, create_definition, definition, key_of, revision_of
 
 ROUNDS = 200
+MOST_ATTEMPTS = 50_000
 PATH = "/clusters/pair/api/v1/namespaces/default/configmaps"
 
 
@@ -285,3 +286,24 @@ def test_compaction_below_watches(pair: tuple[ServerProcess, ServerProcess], etc
         informer.stop()
     assert (follower.lists, follower.connections) == (1, 1)
     assert sleeper.lists == 2
+
+
+def test_servers_compact_etcd_themselves(etcd: Etcd, new_server: Callable[..., ServerProcess]) -> None:
+    """Servers that are told how much history to keep have etcd forget what is older, and a watch that is up to date goes on."""
+    arguments = ("--storage", "etcd", "--etcd-servers", etcd.url, "--etcd-compaction-interval", "100ms")
+    first, second = (new_server(*arguments).start() for _ in range(2))
+    follower = Informer(lambda: second, PATH).start()
+    with Session(first) as a, Session(second) as b:
+        old = revision_of(a.request("POST", PATH, configmap("one", {}))[1])
+        for number in itertools.count():
+            assert number < MOST_ATTEMPTS, "nothing is compacted"
+            assert a.request("PUT", f"{PATH}/one", configmap("one", {"n": str(number)}))[0] == 200
+            code, body = b.request("GET", f"{PATH}?resourceVersion={old}&resourceVersionMatch=Exact")
+            if code == 410:
+                break
+            assert code == 200, body
+    assert body["reason"] == "Expired"
+    state = listed(first)
+    follower.wait(lambda: told(follower.state) == told(state))
+    follower.stop()
+    assert (follower.lists, follower.connections) == (1, 1)

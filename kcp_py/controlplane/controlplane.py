@@ -33,7 +33,7 @@ from kcp_py.server.handlers.documents import Documents
 from kcp_py.server.handlers.tree import ResourceTree
 from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.shell import create_shell
-from kcp_py.storage.compaction import CompactionPolicy, run_compaction
+from kcp_py.storage.compaction import CompactionPolicy, run_compaction, run_shared_compaction
 from kcp_py.storage.contract import Compare, ConflictError, Put, Storage, StorageError
 from kcp_py.storage.keys import internal_key, resource_keys
 from kcp_py.storage.opening import open_storage
@@ -143,9 +143,17 @@ class ControlPlane:
         )
         self.client = LocalClient(access, tables=tables, wildcard=wildcard, clusters=clusters, feed=feed)
         start_controllers(supervisor, self.client, options.controllers, builtins=builtins)
-        policy = CompactionPolicy(seconds=options.event_history_age, revisions=options.event_history_count)
-        supervisor.start("compaction", lambda: run_compaction(storage, policy))
+        self._start_compaction(supervisor, storage)
         self.app = await self._edge(storage, supervisor)
+
+    def _start_compaction(self, supervisor: Supervisor, storage: Storage) -> None:
+        options = self._options
+        if options.storage != "etcd":
+            policy = CompactionPolicy(seconds=options.event_history_age, revisions=options.event_history_count)
+            supervisor.start("compaction", lambda: run_compaction(storage, policy))
+        elif options.etcd_compaction_interval:
+            key = internal_key(options.etcd_prefix, "compact-rev-key")
+            supervisor.start("compaction", lambda: run_shared_compaction(storage, key, options.etcd_compaction_interval))
 
     async def _follow(self, feed: Feed, started: asyncio.Event) -> None:
         self._feed_running = True

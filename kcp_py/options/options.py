@@ -92,6 +92,12 @@ class Options:
         OPTIONAL_PATH, None, STORAGE, "File that holds the user name for etcd, where etcd authenticates by password."
     )
     etcd_password_file: Path | None = _setting(OPTIONAL_PATH, None, STORAGE, "File that holds the password for etcd.")
+    etcd_compaction_interval: float = _setting(
+        DURATION,
+        300.0,
+        STORAGE,
+        "How often one of the servers has etcd forget what is older than this, so that one to two intervals of history are kept; 0: never.",
+    )
 
     default_cluster: str = _setting(CLUSTER, "root", CLUSTERS, "Logical cluster of requests that name none.")
     logical_clusters: Literal["implicit", "declared"] = _setting(

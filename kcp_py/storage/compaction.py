@@ -1,20 +1,34 @@
-"""How much history a store keeps, and the loop that sees to it with any driver.
+"""How much history a store keeps, and the loops that see to it.
 
-Kubernetes lets etcd keep five to ten minutes (`--etcd-compaction-interval`); a client that was away for longer lists anew. Here age and
-number are both bounded: what is older than `seconds` goes, and of the rest what is more than `revisions` changes ago, so that a burst of
-writes cannot fill the disk with history. Several servers may run the loop on one store: whoever comes second is told, and goes on from
-there.
+An embedded store (`run_compaction`) bounds age and number: what is older than `seconds` goes, and of the rest what is more than `revisions`
+changes ago, so that a burst of writes cannot fill the disk with history.
+
+A store that several servers use (`run_shared_compaction`) is compacted as Kubernetes compacts etcd (`--etcd-compaction-interval`, the rule
+of `storage/etcd3/compact.go`): once an interval, by whichever server comes first, at the revision of an interval ago, so that one to two
+intervals are kept. A client that was away for longer lists anew.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from kcp_py.storage.contract import CompactedError, FutureRevisionError, NoSpaceError, Storage, UnavailableError
+from kcp_py.storage.contract import (
+    CompactedError,
+    Compare,
+    ConflictError,
+    FutureRevisionError,
+    NoSpaceError,
+    Put,
+    Storage,
+    UnavailableError,
+)
+
+_log: Final = logging.getLogger(__name__)
 
 
 class CompactionPolicy(NamedTuple):
@@ -89,3 +103,83 @@ async def run_compaction(
         except (FutureRevisionError, NoSpaceError, UnavailableError):
             pass
         await sleep(policy.interval)
+
+
+class SharedCompaction:
+    """One server's part in the compaction of a store that several servers use.
+
+    A record in the store says which revision was compacted last. Who replaces it as it stood an interval ago compacts, all others learn
+    that somebody has; so servers neither repeat each other's compactions nor have to know of each other. It is written below the servers'
+    own prefix (upstream's `compact_rev_key` is not), so that rights on that prefix suffice; servers with different prefixes compact
+    independently, which does no harm.
+    """
+
+    def __init__(self, storage: Storage, record_key: str) -> None:
+        """`record_key` is the record's key, the same for all servers."""
+        self._storage = storage
+        self._key = record_key
+        self._record = 0
+        """The record's mod revision at the last look; 0: there was none."""
+        self._revision = 0
+        """The store's revision at the last look; 0: unknown."""
+        self._compacted = 0
+
+    async def look(self) -> None:
+        """Compact at the revision of the last look, unless another server has done so since.
+
+        A store in which nothing but the record was written is not written to, so that an idle one stays idle.
+
+        Raises:
+            UnavailableError: the store cannot be reached; the next look makes up for it.
+        """
+        current = await self._storage.revision()
+        if 0 < current == self._record:
+            await self._compact(current)
+            return
+        try:
+            written = await self._storage.transact(
+                [Compare(self._key, mod_revision=self._record)], [Put(self._key, str(self._revision).encode())]
+            )
+        except ConflictError as conflict:
+            self._record = conflict.current.mod_revision if conflict.current is not None else 0
+            self._revision = current
+        except NoSpaceError:
+            # The record has no room, and nothing else will have before history goes: better twice than never.
+            await self._compact(self._revision)
+            self._revision = current
+        else:
+            past, self._record, self._revision = self._revision, written, written
+            await self._compact(past)
+
+    async def _compact(self, revision: int) -> None:
+        if revision <= self._compacted:
+            return
+        try:
+            await self._storage.compact(revision)
+        except CompactedError as error:
+            self._compacted = error.compact_revision
+        except FutureRevisionError:
+            # The store was replaced by an older copy.
+            self._record = self._revision = self._compacted = 0
+        else:
+            self._compacted = revision
+
+
+async def run_shared_compaction(
+    storage: Storage, record_key: str, interval: float, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+) -> None:
+    """Take part in a shared store's compaction for ever; cancel to end.
+
+    Args:
+        storage: the store.
+        record_key: see `SharedCompaction`.
+        interval: seconds; history younger than this is kept.
+        sleep: waits.
+    """
+    compaction = SharedCompaction(storage, record_key)
+    while True:
+        try:
+            await compaction.look()
+        except UnavailableError as error:
+            _log.warning("the store is not compacted before the next look in %.0f s: %s", interval, error)
+        await sleep(interval)

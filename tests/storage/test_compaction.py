@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
-from kcp_py.storage.compaction import Compaction, CompactionPolicy, run_compaction
-from kcp_py.storage.contract import CompactedError, Put, UnavailableError
+from kcp_py.storage.compaction import Compaction, CompactionPolicy, SharedCompaction, run_compaction, run_shared_compaction
+from kcp_py.storage.contract import CompactedError, Compare, FutureRevisionError, NoSpaceError, Operation, Put, UnavailableError
 from kcp_py.storage.memory import MemoryStorage
 
 _POLICY = CompactionPolicy(seconds=100, revisions=1000, interval=10)
@@ -113,3 +114,193 @@ async def test_loop_outlives_a_lost_store() -> None:
             await run_compaction(storage, _POLICY, clock=clock, sleep=clock.sleep)
         with pytest.raises(CompactedError):
             await storage.compact(1)
+
+
+_RECORD = "/registry/.kcp-py/compact-rev-key"
+
+
+class _Recorded(MemoryStorage):
+    """A store that remembers where it was compacted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[int] = []
+
+    async def compact(self, revision: int) -> None:
+        self.asked.append(revision)
+        await super().compact(revision)
+
+    async def fill(self, times: int = 5) -> int:
+        for _ in range(times):
+            revision = await self.transact([], [Put("/a", b"x")])
+        return revision
+
+
+@pytest.mark.anyio
+async def test_a_shared_store_keeps_an_interval() -> None:
+    """Each look compacts at the revision of the look before, and the first one at none."""
+    async with _Recorded() as storage:
+        compaction = SharedCompaction(storage, _RECORD)
+        looked = []
+        for _ in range(4):
+            await storage.fill()
+            await compaction.look()
+            looked.append(await storage.revision())
+        assert storage.asked == looked[:-1]
+
+
+@pytest.mark.anyio
+async def test_servers_take_turns_in_compacting() -> None:
+    """Of several servers one compacts in each interval, at a revision at least an interval old; when it dies another one does."""
+    async with _Recorded() as storage:
+        servers = [SharedCompaction(storage, _RECORD) for _ in range(3)]
+        ages = []
+        for turn in range(6):
+            if turn == 3:
+                del servers[0]
+            before = await storage.fill()
+            count = len(storage.asked)
+            for server in servers:
+                await server.look()
+            ages.append(before)
+            assert len(storage.asked) == count + (turn > 0), turn
+            assert all(revision < ages[turn] for revision in storage.asked[count:])
+        assert storage.asked == sorted(set(storage.asked))
+
+
+@pytest.mark.anyio
+async def test_a_late_server_compacts_nothing_young() -> None:
+    """A server that finds another one's record compacts nothing before it has seen an interval pass."""
+    async with _Recorded() as storage:
+        await storage.fill()
+        await SharedCompaction(storage, _RECORD).look()
+        await storage.fill()
+        late = SharedCompaction(storage, _RECORD)
+        await late.look()
+        assert storage.asked == []
+        seen = await storage.revision()
+        await storage.fill()
+        await late.look()
+        assert storage.asked == [seen]
+
+
+@pytest.mark.anyio
+async def test_an_idle_shared_store_is_left_alone() -> None:
+    """A store that nobody writes to is compacted once more and not written to by its servers."""
+    async with _Recorded() as storage:
+        servers = [SharedCompaction(storage, _RECORD) for _ in range(2)]
+        await storage.fill()
+        for _ in range(9):
+            for server in servers:
+                await server.look()
+        assert await storage.revision() == 6
+        assert storage.asked == [6, 6]
+        with pytest.raises(CompactedError):
+            await storage.range("/", revision=5)
+
+
+@pytest.mark.anyio
+async def test_an_unknown_outcome_is_found_out_at_the_next_look() -> None:
+    """A record whose acknowledgement was lost does not make its writer compact at a wrong revision."""
+
+    class Deaf(_Recorded):
+        deaf = False
+
+        async def transact(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
+            revision = await super().transact(compares, operations)
+            if self.deaf:
+                raise UnavailableError("the answer is lost")
+            return revision
+
+    async with Deaf() as storage:
+        compaction = SharedCompaction(storage, _RECORD)
+        await storage.fill()
+        await compaction.look()
+        first = await storage.revision()
+        await storage.fill()
+        storage.deaf = True
+        with pytest.raises(UnavailableError):
+            await compaction.look()
+        storage.deaf = False
+        await compaction.look()
+        assert storage.asked == []
+        await storage.fill()
+        seen = await storage.revision() - 5
+        await compaction.look()
+        assert storage.asked == [seen]
+        assert first < seen
+
+
+@pytest.mark.anyio
+async def test_a_full_shared_store_is_compacted_nevertheless() -> None:
+    """Where the record cannot be written because the store is full, history goes all the same, so that there is room again."""
+
+    class Full(_Recorded):
+        full = False
+
+        async def transact(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
+            if self.full:
+                raise NoSpaceError("database space exceeded")
+            return await super().transact(compares, operations)
+
+    async with Full() as storage:
+        compaction = SharedCompaction(storage, _RECORD)
+        await storage.fill()
+        await compaction.look()
+        seen = await storage.revision()
+        await storage.fill()
+        storage.full = True
+        for _ in range(3):
+            await compaction.look()
+        assert storage.asked == [seen, await storage.revision()]
+
+
+@pytest.mark.anyio
+async def test_a_store_from_an_older_copy_is_learned_anew() -> None:
+    """After etcd was restored to an earlier state its compaction begins anew instead of failing for ever."""
+
+    class Restored(_Recorded):
+        restored = False
+
+        async def compact(self, revision: int) -> None:
+            if self.restored:
+                raise FutureRevisionError(revision, 1)
+            await super().compact(revision)
+
+    async with Restored() as storage:
+        compaction = SharedCompaction(storage, _RECORD)
+        for _ in range(2):
+            await storage.fill()
+            await compaction.look()
+        count = len(storage.asked)
+        storage.restored = True
+        await storage.fill()
+        await compaction.look()
+        storage.restored = False
+        for _ in range(3):
+            await storage.fill()
+            await compaction.look()
+        assert len(storage.asked) == count + 2
+
+
+@pytest.mark.anyio
+async def test_the_shared_loop_outlives_a_lost_store(caplog: pytest.LogCaptureFixture) -> None:
+    """The loop looks once an interval, goes on after a store that could not be reached, and says that it was not."""
+
+    class Away(_Recorded):
+        looks = 0
+
+        async def revision(self) -> int:
+            self.looks += 1
+            if self.looks == 2:
+                raise UnavailableError("away")
+            await self.fill(1)
+            return await super().revision()
+
+    async with Away() as storage:
+        clock = _Clock(1200)
+        with pytest.raises(asyncio.CancelledError):
+            await run_shared_compaction(storage, _RECORD, 300, sleep=clock.sleep)
+        assert storage.looks == 4
+        assert len(storage.asked) == 2
+    assert "not compacted before the next look in 300 s: away" in caplog.text

@@ -18,6 +18,15 @@ from kcp_py.storage.etcd.options import Endpoint, EtcdOptions
 _NEEDS_LEADER: Final = ("hasleader", "true")
 _POLL: Final = 0.005
 _MOST_REPEATS: Final = 4
+RECONNECTION: Final = (
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    # Attempts begin at most this far apart (and a fifth), so that a member that is back is found within a second ...
+    ("grpc.max_reconnect_backoff_ms", 500),
+    # ... also by the one that began in vain: despite its name this is how long an attempt may take, with its handshakes
+    # (gRPC's connection-backoff.md, MIN_CONNECT_TIMEOUT).
+    ("grpc.min_reconnect_backoff_ms", 1000),
+)
+"""How a lost connection is made again, as channel arguments."""
 _READY: Final = grpc.ChannelConnectivity.READY
 
 
@@ -35,9 +44,7 @@ class Connection:
             # Members close connections that ping while nothing is going on.
             ("grpc.keepalive_permit_without_calls", 0),
             ("grpc.http2.max_pings_without_data", 0),
-            ("grpc.initial_reconnect_backoff_ms", 100),
-            ("grpc.min_reconnect_backoff_ms", 100),
-            ("grpc.max_reconnect_backoff_ms", 1000),
+            *RECONNECTION,
             ("grpc.enable_retries", 0),
             ("grpc.enable_http_proxy", 0),
             ("grpc.service_config_disable_resolution", 1),
@@ -100,6 +107,8 @@ class Connections:
         self._authenticating = asyncio.Lock()
         self.closing = asyncio.Event()
         self._calls: set[Any] = set()
+        self._search: asyncio.Task[Connection | None] | None = None
+        self._searching = 0
         self.request_timeout = options.request_timeout
 
     async def call(self, method: Method, request: Any, *, repeatable: bool, connection: Connection | None = None) -> Any:
@@ -147,18 +156,31 @@ class Connections:
         """
         if self._current.ready:
             return self._current
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._options.connect_timeout
-        while not self.closing.is_set():
+        if self._search is None or self._search.done():
+            self._search = asyncio.create_task(self._find(), name="etcd-connect")
+        search = self._search
+        self._searching += 1
+        try:
+            await asyncio.wait({search}, timeout=self._options.connect_timeout)
+        finally:
+            self._searching -= 1
+        found = search.result() if search.done() else None
+        if self.closing.is_set():
+            raise UnavailableError("the store is closing")
+        if found is None:
+            raise UnavailableError(f"no etcd member can be reached: {', '.join(self._options.endpoints)}")
+        return found
+
+    async def _find(self) -> Connection | None:
+        """Look for a member on behalf of all who wait, until nobody does: thousands of watches may have lost theirs at once."""
+        while self._searching and not self.closing.is_set():
             for connection in (self._current, *self._connections):
                 if connection.connect():
                     self._current = connection
                     return connection
-            if loop.time() > deadline:
-                raise UnavailableError(f"no etcd member can be reached: {', '.join(self._options.endpoints)}")
             # gRPC's own wait for a change of state must not be cancelled: it then frees what the core still points to.
             await asyncio.sleep(_POLL)
-        raise UnavailableError("the store is closing")
+        return None
 
     def avoid(self, connection: Connection) -> None:
         """A member failed: begin with the next one."""
@@ -257,6 +279,8 @@ class Connections:
         self.closing.set()
         for call in list(self._calls):
             call.cancel()
+        if self._search is not None:
+            await asyncio.wait({self._search})
         for connection in self._connections:
             await connection.settle()
             await connection.close()

@@ -35,7 +35,8 @@ from kcp_py.storage.etcd.progress import ProgressRequester
 
 _log: Final = logging.getLogger(__name__)
 _SHORTEST_PAUSE: Final = 0.05
-_LONGEST_PAUSE: Final = 2.0
+_LONGEST_PAUSE: Final = 0.5
+"""Short, as a watch is needed within a second of etcd's return; while no member can be reached, nothing is asked of any."""
 _FIRST_REVISION: Final = 2
 """The first write's; revision 1 is the empty store."""
 

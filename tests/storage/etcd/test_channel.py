@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import aclosing
 
 import pytest
 
 from kcp_py.storage.contract import Compare, Put, StorageError, UnavailableError
+from kcp_py.storage.etcd import EtcdOptions, EtcdStorage
+from kcp_py.storage.etcd.channel import RECONNECTION, Connection
 
 pytestmark = pytest.mark.anyio
 
@@ -98,3 +101,61 @@ async def test_host_names(etcd, open_storage):
     """An endpoint may be a host name."""
     storage = await open_storage(f"http://localhost:{etcd.port}")
     await storage.check()
+
+
+def test_a_member_that_is_back_is_found_within_a_second():
+    """Neither the pause between attempts, with gRPC's fifth of jitter, nor an attempt begun in vain lasts longer; and none hurries."""
+    arguments = dict(RECONNECTION)
+    assert arguments["grpc.max_reconnect_backoff_ms"] * 1.2 < 1000
+    assert arguments["grpc.min_reconnect_backoff_ms"] <= 1000
+    assert arguments["grpc.initial_reconnect_backoff_ms"] >= 100
+
+
+async def test_all_who_wait_for_a_member_look_for_it_once(open_storage, monkeypatch):
+    """However many calls and watches lost their member, one task asks after the connections, and it ends with the last who waits."""
+    looking = set()
+    connect = Connection.connect
+
+    def connect_seen(self):
+        looking.add(asyncio.current_task())
+        return connect(self)
+
+    monkeypatch.setattr(Connection, "connect", connect_seen)
+    storage = await open_storage("http://127.0.0.1:1", "http://127.0.0.1:2", connect_timeout=0.05)
+    outcomes = await asyncio.gather(*(storage.check() for _ in range(200)), return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {UnavailableError}
+    (task,) = looking
+    assert task is not None
+    assert await asyncio.wait_for(task, 60) is None
+
+
+async def test_a_member_is_found_by_all_who_wait(start_etcd, open_storage):
+    """Calls that were made while no member was there are answered when one is."""
+    server = start_etcd()
+    server.stop()
+    storage = await open_storage(server.url, connect_timeout=60)
+    calls = [asyncio.create_task(storage.revision()) for _ in range(50)]
+    await asyncio.sleep(0)
+    server.start()
+    assert set(await asyncio.gather(*calls)) == {1}
+
+
+async def test_pauses_of_a_watch_without_etcd():
+    """A watch tries again after pauses that grow to at most half a second and stay above a tenth, so that it is soon back and no burden."""
+    pauses = []
+    enough = asyncio.Event()
+
+    async def sleep(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 60:
+            enough.set()
+        await asyncio.sleep(0)
+
+    async with EtcdStorage(EtcdOptions(("http://127.0.0.1:1",), connect_timeout=0.001), sleep=sleep) as storage:
+        watch = storage.watch("/", start_revision=1)
+        reading = asyncio.ensure_future(anext(watch))
+        await enough.wait()
+    with pytest.raises(UnavailableError):
+        await reading
+    assert max(pauses) <= 0.5
+    assert min(pauses[10:]) >= 0.1
