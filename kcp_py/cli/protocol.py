@@ -31,7 +31,18 @@ LINGER: Final = 0.5
 """Seconds that a client has to answer the end of TLS when the server stops: idle ones may not answer, and asyncio waits for 30."""
 
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
+_VERSIONS: Final = frozenset(("1.1", "1.0"))
 _HEAD_TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+_INVALID_BODY: Final = (
+    b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Invalid HTTP request received.",'
+    b'"reason":"BadRequest","code":400}\n'
+)
+_INVALID: Final = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s" % (
+    len(_INVALID_BODY),
+    _INVALID_BODY,
+)
 
 
 class Connection(HttpToolsProtocol):
@@ -94,6 +105,11 @@ class Connection(HttpToolsProtocol):
         if self._reading_head and self._head_timer is None and self.transport is not None:
             self._head_timer = self.loop.call_later(self.head_timeout, self.transport.abort)
 
+    def send_400_response(self, msg: str) -> None:
+        del msg
+        self.transport.write(_INVALID)
+        self.transport.close()
+
     def on_message_begin(self) -> None:
         self._reading_head = True
         self._head_bytes = 0
@@ -107,6 +123,10 @@ class Connection(HttpToolsProtocol):
             self._stop_head_timer()
         parser = self.parser
         version = parser.get_http_version()
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if (len(hosts) != 1 and (hosts or version != "1.0")) or version not in _VERSIONS:
+            # RFC 9112, 3.2: which host is meant must not depend on who reads the head. Raised here, the parser makes it a 400.
+            raise ValueError("no or more than one Host, or another version of HTTP")
         raw_path, query = split_target(self.url)
         path = raw_path.decode("ascii")
         cycle = Cycle(

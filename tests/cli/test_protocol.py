@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import json
 from typing import Any
 
 import httptools
@@ -133,6 +134,45 @@ async def test_a_registration_can_be_taken_back(plain, serving):
         writer.close()
     assert app.events == []
     assert len(app.requests) == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(b"GET / HTTP/1.1\r\n\r\n", id="no host"),
+        pytest.param(b"GET / HTTP/1.1\r\nhost: x\r\nHost: y\r\n\r\n", id="two hosts"),
+        pytest.param(b"GET / HTTP/1.0\r\nhost: x\r\nhost: x\r\n\r\n", id="two hosts in 1.0"),
+        pytest.param(b"GET / HTTP/2.0\r\nhost: x\r\n\r\n", id="2.0"),
+        pytest.param(b"GET / HTTP/0.9\r\nhost: x\r\n\r\n", id="0.9"),
+        pytest.param(b"GET /\xc0\xae HTTP/1.1\r\nhost: x\r\n\r\n", id="overlong form"),
+        pytest.param(b"GET /\x00 HTTP/1.1\r\nhost: x\r\n\r\n", id="NUL"),
+        pytest.param(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n", id="two lengths"),
+    ],
+)
+async def test_a_head_of_no_one_meaning_is_a_status(plain, serving, head):
+    """What a proxy might read another way is refused with a Status, and the connection ends."""
+    app = Recorder()
+    async with serving(app, plain) as port:
+        reader, writer = await connect(port)
+        writer.write(head)
+        received = await reader.read()
+        writer.close()
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n")
+    assert json.loads(body)["reason"] == "BadRequest"
+    assert app.requests == []
+
+
+@pytest.mark.anyio
+async def test_http_1_0_needs_no_host(plain, serving):
+    """Old clients and health checks of load balancers are answered."""
+    app = Recorder()
+    async with serving(app, plain) as port:
+        reader, writer = await connect(port)
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        assert (await answer(reader))[1] == b"ok"
+        writer.close()
 
 
 @pytest.mark.anyio

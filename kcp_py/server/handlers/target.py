@@ -14,6 +14,7 @@ from kcp_py.registry.scope import ClusterScope
 from kcp_py.server.context import RequestContext
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.requestinfo import RequestInfo
 from kcp_py.tenancy import LOGICAL_CLUSTER
 
 _NEEDS_NAME = frozenset(("get", "update", "patch", "delete"))
@@ -104,9 +105,14 @@ def _namespace(context: RequestContext, resource: ServedResource) -> str:
             # A namespaced resource without its namespace can be listed and watched, nothing else.
             raise errors.unknown_path()
         return info.namespace
-    if info.namespace and not (resource.resource == "namespaces" and not resource.group and info.path.count("/namespaces/") == 1):
+    if info.namespace and not (resource.resource == "namespaces" and not resource.group and _names_itself(info)):
         raise errors.unknown_path()
     return ""
+
+
+def _names_itself(info: RequestInfo) -> bool:
+    """Whether the namespace of the path is the object and not the place of namespaces: /namespaces/x, not /namespaces/x/namespaces."""
+    return info.parts[1:2] == (info.namespace,) and info.path.count("/namespaces/") == 1
 
 
 def _check_verb(context: RequestContext, resource: ServedResource, namespace: str) -> None:

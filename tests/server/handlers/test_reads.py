@@ -33,6 +33,25 @@ async def test_a_list_is_in_key_order_with_the_revision_of_the_store(api: Api) -
     assert int(listed["metadata"]["resourceVersion"]) > int(objects[-1]["metadata"]["resourceVersion"])
 
 
+async def test_a_path_that_does_not_fit_the_scope_of_its_resource(api: Api) -> None:
+    """What is cluster-scoped is not reached through a namespace, nor what is namespaced without one (CVE-2019-11247)."""
+    for path in (
+        "/api/v1/namespaces/default/namespaces",
+        "/api/v1/namespaces/default/namespaces?fieldSelector=metadata.name=default",
+        "/api/v1/namespaces/default/namespaces/default",
+        "/api/v1/namespaces/default/namespaces/kube-system",
+        "/api/v1/namespaces/namespaces/namespaces",
+        "/apis/apiextensions.k8s.io/v1/namespaces/default/customresourcedefinitions",
+        "/api/v1/configmaps/a",
+    ):
+        assert (await api("GET", f"/clusters/a{path}")).status_code == 404, path
+    created = await api("POST", "/clusters/a/api/v1/namespaces/default/namespaces", {"metadata": {"name": "x"}})
+    assert created.status_code == 404
+    await api.ok("POST", "/clusters/a/api/v1/namespaces", {"metadata": {"name": "namespaces"}})
+    assert (await api.ok("GET", "/clusters/a/api/v1/namespaces/namespaces"))["metadata"]["name"] == "namespaces"
+    assert (await api.ok("GET", "/clusters/a/api/v1/namespaces/namespaces/status"))["metadata"]["name"] == "namespaces"
+
+
 async def test_pages_of_one_revision(api: Api) -> None:
     """All pages carry the first one's revision and together hold what was there then."""
     await fill(api, 7)
