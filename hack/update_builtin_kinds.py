@@ -64,7 +64,7 @@ OWN_KINDS = [
 ]
 VERBS = {"post": "create", "put": "update"}
 FILE_OF = {"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions": "apiextensions.k8s.io", "io.k8s.api.rbac": "rbac.authorization.k8s.io"}
-SERVED_SUBRESOURCES = {"status"}
+SERVED_SUBRESOURCES = {"finalize", "status"}
 
 
 def kinds() -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -21,6 +21,9 @@ AGGREGATED_TYPE: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 
 STATUS_VERBS: Final = ("get", "patch", "update")
 """The verbs of `/status`."""
+
+FINALIZE_VERBS: Final = ("update",)
+"""The verbs of `/finalize`."""
 
 _BUILTIN_GROUPS: Final = (
     "",
@@ -192,16 +195,27 @@ def _entries(resource: ServedResource) -> list[dict[str, Any]]:
         entry["categories"] = list(resource.categories)
     if resource.storage_version_hash:
         entry["storageVersionHash"] = resource.storage_version_hash
-    if not resource.has_status:
-        return [entry]
-    status = {
-        "name": f"{resource.resource}/status",
-        "singularName": "",
-        "namespaced": resource.namespaced,
-        "kind": resource.kind,
-        "verbs": list(STATUS_VERBS),
-    }
-    return [entry, status]
+    return [
+        entry,
+        *(
+            {
+                "name": f"{resource.resource}/{subresource}",
+                "singularName": "",
+                "namespaced": resource.namespaced,
+                "kind": resource.kind,
+                "verbs": list(verbs),
+            }
+            for subresource, verbs in _subresources(resource)
+        ),
+    ]
+
+
+def _subresources(resource: ServedResource) -> Iterator[tuple[str, Sequence[str]]]:
+    """Name and verbs, in the order of discovery."""
+    if resource.has_finalize:
+        yield "finalize", FINALIZE_VERBS
+    if resource.has_status:
+        yield "status", STATUS_VERBS
 
 
 def _aggregated(groups: Mapping[str, Mapping[str, Sequence[ServedResource]]]) -> dict[str, Any]:
@@ -235,6 +249,9 @@ def _aggregated_entry(resource: ServedResource) -> dict[str, Any]:
         entry["shortNames"] = list(resource.short_names)
     if resource.categories:
         entry["categories"] = list(resource.categories)
-    if resource.has_status:
-        entry["subresources"] = [{"subresource": "status", "responseKind": response_kind, "verbs": list(STATUS_VERBS)}]
+    subresources = [
+        {"subresource": subresource, "responseKind": response_kind, "verbs": list(verbs)} for subresource, verbs in _subresources(resource)
+    ]
+    if subresources:
+        entry["subresources"] = subresources
     return entry

@@ -58,6 +58,8 @@ class ServedResource:
     verbs: Sequence[str] = ALL_VERBS
     has_status: bool = False
     """Whether `/status` is served."""
+    has_finalize: bool = False
+    """Whether `/finalize` is served, through which alone `spec.finalizers` changes: namespaces."""
     builtin: bool = True
     """Whether the kind is compiled into clients: list items then carry no kind, and strategic merge patch is accepted."""
     field_labels: Mapping[str, str] = field(default_factory=dict)

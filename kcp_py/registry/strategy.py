@@ -36,6 +36,9 @@ class Strategy:
     def prepare_for_status_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
         """The same for an update through `/status`; everything but status was already taken from `old`."""
 
+    def prepare_for_finalize(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
+        """The same for an update through `/finalize`, which is the only way to change the finalizers of a specification."""
+
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         """Problems that the schema cannot express, on create."""
         del obj

@@ -126,7 +126,7 @@ def test_aggregated_forms_are_split_as_the_paths_are():
 
 
 def test_aggregated_status():
-    """A status is a subresource with the verbs that it takes."""
+    """Subresources stand in the order of their names with the verbs that they take."""
     (namespaces,) = [
         resource
         for resource in content(DISCOVERY.aggregated_core())["items"][0]["versions"][0]["resources"]
@@ -134,10 +134,15 @@ def test_aggregated_status():
     ]
     assert namespaces["subresources"] == [
         {
+            "subresource": "finalize",
+            "responseKind": {"group": "", "version": "v1", "kind": "Namespace"},
+            "verbs": ["update"],
+        },
+        {
             "subresource": "status",
             "responseKind": {"group": "", "version": "v1", "kind": "Namespace"},
             "verbs": ["get", "patch", "update"],
-        }
+        },
     ]
 
 

@@ -19,6 +19,8 @@ Source = Callable[[str], tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]
 """The name of a definition -> its document and the definitions that it still refers to."""
 
 _TYPE_PROBLEM: Final = re.compile(r'Invalid value: "(\w+)": .* must be of type ([\w,]+): "\w+"', re.DOTALL)
+_FORMAT_PROBLEM: Final = re.compile(r'Invalid value: .* in body must be of type (byte|date-time): "(.*)"', re.DOTALL)
+_BASE64: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 _GO_TYPES: Final = {
     "integer": "int64",
     "boolean": "bool",
@@ -80,9 +82,25 @@ def _as_decoder(obj: Mapping[str, Any], problem: FieldError) -> str:
     kind = obj.get("kind", "")
     version = str(obj.get("apiVersion", "")).rpartition("/")[2]
     match = _TYPE_PROBLEM.fullmatch(problem.text)
-    given, wanted = match.groups() if match else ("", "")
-    detail = (
-        f"json: cannot unmarshal {_JSON_TYPES.get(given, given)} into Go struct field {kind}.{problem.field} "
-        f"of type {_GO_TYPES.get(wanted, wanted)}"
-    )
+    if match is None:
+        detail = _format_problem(problem.text)
+    else:
+        given, wanted = match.groups()
+        detail = (
+            f"json: cannot unmarshal {_JSON_TYPES.get(given, given)} into Go struct field {kind}.{problem.field} "
+            f"of type {_GO_TYPES.get(wanted, wanted)}"
+        )
     return f'{kind} in version "{version}" cannot be handled as a {kind}: {detail}'
+
+
+def _format_problem(text: str) -> str:
+    """What Go's decoder says of a string that is not in the format of its field."""
+    match = _FORMAT_PROBLEM.fullmatch(text)
+    if match is None:
+        return text
+    wanted, value = match.groups()
+    if wanted != "byte":
+        return f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"'
+    # A misplaced or missing padding is reported where the text is at fault, at the latest at its end.
+    position = next((index for index, character in enumerate(value) if character not in _BASE64), len(value))
+    return f"illegal base64 data at input byte {position}"

@@ -40,13 +40,13 @@ class NamespaceStrategy(Strategy):
         _keep(obj, old, "status")
         _label(obj)
 
+    def prepare_for_finalize(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
+        _keep(obj, old, "status")
+        _label(obj)
+
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         _label(obj)  # a generated name is known only now
-        return [
-            invalid(f"spec.finalizers[{index}]", finalizer, problem)
-            for index, finalizer in enumerate((obj.get("spec") or {}).get("finalizers") or ())
-            for problem in _finalizer_problems(finalizer)
-        ]
+        return _finalizers_problems(obj)
 
     def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         del old
@@ -56,7 +56,7 @@ class NamespaceStrategy(Strategy):
                 return [invalid("status.phase", phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")]
         elif phase != "Active":
             return [invalid("status.phase", phase, "may only be 'Active' if `deletionTimestamp` is empty")]
-        return []
+        return _finalizers_problems(obj)
 
     def check_delete(self, obj: dict[str, Any]) -> str:
         return "this namespace may not be deleted" if obj["metadata"]["name"] in IMMORTAL else ""
@@ -93,6 +93,14 @@ def _keep(new: dict[str, Any], old: dict[str, Any], member: str) -> None:
         new[member] = old[member]
     else:
         new.pop(member, None)
+
+
+def _finalizers_problems(obj: dict[str, Any]) -> list[FieldError]:
+    return [
+        invalid(f"spec.finalizers[{index}]", finalizer, problem)
+        for index, finalizer in enumerate((obj.get("spec") or {}).get("finalizers") or ())
+        for problem in _finalizer_problems(finalizer)
+    ]
 
 
 def _finalizer_problems(finalizer: str) -> list[str]:

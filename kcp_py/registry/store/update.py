@@ -23,9 +23,6 @@ Transform = Callable[[KeyValue | None], Awaitable[dict[str, Any]]]
 """From the object as stored (None: it does not exist) to the new object: decoded, pruned and defaulted, in the served version. May
 be called again after a conflict, and must not change what it was given."""
 
-_FILLED_FROM_STORED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
-"""What an update may leave out and cannot change."""
-
 
 async def update(
     access: Access,
@@ -53,7 +50,7 @@ async def update(
         name: of the URL.
         transform: makes the new object.
         warnings: filled with texts for the client.
-        subresource: `status` or empty.
+        subresource: `status`, `finalize` or empty.
         may_create: whether the verb creates missing objects where the kind allows that.
         dry_run: do everything but store.
 
@@ -108,12 +105,15 @@ async def _replace(
     old = await load_one(served, item)
     _check_lock(resource, new["metadata"], old["metadata"], item)
     undress(new)
-    if subresource:
+    if subresource == "status":
         new = _with_status_of(old, new)
         resource.strategy.prepare_for_status_update(new, old)
     else:
         _fill_from(new, old, resource)
-        resource.strategy.prepare_for_update(new, old)
+        if subresource == "finalize":
+            resource.strategy.prepare_for_finalize(new, old)
+        else:
+            resource.strategy.prepare_for_update(new, old)
         _raise_generation(new, old, resource)
     metadata = new["metadata"]
     name, namespace = metadata["name"], metadata.get("namespace", "")
@@ -187,11 +187,16 @@ def _other_uid(resource: ServedResource, name: str, given: str, found: str) -> S
 def _fill_from(new: dict[str, Any], old: dict[str, Any], resource: ServedResource) -> None:
     """Take from the stored object, in place, what an update of the main resource does not set."""
     metadata, before = new["metadata"], old["metadata"]
-    for key in _FILLED_FROM_STORED:
-        if not metadata.get(key) and key in before:
-            metadata[key] = before[key]
-        elif key not in before:
-            metadata.pop(key, None)
+    # What differs from here on is refused by validation (apiserver `rest.BeforeUpdate`).
+    metadata["uid"] = metadata.get("uid") or before["uid"]
+    metadata["creationTimestamp"] = before["creationTimestamp"]
+    if "deletionTimestamp" in before:
+        metadata["deletionTimestamp"] = before["deletionTimestamp"]
+    if metadata.get("deletionGracePeriodSeconds") is None and "deletionGracePeriodSeconds" in before:
+        metadata["deletionGracePeriodSeconds"] = before["deletionGracePeriodSeconds"]
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        if key in metadata and metadata[key] is None:
+            del metadata[key]
     metadata["name"] = before["name"]
     if resource.namespaced:
         metadata["namespace"] = before["namespace"]

@@ -77,10 +77,10 @@ def check_kind(obj: dict[str, Any], resource: ServedResource, body: bytes = b"")
         if not api_version:
             obj["apiVersion"] = api_version = resource.group_version
     if not kind or not isinstance(kind, str):
-        raise errors.bad_request(_unrecognized(resource, f"Object 'Kind' is missing in '{body.decode(errors='replace')}'"))
+        raise errors.bad_request(_missing(resource, "Kind", body))
     if api_version != resource.group_version:
         if not isinstance(api_version, str) or not api_version:
-            raise errors.bad_request(_unrecognized(resource, f"Object 'apiVersion' is missing in '{body.decode(errors='replace')}'"))
+            raise errors.bad_request(_missing(resource, "apiVersion", body))
         detail = f"the API version in the data ({api_version}) does not match the expected API version ({resource.group_version})"
         raise errors.bad_request(detail)
     if kind != resource.kind:
@@ -159,10 +159,17 @@ def _unrecognized(resource: ServedResource, detail: str) -> str:
     return f"the object provided is unrecognized (must be of type {resource.kind}): {detail}"
 
 
+def _missing(resource: ServedResource, member: str, body: bytes) -> str:
+    return _unrecognized(resource, f"Object '{member}' is missing in '{body.decode(errors='replace')}' ({_excerpt(body)})")
+
+
 def _excerpt(body: bytes) -> str:
-    """The first bytes of a body, printed as Go prints a byte slice with %x quoting turned off."""
-    head = body[:_EXCERPT_BYTES].hex()
-    return f"{head} ..." if len(body) > _EXCERPT_BYTES else head
+    """The first bytes of a body: as they are where it looks like JSON, else in hexadecimal (apiserver `summarizeData`)."""
+    if not body:
+        return "<empty>"
+    head = body[:_EXCERPT_BYTES]
+    shown = head.decode(errors="replace") if body.startswith(b"{") else head.hex()
+    return f"{shown} ..." if len(body) > _EXCERPT_BYTES else shown
 
 
 def _json_kind(value: Any) -> str:

@@ -69,6 +69,9 @@ class Listing:
         self.target = target
         self.options = options
         self.selection = Selection(options, target.resource)
+        self.namespace = target.namespace if target.scope is None else ""
+        """The one namespace of all clusters that is asked for: their keys have no common prefix."""
+        self.selective = bool(self.namespace) or not self.selection.empty
         self.revision = 0
         """The revision of the list: 0 until the first page was read, where the latest is asked for."""
         self.start = ""
@@ -149,7 +152,7 @@ async def matching(listing: Listing, items: Items) -> AsyncIterator[list[Found]]
             page = await listing.page(_WHOLE_LIST_CHUNK)
         else:
             # A selection may leave little of a page: many small reads for one answer would cost more than what is read in vain.
-            page = await listing.page(limit if selection.empty else max(limit, _SELECTIVE_CHUNK))
+            page = await listing.page(max(limit, _SELECTIVE_CHUNK) if listing.selective else limit)
         if selection.empty and target.scope is not None:
             # Nothing to choose: the page is what is answered.
             if page.items:
@@ -162,6 +165,8 @@ async def matching(listing: Listing, items: Items) -> AsyncIterator[list[Found]]
             seen += 1
             if seen % _ITEMS_PER_TURN == 0:
                 await asyncio.sleep(0)
+            if listing.namespace and target.resource.keys.parse(item.key).namespace != listing.namespace:
+                continue
             cluster = items.cluster_of(item)
             served = await items.served_in(cluster)
             if served is None:
@@ -259,7 +264,7 @@ def _head(listing: Listing, representation: Representation) -> bytes:
     metadata: dict[str, Any] = {"resourceVersion": str(listing.revision)}
     if listing.options.limit and listing.more:
         metadata["continue"] = listing.continue_token()
-        if listing.selection.empty and listing.remaining > 0:
+        if not listing.selective and listing.remaining > 0:
             metadata["remainingItemCount"] = listing.remaining
     resource = listing.target.resource
     document: dict[str, Any]

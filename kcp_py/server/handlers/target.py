@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kcp_py.apimachinery import errors
@@ -9,6 +10,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.authz.forbidden import forbidden
 from kcp_py.logicalcluster import Name, Wildcard
+from kcp_py.registry.discovery import FINALIZE_VERBS, STATUS_VERBS
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.server.context import RequestContext
@@ -18,7 +20,6 @@ from kcp_py.server.requestinfo import RequestInfo
 from kcp_py.tenancy import LOGICAL_CLUSTER
 
 _NEEDS_NAME = frozenset(("get", "update", "patch", "delete"))
-_SUBRESOURCE_VERBS = frozenset(("get", "update", "patch"))
 
 
 class Target(NamedTuple):
@@ -121,9 +122,15 @@ def _check_verb(context: RequestContext, resource: ServedResource, namespace: st
     if len(info.parts) > 3:
         raise errors.unknown_path()
     if info.subresource:
-        if info.subresource != "status" or not resource.has_status:
-            raise errors.unknown_path()
-        if info.verb not in _SUBRESOURCE_VERBS:
+        verbs: Sequence[str]
+        match info.subresource:
+            case "status" if resource.has_status:
+                verbs = STATUS_VERBS
+            case "finalize" if resource.has_finalize:
+                verbs = FINALIZE_VERBS
+            case _:
+                raise errors.unknown_path()
+        if info.verb not in verbs:
             raise method_not_allowed()
         return
     if not info.verb or (info.verb in _NEEDS_NAME and not named) or (info.verb == "create" and named):
@@ -133,7 +140,8 @@ def _check_verb(context: RequestContext, resource: ServedResource, namespace: st
             detail = "create not allowed while custom resource definition is terminating"
             raise errors.forbidden(resource.group_resource, "", detail)
         if info.verb not in {"update", "patch"}:
-            raise errors.method_not_supported(resource.group_resource, info.verb)
+            # Built-in kinds have no route for verbs that they do not know; definitions only ever lose verbs, with words of their own.
+            raise method_not_allowed() if resource.builtin else errors.method_not_supported(resource.group_resource, info.verb)
     if resource.namespaced and not namespace and info.verb not in {"list", "watch"}:
         raise errors.unknown_path()
 

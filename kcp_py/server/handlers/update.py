@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.fielderrors import required
 from kcp_py.apimachinery.metaoptions import decode_update_options
 from kcp_py.registry.store import update as update_stored
 from kcp_py.server.exchange import Exchange
@@ -58,13 +57,12 @@ def check_identity(obj: dict[str, Any], target: Target) -> None:
     """Compare name and namespace of the object with those of the URL.
 
     Raises:
-        StatusError: 400 where they differ, 422 for a missing name.
+        StatusError: 400 where they differ, and for a missing name.
     """
     metadata = obj["metadata"]
     name = metadata.get("name")
     if not name:
-        problems = [required("metadata.name", "name or generateName is required")]
-        raise errors.invalid(target.resource.group_version_kind.group_kind, "", problems)
+        raise errors.bad_request(f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided")
     if name != target.name:
         raise errors.bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
     namespace = metadata.get("namespace")

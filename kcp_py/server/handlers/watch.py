@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import orjson
 
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.fieldselectors import FieldRequirement, FieldSelector
 from kcp_py.apimachinery.metaoptions import ListOptions, decode_include_object, parse_resource_version
 from kcp_py.apimachinery.partial import partial_object_metadata
 from kcp_py.apimachinery.table import IncludeObject, column_definitions, table_row
@@ -37,15 +39,22 @@ async def watch(backend: Backend, exchange: Exchange, target: Target) -> None:
 
     Raises:
         StatusError: 503 with Retry-After when the server is shutting down: the client finds another one at once, or this one started
-            again (k8s.io/apiserver `server/filters/watch_termination.go`).
+            again (k8s.io/apiserver `server/filters/watch_termination.go`); 504 where initial events are asked for of a revision that
+            has not happened.
     """
     if backend.shutting_down:
         raise errors.service_unavailable("apiserver is shutting down", retry_after_seconds=1)
     representation = representation_of(exchange, watch=True)
     options = list_options(exchange, target)
     include = decode_include_object(exchange.query)
+    if len(exchange.context.info.parts) > 1:
+        # The deprecated path below /watch/ that ends with a name.
+        named = FieldRequirement("metadata.name", "=", target.name)
+        options = replace(options, field_selector=FieldSelector([*options.field_selector.requirements, named]))
     selection = Selection(options, target.resource)
     after = parse_resource_version(options.resource_version, str(target.resource.group_resource))
+    if options.send_initial_events and after > backend.feed.revision and after > (current := await backend.access.storage.revision()):
+        raise errors.too_large_resource_version(after, current)
     stream = _Stream(backend, exchange, target, _Frames(backend, target, representation, selection, include), options)
     await stream.start()
     exchange.continuation = partial(stream.run, after)

@@ -91,3 +91,21 @@ def test_definitions_keep_free_form_values():
     assert schema.prune(obj) == ["spec.versions[0].schema.openAPIV3Schema.properties.a.odd"]
     schema.default(obj)
     assert inner["properties"]["a"] == {"default": {"x": [1]}, "enum": [None, {"y": 2}], "additionalProperties": True}
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"), [("!!", "illegal base64 data at input byte 0"), ("AA==x", "illegal base64 data at input byte 2")]
+)
+def test_bytes_that_are_not_base64(data, problem):
+    """The refusal says where the text is at fault."""
+    with pytest.raises(StatusError) as raised:
+        CONFIG_MAP.default(config_map(binaryData={"a": data}))
+    assert raised.value.message == f'ConfigMap in version "v1" cannot be handled as a ConfigMap: {problem}'
+
+
+def test_times_that_are_none():
+    """The refusal quotes the text."""
+    lease = DeferredSchema(validation_schema, "io.k8s.api.coordination.v1.Lease", typed=True)
+    with pytest.raises(StatusError) as raised:
+        lease.default({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {}, "spec": {"renewTime": "x"}})
+    assert 'parsing time "x" as "2006-01-02T15:04:05Z07:00"' in raised.value.message

@@ -337,3 +337,21 @@ async def test_a_cluster_made_again_is_another_one(api: Api) -> None:
         event = await watch.next()
         assert event is not None
         assert event["object"]["reason"] == "Expired"
+
+
+async def test_the_watch_path_of_one_name_is_a_watch_of_that_name(api: Api) -> None:
+    """The deprecated paths below `/watch/` are served, and a name in them selects as a field selector does."""
+    await fill(api, 3)
+    path = MAPS.replace("/namespaces/", "/watch/namespaces/")
+    async with Watch(api, f"{path}/m01", watch="") as watch:
+        assert await watch.brief() == ("ADDED", "m01")
+        await api.ok("DELETE", f"{MAPS}/m02")
+        await api.ok("DELETE", f"{MAPS}/m01")
+        assert await watch.brief() == ("DELETED", "m01")
+
+
+async def test_initial_events_of_a_future_revision_are_refused(api: Api) -> None:
+    """The client learns of it as from a list: nothing has been sent yet."""
+    params = {"watch": "1", "sendInitialEvents": "1", "resourceVersionMatch": "NotOlderThan", "resourceVersion": "1000000"}
+    status = await api.fails(504, "GET", MAPS, params=params)
+    assert (status["reason"], status["details"]["causes"][0]["reason"]) == ("Timeout", "ResourceVersionTooLarge")

@@ -257,6 +257,7 @@ async def test_yaml_goes_in_and_comes_out(api: Api) -> None:
         ("POST", "/clusters/a/api/v1/configmaps", 404),
         ("PUT", "/clusters/a/api/v1/namespaces/default/configmaps", 405),
         ("POST", "/clusters/a/api/v1/namespaces/default/configmaps/one", 405),
+        ("DELETE", "/clusters/a/api/v1/namespaces", 405),
         ("GET", "/clusters/a/clusters/b/api/v1/configmaps", 404),
     ],
 )
@@ -266,6 +267,9 @@ async def test_paths_that_are_not_served(api: Api, method: str, path: str, code:
     assert response.status_code == code
     if code == 404:
         assert response.text == "404 page not found\n"
+    else:
+        status = response.json()
+        assert (status["message"], status["details"]) == ("the server does not allow this method on the requested resource", {})
 
 
 async def test_reads_and_writes_of_default_namespaces(api: Api) -> None:

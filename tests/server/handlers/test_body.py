@@ -1,0 +1,34 @@
+"""Bodies that cannot be decoded are refused in upstream's words."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.server.handlers.conftest import Api
+
+pytestmark = pytest.mark.anyio
+
+MAPS = "/clusters/a/api/v1/namespaces/default/configmaps"
+LONG = b'{"apiVersion": "v1", "kind": "ConfigMap", '
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [(b"", "<empty>"), (b"{", "{"), (LONG, '{"apiVersion": "v1", "kind": " ...'), (b"[1", "5b31")],
+    ids=["empty", "like JSON", "long", "unlike JSON"],
+)
+async def test_the_beginning_of_a_body_is_shown(api: Api, body: bytes, shown: str) -> None:
+    """As it is where it begins like an object, else in hexadecimal; longer ones are cut."""
+    status = await api.fails(400, "POST", MAPS, content=body, headers={"Content-Type": "application/json"})
+    assert status["message"] == (
+        f"the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; "
+        f"json parse error: unexpected end of JSON input ({shown})"
+    )
+
+
+async def test_a_kind_that_clients_do_not_know_has_to_be_said(api: Api) -> None:
+    """The body is shown whole and in short."""
+    status = await api.fails(400, "POST", "/clusters/a/apis/core.kcp.io/v1alpha1/logicalclusters", content=b"{}")
+    assert (
+        status["message"] == "the object provided is unrecognized (must be of type LogicalCluster): Object 'Kind' is missing in '{}' ({})"
+    )
