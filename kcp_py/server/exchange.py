@@ -29,6 +29,9 @@ MAX_BODY_BYTES: Final = 3 * 1024 * 1024
 GZIP_THRESHOLD_BYTES: Final = 128 * 1024
 """Smaller bodies are never compressed."""
 
+_SMALL_BODY_BYTES: Final = 64 * 1024
+"""Put together faster than sent in pieces."""
+
 JSON: Final = b"application/json"
 YAML: Final = b"application/yaml"
 TEXT: Final = b"text/plain; charset=utf-8"
@@ -214,6 +217,22 @@ class Exchange:
         self.finished = True
         self.sent_bytes = len(body)
         await self._send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
+        if self._callbacks is not None or self._unregister is not None:
+            self.release()
+
+    async def respond_in_parts(self, status: int, parts: Sequence[bytes], content_type: bytes = JSON) -> None:
+        """`respond` with a body in pieces, which large ones are not put together for; the connection says when it takes the next."""
+        size = sum(map(len, parts))
+        compressed = size > GZIP_THRESHOLD_BYTES and self._accepts_gzip()
+        if len(parts) == 1 or size < _SMALL_BODY_BYTES or compressed or self.method == "HEAD":
+            await self.respond(status, b"".join(parts), content_type)
+            return
+        await self._start(status, content_type, ((b"content-length", b"%d" % size),))
+        self.sent_bytes = size
+        for part in parts[:-1]:
+            await self._send({"type": "http.response.body", "body": part, "more_body": True})
+        self.finished = True
+        await self._send({"type": "http.response.body", "body": parts[-1]})
         if self._callbacks is not None or self._unregister is not None:
             self.release()
 

@@ -8,7 +8,23 @@ from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.create import create
 from kcp_py.registry.store.delete import delete
 from kcp_py.registry.store.read import get, load, load_one
+from kcp_py.registry.store.rendered import RenderedPage, can_render, render
 from kcp_py.registry.store.scan import Page, Scan, scan
 from kcp_py.registry.store.update import Transform, update
 
-__all__ = ["Access", "Page", "Scan", "Transform", "create", "delete", "get", "load", "load_one", "scan", "update"]
+__all__ = [
+    "Access",
+    "Page",
+    "RenderedPage",
+    "Scan",
+    "Transform",
+    "can_render",
+    "create",
+    "delete",
+    "get",
+    "load",
+    "load_one",
+    "render",
+    "scan",
+    "update",
+]

@@ -16,6 +16,7 @@ from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.storage import contract
 from kcp_py.storage.contract import Storage
+from kcp_py.storage.spans import Spans, spans_of
 
 
 class Admission(NamedTuple):
@@ -72,6 +73,12 @@ class Access:
 
     observers: dict[str, WriteObserver] = field(default_factory=dict)
     """By resource prefix: caches that are told of writes, so that a writer, and whoever sees its write, finds them right."""
+
+    spans: Spans | None = field(init=False)
+    """What is kept of lists, where the store can say when it is outdated."""
+
+    def __post_init__(self) -> None:
+        self.spans = spans_of(self.storage)
 
     async def transact(
         self, served: Served, scope: ClusterScope, compares: Sequence[contract.Compare], operations: Sequence[contract.Operation]

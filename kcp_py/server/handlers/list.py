@@ -15,7 +15,7 @@ from kcp_py.apimachinery.metaoptions import EXACT, ListOptions, decode_include_o
 from kcp_py.apimachinery.table import column_definitions
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
-from kcp_py.registry.store import Page, Scan, get, scan
+from kcp_py.registry.store import Page, RenderedPage, Scan, can_render, get, render, scan
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of
 from kcp_py.server.handlers.backend import Backend
@@ -108,23 +108,50 @@ class Listing:
         Raises:
             StatusError: 410 where the revision is no longer kept, 504 where it has not happened.
         """
+        await self._check_age()
+        try:
+            page = await scan(self.backend.access, self.target.served, self._next(limit), scopes=self.backend.clusters.scopes)
+        except CompactedError as error:
+            raise self._expired() from error
+        self._came_to(page, page.items[-1].key if page.items else "")
+        return page
+
+    @property
+    def renderable(self) -> bool:
+        """Whether all of the list is answered, and pages can be had as bytes."""
+        return self.selection.empty and can_render(self.target.served, self._next(0))
+
+    async def rendered(self, limit: int) -> RenderedPage:
+        """`page` as bytes.
+
+        Raises:
+            StatusError: as `page`.
+        """
+        await self._check_age()
+        try:
+            page = await render(self.backend.access, self.target.served, self._next(limit))
+        except CompactedError as error:
+            raise self._expired() from error
+        self._came_to(page, page.last)
+        return page
+
+    def _next(self, limit: int) -> Scan:
+        target = self.target
+        return Scan(target.scope, target.namespace, self.start, limit, self.revision, counted=bool(self.options.limit))
+
+    async def _check_age(self) -> None:
         if self._not_older_than:
             current = await self.backend.access.storage.revision()
             if self._not_older_than > current:
                 raise errors.too_large_resource_version(self._not_older_than, current)
             self._not_older_than = 0
-        target = self.target
-        what = Scan(target.scope, target.namespace, self.start, limit, self.revision, counted=bool(self.options.limit))
-        try:
-            page = await scan(self.backend.access, target.served, what, scopes=self.backend.clusters.scopes)
-        except CompactedError as error:
-            raise self._expired() from error
+
+    def _came_to(self, page: Page | RenderedPage, last: str) -> None:
         self.revision = page.revision
         self.more = page.more
         self.remaining = page.remaining
-        if page.items:
-            self.start = page.items[-1].key + "\x00"
-        return page
+        if last:
+            self.start = last + "\x00"
 
     def stop_behind(self, item: KeyValue, *, more: bool) -> None:
         """Let the next page begin behind an item, before the end of what was read."""
@@ -218,6 +245,9 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> 
     options = list_options(exchange, target)
     include = decode_include_object(exchange.query)
     listing = Listing(backend, target, options)
+    if not representation.transform and listing.renderable:
+        await _answer_rendered(exchange, listing, representation)
+        return
     items = Items(backend, target, representation, include)
     elements: list[bytes] = []
     streaming = False
@@ -250,13 +280,43 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> 
         # Joined once: a large list is copied no more often than it has to be.
         elements[0] = head + elements[0]
         elements[-1] += b"]}\n"
-    body = b",".join(elements) if elements else head + b"]}\n"
-    if representation.media == "yaml":
-        await exchange.respond(200, await asyncio.to_thread(_as_yaml, body), b"application/yaml")
-    elif representation.pretty:
-        await exchange.respond(200, await asyncio.to_thread(_as_pretty, body))
+    await _respond(exchange, representation, [b",".join(elements) if elements else head + b"]}\n"])
+
+
+async def _answer_rendered(exchange: Exchange, listing: Listing, representation: Representation) -> None:
+    """The same for a list whose elements need not be looked at one by one."""
+    limit = listing.options.limit
+    page = await listing.rendered(limit or _WHOLE_LIST_CHUNK)
+    parts = page.parts
+    head = _head(listing, representation)
+    if parts:
+        parts[0] = head + parts[0][1:]
     else:
-        await exchange.respond(200, body)
+        parts.append(head)
+    if page.more and not limit and representation.media == "json" and not representation.pretty:
+        await exchange.start_stream()
+        for part in parts:
+            await exchange.send_chunk(part)
+        while listing.more:
+            for part in (await listing.rendered(_WHOLE_LIST_CHUNK)).parts:
+                await exchange.send_chunk(part)
+        await exchange.send_chunk(b"]}\n")
+        await exchange.finish()
+        return
+    while listing.more and not limit:
+        parts += (await listing.rendered(_WHOLE_LIST_CHUNK)).parts
+    parts[-1] += b"]}\n"
+    await _respond(exchange, representation, parts)
+
+
+async def _respond(exchange: Exchange, representation: Representation, parts: Sequence[bytes]) -> None:
+    """Answer with a list whose JSON is complete."""
+    if representation.media == "yaml":
+        await exchange.respond(200, await asyncio.to_thread(_as_yaml, b"".join(parts)), b"application/yaml")
+    elif representation.pretty:
+        await exchange.respond(200, await asyncio.to_thread(_as_pretty, b"".join(parts)))
+    else:
+        await exchange.respond_in_parts(200, parts)
 
 
 def _head(listing: Listing, representation: Representation) -> bytes:

@@ -21,6 +21,7 @@ from kcp_py.storage.contract import (
     WatchBatch,
 )
 from kcp_py.storage.feed import Changes, Feed
+from kcp_py.storage.spans import Spans
 from kcp_py.storage.sqlite.checkpoint import Checkpointer
 from kcp_py.storage.sqlite.database import Database
 from kcp_py.storage.sqlite.errors import translated
@@ -33,6 +34,7 @@ from kcp_py.storage.validation import check_transaction
 PROGRESS_INTERVAL: Final = 0.05
 HOT_KEYS: Final = 2_000
 HOT_BYTES: Final = 4 << 20
+SPAN_BYTES: Final = 24 << 20
 
 
 class SQLiteStorage:
@@ -50,6 +52,7 @@ class SQLiteStorage:
         checkpoint_bytes: int = 16 << 20,
         hot_keys: int = HOT_KEYS,
         hot_bytes: int = HOT_BYTES,
+        span_bytes: int = SPAN_BYTES,
     ) -> None:
         """Name the file; nothing is opened yet.
 
@@ -60,6 +63,7 @@ class SQLiteStorage:
             checkpoint_bytes: the size of the write-ahead log from which on it is carried over into the file.
             hot_keys: how many of the keys that were read lately are kept in memory.
             hot_bytes: how many bytes their values may have together.
+            span_bytes: how many bytes are kept of what was made of ranges.
         """
         self._path = path
         self._max_pages = max_pages
@@ -68,6 +72,8 @@ class SQLiteStorage:
         self._hot_keys = hot_keys
         self._hot_bytes = hot_bytes
         self._parts: _Parts | None = None
+        self.spans = Spans(max_bytes=span_bytes)
+        """What was made of ranges that were read lately; this process alone writes the file."""
 
     async def get(self, key: str) -> KeyValue | None:
         """`Storage.get`."""
@@ -134,6 +140,7 @@ class SQLiteStorage:
             checkpoint_bytes=self._checkpoint_bytes,
             hot_keys=self._hot_keys,
             hot_bytes=self._hot_bytes,
+            spans=self.spans,
         )
         return self
 
@@ -141,6 +148,7 @@ class SQLiteStorage:
         if self._parts is not None:
             parts, self._parts = self._parts, None
             await parts.close()
+            self.spans.clear()
 
     def _opened(self) -> _Parts:
         if self._parts is None:
@@ -161,6 +169,7 @@ class _Parts:
         checkpoint_bytes: int,
         hot_keys: int,
         hot_bytes: int,
+        spans: Spans,
     ) -> None:
         state = read_state(connection)
         self._database = database
@@ -170,11 +179,22 @@ class _Parts:
         self.hot = HotKeys(max_keys=hot_keys, max_bytes=hot_bytes)
         self.feed = Feed(self._read_changes, revision=state.revision, progress_interval=progress_interval)
         self._checkpointer = Checkpointer(database, checkpoint_bytes, copied=self._copy_rest)
-        self.writer = Writer(connection, worker, state, publish=self.feed.publish, written=self._checkpointer.written, hot=self.hot)
+        self.writer = Writer(
+            connection, worker, state, publish=self.feed.publish, written=self._checkpointer.written, hot=self.hot, spans=spans
+        )
+        spans.compacted(state.compact_revision)
 
     @classmethod
     async def open(
-        cls, path: str | Path, *, max_pages: int, progress_interval: float, checkpoint_bytes: int, hot_keys: int, hot_bytes: int
+        cls,
+        path: str | Path,
+        *,
+        max_pages: int,
+        progress_interval: float,
+        checkpoint_bytes: int,
+        hot_keys: int,
+        hot_bytes: int,
+        spans: Spans,
     ) -> _Parts:
         worker = Worker("sqlite-commit")
 
@@ -199,6 +219,7 @@ class _Parts:
             checkpoint_bytes=checkpoint_bytes,
             hot_keys=hot_keys,
             hot_bytes=hot_bytes,
+            spans=spans,
         )
 
     async def close(self) -> None:

@@ -27,6 +27,7 @@ from kcp_py.storage.contract import (
     StorageError,
     UnavailableError,
 )
+from kcp_py.storage.spans import Spans
 from kcp_py.storage.sqlite.database import copy_log
 from kcp_py.storage.sqlite.errors import translated
 from kcp_py.storage.sqlite.hot import HotKeys
@@ -80,6 +81,7 @@ class Writer:
         publish: Callable[[Sequence[Event], int], None],
         written: Callable[[int], None],
         hot: HotKeys,
+        spans: Spans,
     ) -> None:
         """Take the writing connection over.
 
@@ -90,6 +92,7 @@ class Writer:
             publish: is told the events and the revision of each commit, in order.
             written: is told about how many bytes a commit added to the log file.
             hot: forgets what is written.
+            spans: the same for ranges.
         """
         self.revision = state.revision
         """Of the last commit."""
@@ -102,6 +105,7 @@ class Writer:
         self._publish = publish
         self._written = written
         self._hot = hot
+        self._spans = spans
         self._queue: deque[_Request] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._closing = False
@@ -142,6 +146,7 @@ class Writer:
             if self._queue:
                 await self._commit([self._queue.popleft() for _ in range(min(len(self._queue), _LARGEST_GROUP))])
                 self._hot.committed()
+                self._spans.committed()
                 await asyncio.sleep(0)  # callers who were just answered queue their next write before the next group is closed
             elif self._closing:
                 return
@@ -169,6 +174,7 @@ class Writer:
                     request.future.set_exception(problem)
             return
         self.revision, self.compact_revision = state
+        self._spans.compacted(state.compact_revision)
         if events:
             self._publish(events, state.revision)
         for future, answer in answers:
@@ -283,6 +289,7 @@ class Writer:
         for operation in request.operations:
             key = operation.key
             self._hot.writing(key)
+            self._spans.writing(key, revision)
             if key in found:
                 state = found[key]
             else:

@@ -1,0 +1,186 @@
+"""Reading a list as its answered bytes: spliced, and kept in spans where the store can tell when they are outdated.
+
+What is kept is one cluster's (the prefix of its keys is part of the place), of one form of one resource.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Final, NamedTuple
+
+from kcp_py.registry.resource import Served
+from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.store.access import Access
+from kcp_py.registry.store.read import load_one
+from kcp_py.registry.store.scan import Scan
+from kcp_py.storage.contract import KeyValue, prefix_end
+from kcp_py.storage.spans import Reading, Span
+
+_READ: Final = 500
+"""Objects read, spliced and kept at once: a millisecond or two of the event loop, and the memory is used again for the next ones."""
+_READ_AFAR: Final = 2_000
+"""The same where nothing is kept, and the store may be a network away."""
+_REREAD: Final = 600
+"""Where a span follows the gap that a write left, so many are read: the objects that were added since fit, and no crumbs are left."""
+_LEAST_KEPT: Final = 50
+"""Objects of a span: fewer are read from the store as fast."""
+_DECODED_PER_TURN: Final = 200
+
+
+class RenderedPage(NamedTuple):
+    """A part of a list."""
+
+    parts: list[bytes]
+    """Elements, one behind the other, each led by a comma."""
+    last: str
+    """The key of the last element; empty where there is none."""
+    revision: int
+    more: bool
+    remaining: int
+    """How many objects remain behind the last one; -1 where that was not asked for."""
+
+
+class _Sight(NamedTuple):
+    """What is looked at: a range, in one form."""
+
+    access: Access
+    served: Served
+    scope: ClusterScope
+    prefix: str
+    """Of the keys that are listed."""
+    kept: str
+    """Of the keys whose spans are kept together: all of the cluster."""
+    upper: str
+
+    @property
+    def maker(self) -> tuple[object, int]:
+        return self.served.resource.renderer, self.served.fresh_since
+
+    def span(self, key: str, revision: int) -> Span | None:
+        spans = self.access.spans
+        return spans.find(self.kept, self.maker, key, revision) if spans is not None else None
+
+
+def can_render(served: Served, what: Scan) -> bool:
+    """Whether `render` can answer: for one cluster, of a resource of which clusters have nothing by default."""
+    return what.scope is not None and served.resource.default_objects is None
+
+
+async def render(access: Access, served: Served, what: Scan) -> RenderedPage:
+    """Read a page of one resource in one cluster (see `can_render`) as the elements of a plain list.
+
+    Raises:
+        StorageError: compacted or future revision, store unavailable.
+    """
+    scope = what.scope
+    assert scope is not None
+    keys = served.resource.keys
+    kept = keys.cluster_prefix(scope.name)
+    prefix = keys.namespace_prefix(scope.name, what.namespace) if what.namespace else kept
+    sight = _Sight(access, served, scope, prefix, kept, prefix_end(prefix))
+    spans = access.spans
+    with spans.reading(kept) if spans is not None else nullcontext() as reading:
+        return await _render(sight, what, reading)
+
+
+async def _render(sight: _Sight, what: Scan, reading: Reading | None) -> RenderedPage:
+    lower, upper, limit = max(what.start, sight.prefix), sight.upper, what.limit
+    revision, trusted = await _beginning(sight, lower, what.revision)
+    parts: list[bytes] = []
+    count, last = 0, ""
+    while True:
+        wanted = limit - count if limit else 0
+        span = sight.span(lower, revision) if trusted else None
+        if span is None:
+            if count:
+                await asyncio.sleep(0)
+            span = await _read(sight, lower, wanted, revision, reading, latest=not what.revision)
+            revision, trusted = span.since, True
+        first = bisect_left(span.keys, lower)
+        cut = bisect_left(span.keys, upper)
+        end = min(cut, first + wanted) if limit else cut
+        if end > first:
+            parts.append(span.part(first, end))
+            count += end - first
+            last = span.keys[end - 1]
+        lower = last + "\x00" if end < cut else span.upper if cut == len(span.keys) else upper
+        if lower >= upper:
+            return RenderedPage(parts, last, revision, more=False, remaining=0 if what.counted else -1)
+        if limit and count >= limit:
+            behind = await _behind(sight, lower, revision, counted=what.counted)
+            return RenderedPage(parts, last, revision, more=behind > 0, remaining=behind if what.counted else -1)
+
+
+async def _beginning(sight: _Sight, lower: str, asked: int) -> tuple[int, bool]:
+    """The revision of a list, and whether kept spans may answer at it; 0 where only a read can tell the latest one."""
+    spans = sight.access.spans
+    if spans is None:
+        return asked, False
+    current = await sight.access.storage.revision()
+    if asked:
+        return asked, asked <= current
+    # While a write is on its way others may have seen it already: what came before it must not be answered behind their backs.
+    span = sight.span(lower, 0) if spans.settled(sight.kept) else None
+    return (max(current, span.since), True) if span is not None else (0, False)
+
+
+async def _read(sight: _Sight, lower: str, wanted: int, revision: int, reading: Reading | None, *, latest: bool) -> Span:
+    """Read a span that begins at `lower` from the store, and keep it."""
+    spans = sight.access.spans
+    following = spans.next_lower(sight.kept, sight.maker, lower) if spans is not None else ""
+    upper = min(following, sight.upper) if following else sight.upper
+    limit = _READ_AFAR if spans is None else _READ if upper == sight.upper else _REREAD
+    limit = min(wanted, limit) if wanted else limit
+    found = await sight.access.storage.range(sight.prefix, start=lower, limit=limit, revision=revision)
+    items = found.items
+    if items and items[-1].key >= upper:
+        items = items[: bisect_left(items, upper, key=_key)]
+    elif found.more:
+        upper = items[-1].key + "\x00"
+    keys = [item.key for item in items]
+    elements, spliced = await _elements(sight, items)
+    span = Span(lower, upper, found.revision, keys, elements)
+    if spans is not None and reading is not None and spliced and len(items) >= _LEAST_KEPT:
+        spans.keep(reading, sight.maker, span, latest=latest)
+    return span
+
+
+def _key(item: KeyValue) -> str:
+    return item.key
+
+
+async def _elements(sight: _Sight, items: Sequence[KeyValue]) -> tuple[list[bytes], bool]:
+    """The elements of stored objects, and whether all were spliced."""
+    resource, fresh_since = sight.served.resource, sight.served.fresh_since
+    renderer, cluster = resource.renderer, sight.scope.name
+    splice = renderer.splicer(cluster, in_list=True)
+    elements: list[bytes] = []
+    decoded = 0
+    for item in items:
+        element = splice(item) if item.mod_revision >= fresh_since else None
+        if element is None:
+            decoded += 1
+            if decoded % _DECODED_PER_TURN == 0:
+                await asyncio.sleep(0)
+            obj = renderer.dress(await load_one(sight.served, item), item.mod_revision, cluster)
+            element = renderer.encode(obj, in_list=True)
+        elements.append(element)
+    return elements, not decoded
+
+
+async def _behind(sight: _Sight, lower: str, revision: int, *, counted: bool) -> int:
+    """How many objects lie at or behind `lower`; where they need not be counted, at least whether there are any."""
+    known = 0
+    while lower < sight.upper:
+        span = sight.span(lower, revision)
+        if span is None:
+            found = await sight.access.storage.range(sight.prefix, start=lower, limit=1, revision=revision, count=counted, keys_only=True)
+            return known + (found.total if counted else len(found.items))
+        known += bisect_left(span.keys, sight.upper) - bisect_left(span.keys, lower)
+        if known and not counted:
+            return known
+        lower = span.upper
+    return known
