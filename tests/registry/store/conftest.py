@@ -1,4 +1,4 @@
-"""A registry on each embedded store, with a hook that lets something happen in the middle of a write."""
+"""A registry on each embedded store, with a hook that lets something happen in the middle of a write; and a store alone, for reads."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope
-from kcp_py.registry.store import create, delete, update
+from kcp_py.registry.store import Access, create, delete, update
 from kcp_py.registry.store.access import Written
 from kcp_py.registry.store.delete import Deletion
 from kcp_py.storage.contract import Compare, Delete, KeyValue, Operation, Put, RangeResult, Storage, WatchBatch
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.storage.sqlite import SQLiteStorage
 from tests.client.registry import CONFIG_MAPS, DEFINITIONS, ROOT, Registry, definition, open_registry
+from tests.registry.store.shelf import Shelf
 
 TEAM = Name("team-a")
 CLUSTER_KEY = f"{ROOT}/core.kcp.io/logicalclusters/{TEAM}/cluster"
@@ -177,3 +178,10 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         await registry.clusters.ensure(TEAM)
         yield World(registry, storage)
         assert not storage.pending
+
+
+@pytest.fixture
+async def shelf(tmp_path: Path) -> AsyncIterator[Shelf]:
+    """A store in a file with nothing around it."""
+    async with SQLiteStorage(tmp_path / "kcp.db") as storage:
+        yield Shelf(Access(storage))

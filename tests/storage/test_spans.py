@@ -1,0 +1,174 @@
+"""What is kept of ranges is never older than what can be seen, and bounded."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcp_py.storage.spans import Span, Spans
+
+P = "/r/a/"
+
+
+def span(names: str, *, lower: str = "", upper: str = "", since: int = 5, size: int = 3) -> Span:
+    """A span over keys of one letter each, from the first to just behind the last."""
+    keys = [P + name for name in names]
+    return Span(P + lower if lower else keys[0], P + upper if upper else keys[-1] + "\x00", since, keys, [b"x" * size for _ in keys])
+
+
+def keep(spans: Spans, *kept: Span, prefix: str = P, maker: object = "m") -> None:
+    with spans.reading(prefix) as reading:
+        for one in kept:
+            spans.keep(reading, maker, one, latest=True)
+
+
+@pytest.fixture
+def spans() -> Spans:
+    return Spans(max_bytes=10_000)
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "expected"),
+    [(0, 3, b",a,bb,ccc"), (0, 1, b",a"), (1, 2, b",bb"), (1, 3, b",bb,ccc"), (2, 3, b",ccc"), (1, 1, b""), (2, 1, b"")],
+)
+def test_any_part_of_a_span_is_had_with_its_commas(first: int, end: int, expected: bytes) -> None:
+    """Elements keep their own comma, wherever the part begins and ends."""
+    whole = Span("/a", "/d", 1, ["/a", "/b", "/c"], [b"a", b"bb", b"ccc"])
+    assert whole.part(first, end) == expected
+
+
+def test_a_span_is_found_by_every_place_within_it(spans: Spans) -> None:
+    """Its bounds are what was read, not the keys that were there; what lies beside it is not known."""
+    keep(spans, span("cd", lower="b", upper="f"))
+    assert [place for place in "abcdefg" if spans.find(P, "m", P + place, 0)] == ["b", "c", "d", "e"]
+    assert spans.next_lower(P, "m", P + "a") == P + "b"
+    assert spans.next_lower(P, "m", P + "b") == ""
+
+
+def test_spans_of_another_prefix_or_maker_are_not_found(spans: Spans) -> None:
+    """One cluster's spans are not another's, and what another renderer made is made again."""
+    keep(spans, span("bc"))
+    assert spans.find("/r/b/", "m", P + "b", 0) is None
+    assert spans.find(P, "other", P + "b", 0) is None
+    keep(spans, span("de"), maker="other")
+    assert spans.find(P, "m", P + "b", 0) is None
+    assert spans.find(P, "other", P + "d", 0) is not None
+
+
+def test_a_write_drops_the_span_of_its_key_alone(spans: Spans) -> None:
+    """Also where the key is new: what a span says is that nothing else is there."""
+    keep(spans, span("ac"), span("ef"))
+    size = spans.size
+    spans.writing(P + "b", 6)
+    spans.committed()
+    assert spans.find(P, "m", P + "a", 0) is None
+    assert spans.find(P, "m", P + "e", 0) is not None
+    assert spans.size == size // 2
+    spans.writing("/r/ab/e", 7)
+    spans.writing("/other", 8)
+    assert spans.find(P, "m", P + "e", 0) is not None
+
+
+def test_what_was_read_during_a_write_is_not_kept(spans: Spans) -> None:
+    """Neither where the write began before the reading nor where it began and ended within it; what it did not touch is kept."""
+    spans.writing(P + "b", 6)
+    with spans.reading(P) as reading:
+        spans.committed()
+        spans.writing(P + "n", 7)
+        spans.committed()
+        for one in (span("ac"), span("mo"), span("xz")):
+            spans.keep(reading, "m", one, latest=True)
+    assert [place for place in "amx" if spans.find(P, "m", P + place, 0)] == ["x"]
+
+
+def test_a_prefix_is_settled_when_nothing_below_it_is_being_written(spans: Spans) -> None:
+    """Between the begin of a write and its acknowledgement others may see it, so that the past must not be answered any more."""
+    assert spans.settled(P)
+    spans.writing(P + "b", 6)
+    assert not spans.settled(P)
+    assert spans.settled("/r/b/")
+    spans.committed()
+    assert spans.settled(P)
+
+
+def test_too_many_writes_at_once_are_not_looked_through(spans: Spans) -> None:
+    """Then every prefix counts as being written, and nothing that is read is kept."""
+    for number in range(1_001):
+        spans.writing(f"/r/b/{number}", 6)
+    assert not spans.settled(P)
+    keep(spans, span("ac"))
+    assert spans.find(P, "m", P + "a", 0) is None
+
+
+def test_a_span_answers_from_its_revision_on(spans: Spans) -> None:
+    """Earlier ones it does not know, and compacted ones are gone for everybody."""
+    keep(spans, span("ac", since=5))
+    assert [revision for revision in range(1, 9) if spans.find(P, "m", P + "a", revision)] == [5, 6, 7, 8]
+    spans.compacted(7)
+    assert [revision for revision in range(1, 9) if spans.find(P, "m", P + "a", revision)] == [7, 8]
+
+
+def test_what_was_read_at_an_asked_revision_is_kept_only_where_nothing_was_written_since(spans: Spans) -> None:
+    """That is known of prefixes that have spans, from the first of them on."""
+
+    def keep_old(one: Span) -> bool:
+        with spans.reading(P) as reading:
+            spans.keep(reading, "m", one, latest=False)
+        return spans.find(P, "m", one.lower, 0) is one
+
+    assert not keep_old(span("ac", since=5))
+    keep(spans, span("ac", since=5))
+    assert not keep_old(span("ef", since=4))
+    assert keep_old(span("ef", since=5))
+    spans.writing(P + "z", 8)
+    spans.committed()
+    assert not keep_old(span("gh", since=7))
+    assert keep_old(span("gh", since=8))
+
+
+def test_a_write_within_the_first_reading_is_known_of_the_prefix(spans: Spans) -> None:
+    """A prefix of which nothing was kept when it was written remembers that all the same."""
+    with spans.reading(P) as reading:
+        spans.writing(P + "z", 6)
+        spans.committed()
+        spans.keep(reading, "m", span("ac", since=5), latest=True)
+    with spans.reading(P) as reading:
+        spans.keep(reading, "m", span("yz", since=5), latest=False)
+    assert spans.find(P, "m", P + "y", 0) is None
+
+
+def test_a_span_takes_the_place_of_those_that_it_covers(spans: Spans) -> None:
+    """Spans never overlap, whatever was read in which order."""
+    keep(spans, span("ac"), span("ef"), span("hk"))
+    keep(spans, span("bcdef", lower="b", upper="g"))
+    assert spans.find(P, "m", P + "a", 0) is None
+    found = spans.find(P, "m", P + "b", 0)
+    assert found is not None
+    assert found is spans.find(P, "m", P + "f", 0)
+    assert spans.next_lower(P, "m", P + "b") == P + "h"
+
+
+def test_they_are_bounded_by_bytes() -> None:
+    """One prefix takes half at the most and keeps what it has; of several the longest unused gives way."""
+    spans = Spans(max_bytes=1_000)
+    keep(spans, span("a", size=300), span("b", size=300))
+    assert spans.find(P, "m", P + "a", 0) is not None
+    assert spans.find(P, "m", P + "b", 0) is None
+    for cluster in "bc":
+        key = f"/r/{cluster}/a"
+        keep(spans, Span(key, key + "\x00", 5, [key], [b"x" * 300]), prefix=f"/r/{cluster}/")
+        spans.find(P, "m", P + "a", 0)
+    assert spans.size <= 1_000
+    assert spans.find(P, "m", P + "a", 0) is not None
+    assert spans.find("/r/b/", "m", "/r/b/a", 0) is None
+    assert spans.find("/r/c/", "m", "/r/c/a", 0) is not None
+
+
+def test_nothing_outlives_the_store(spans: Spans) -> None:
+    """Once it is closed others may write, and who reads meanwhile keeps nothing."""
+    keep(spans, span("ac"))
+    with spans.reading(P) as reading:
+        spans.clear()
+        spans.keep(reading, "m", span("ef"), latest=True)
+    assert spans.size == 0
+    assert spans.find(P, "m", P + "a", 0) is None
+    assert spans.find(P, "m", P + "e", 0) is None
