@@ -194,28 +194,20 @@ class Cycle(RequestResponseCycle):
     def _hold(self, message: Any) -> bool:
         """Keep the head of an ordinary response until its body is there; False for any other one, which is not touched."""
         headers = message.get("headers", ())
-        if not isinstance(headers, list | tuple):
+        if not isinstance(headers, list):
             return False
-        content_length = -1
-        parts: list[bytes] = []
-        for name, value in headers:
-            if name not in _KNOWN_NAMES:
-                return False
-            if name == b"content-length":
-                if content_length >= 0 or not value.isdigit():
-                    return False
-                content_length = int(value)
-            parts += (name, b": ", value, b"\r\n")
-        if content_length < 0 or self.scope["method"] == "HEAD":
+        by_name = dict(headers)
+        length = by_name.get(b"content-length", b"")
+        if len(by_name) != len(headers) or not length.isdigit() or not _KNOWN_NAMES.issuperset(by_name) or self.scope["method"] == "HEAD":
             return False
-        lines = b"".join(parts)
-        if len(lines.translate(None, _CONTROL)) != len(lines) - 2 * len(headers):
+        lines = b"\r\n".join([b": ".join(header) for header in headers])
+        if len(lines.translate(None, _CONTROL)) != len(lines) - 2 * len(headers) + 2:
             # Some value holds a line's end or another control character; uvicorn's cycle refuses it.
             return False
-        prefix = self._prefixes.of(message["status"], self.default_headers)
-        head = b"".join((prefix, lines, b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"))
+        end = b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n"
+        head = b"".join((self._prefixes.of(message["status"], self.default_headers), lines, end))
         self._head = head
-        self.expected_content_length = content_length
+        self.expected_content_length = int(length)
         self.chunked_encoding = False
         self.response_started = True
         self.waiting_for_100_continue = False

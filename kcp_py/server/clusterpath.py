@@ -16,6 +16,8 @@ from kcp_py.logicalcluster import ROOT, WILDCARD, InvalidClusterError, Name, Pat
 from kcp_py.server.requestinfo import unescape
 
 MAX_PATH_BYTES: Final = 8 * 1024
+_CACHED_PATHS: Final = 4096
+_CACHED_PATH_BYTES: Final = 256
 
 _PREFIX: Final = b"/clusters/"
 _ESCAPED_WILDCARD: Final = frozenset((b"%2A", b"%2a"))
@@ -45,6 +47,18 @@ def parse_target(raw_path: bytes, header: Sequence[bytes], default: Name) -> Tar
     Raises:
         StatusError: 400 for anything ambiguous or not canonical, 404 for a second prefix, 501 for `/metrics` inside a cluster.
     """
+    if not header and len(raw_path) <= _CACHED_PATH_BYTES:
+        return _parse_path_cached(raw_path, default)
+    return _parse_target(raw_path, header, default)
+
+
+@lru_cache(maxsize=_CACHED_PATHS)
+def _parse_path_cached(raw_path: bytes, default: Name) -> Target:
+    """What a path alone says, kept for those who ask again; what is refused is not kept."""
+    return _parse_target(raw_path, (), default)
+
+
+def _parse_target(raw_path: bytes, header: Sequence[bytes], default: Name) -> Target:
     if len(raw_path) > MAX_PATH_BYTES:
         raise bad_request(f"the request path is longer than {MAX_PATH_BYTES} bytes")
     named: Name | Path | Wildcard | None = None

@@ -209,11 +209,12 @@ class Exchange:
         Adds Audit-Id, Cache-Control (unless given), Warning and Content-Length; compresses bodies above 128 KiB for clients that take gzip,
         off the event loop. For HEAD the body is left out.
         """
-        extra = tuple(headers)
+        extra = (*headers, (b"content-length", b"%d" % len(body)))
         if len(body) > GZIP_THRESHOLD_BYTES and self.method == "GET" and self._accepts_gzip():
             body = await asyncio.to_thread(_compress, body)
-            extra = (*extra, *_GZIP_HEADERS)
-        await self._start(status, content_type, (*extra, (b"content-length", b"%d" % len(body))))
+            extra = (*extra[:-1], *_GZIP_HEADERS, (b"content-length", b"%d" % len(body)))
+        self.status = status
+        await self._send({"type": "http.response.start", "status": status, "headers": self._head(content_type, extra)})
         self.finished = True
         self.sent_bytes = len(body)
         await self._send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
@@ -240,7 +241,7 @@ class Exchange:
         accepted = self.headers.get(b"accept-encoding")
         return accepted is not None and any(token.strip() == b"gzip" for token in accepted.split(b","))
 
-    async def _start(self, status: int, content_type: bytes, extra: tuple[Header, ...]) -> None:
+    def _head(self, content_type: bytes, extra: tuple[Header, ...]) -> list[Header]:
         headers: list[Header] = [(b"audit-id", self.audit_id.encode()), (b"content-type", content_type), *extra]
         for name, _ in extra:
             if name == b"cache-control":
@@ -249,14 +250,14 @@ class Exchange:
             headers.append(_CACHE_CONTROL)
         if self.warnings:
             headers.extend(warning_headers(self.warnings))
-        self.status = status
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        return headers
 
     # Streams
 
     async def start_stream(self, content_type: bytes = JSON, headers: Iterable[Header] = ()) -> None:
         """Send status 200 and the headers at once, before there is anything to stream: clients of watches wait for them."""
-        await self._start(200, content_type, tuple(headers))
+        self.status = 200
+        await self._send({"type": "http.response.start", "status": 200, "headers": self._head(content_type, tuple(headers))})
         await self._send({"type": "http.response.body", "body": b"", "more_body": True})
 
     async def send_chunk(self, chunk: bytes) -> None:

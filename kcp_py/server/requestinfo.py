@@ -6,6 +6,7 @@ The rules are those of k8s.io/apiserver, `endpoints/request/requestinfo.go`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -14,6 +15,8 @@ from kcp_py.apimachinery.fieldselectors import parse_field_selector
 
 MAX_QUERY_BYTES: Final = 64 * 1024
 MAX_QUERY_PARAMETERS: Final = 256
+_CACHED_PATHS: Final = 4096
+_CACHED_PATH_CHARACTERS: Final = 256
 
 Query = dict[str, list[str]]
 """Query parameters, decoded, each with its values in the order of the URL."""
@@ -66,6 +69,18 @@ def parse_request(method: str, path: str, query: Mapping[str, Sequence[str]]) ->
     Raises:
         StatusError: 400 for a `/watch/` or `/proxy/` path that names nothing.
     """
+    if not query and len(path) <= _CACHED_PATH_CHARACTERS:
+        return _parse_path_cached(method, path)
+    return _parse_request(method, path, query)
+
+
+@lru_cache(maxsize=_CACHED_PATHS)
+def _parse_path_cached(method: str, path: str) -> RequestInfo:
+    """What is asked for without a query, kept for those who ask again; what is refused is not kept."""
+    return _parse_request(method, path, {})
+
+
+def _parse_request(method: str, path: str, query: Mapping[str, Sequence[str]]) -> RequestInfo:
     parts = path.strip("/").split("/")
     count = len(parts)
     prefix = parts[0]

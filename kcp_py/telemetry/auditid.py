@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from random import getrandbits
+from random import randbytes
 from typing import Final
 
 _ACCEPTED: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
@@ -11,7 +11,7 @@ _ACCEPTED: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 
 def new_audit_id() -> str:
     """A random UUID (version 4). It names a request and guards nothing, so it needs no system call for its randomness."""
-    digits = f"{getrandbits(128):032x}"
+    digits = randbytes(16).hex()
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
 
 

@@ -34,8 +34,7 @@ class Admission(NamedTuple):
     dry_run: bool
 
 
-_UUID_FIXED_BITS = (0xF << 76) | (0x3 << 62)
-_UUID_VERSION_4 = (4 << 76) | (2 << 62)
+_UUID_VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 Admit = Callable[[Admission], Awaitable[None]]
 """A step of admission. Mutating steps may change `obj` in place; a refusal is a StatusError."""
@@ -47,8 +46,8 @@ async def _admit_all(admission: Admission) -> None:
 
 def _new_uid() -> str:
     """A random UUID (version 4), printed without the detour through `uuid.UUID`."""
-    text = f"{random.getrandbits(128) & ~_UUID_FIXED_BITS | _UUID_VERSION_4:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    text = random.randbytes(16).hex()
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{_UUID_VARIANTS[text[16]]}{text[17:20]}-{text[20:]}"
 
 
 class WriteObserver(Protocol):

@@ -19,6 +19,10 @@ _HARMLESS_CONNECTION: Final = frozenset((b"keep-alive", b"Keep-Alive", b"close",
 _SECURITY_HEADERS: Final = frozenset((b"authorization", b"cookie", b"audit-id", b"x-kubernetes-cluster"))
 _SECURITY_PREFIXES: Final = (b"impersonate-", b"x-remote-", b"x-forwarded-")
 _IMPERSONATION: Final = b"impersonate-"
+_ORDINARY: Final = frozenset(
+    b"accept accept-encoding authorization connection content-length content-type host kubectl-command kubectl-session user-agent".split()
+)
+"""What nearly all requests have and no more: looking closer at each name costs half a microsecond."""
 
 
 class AuthenticationFilter:
@@ -51,7 +55,7 @@ class AuthenticationFilter:
             if not self._anonymous:
                 raise unauthorized()
             user = ANONYMOUS
-        if _IMPERSONATION in b"\0".join(headers) and any(name.startswith(_IMPERSONATION) for name in headers):
+        if not _ORDINARY.issuperset(headers) and any(name.startswith(_IMPERSONATION) for name in headers):
             # Ignoring it would run the request with the caller's own rights, which is more than was asked for.
             raise _impersonation_refused(user.name, headers.get(b"impersonate-user", b""))
         exchange.user = user
