@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, Final
 
 import orjson
 
 from kcp_py.client.contract import Remaining
 from kcp_py.registry.rendering import encode_stored
-from kcp_py.registry.store import Access
+from kcp_py.registry.resource import Served
+from kcp_py.registry.store import Access, load_one
+from kcp_py.registry.store.access import definition_compares
+from kcp_py.registry.store.read import to_storage
 from kcp_py.registry.strategy import Strategy
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Put
 
@@ -29,13 +32,17 @@ class CollectionDeletion:
         self._access = access
         self._running = 0
 
-    async def run(self, prefix: str, strategy: Strategy, *, settled: Collection[str]) -> Remaining:
+    async def run(
+        self, prefix: str, strategy: Strategy, *, settled: Collection[str], served: Callable[[], Awaitable[Served | None]] | None = None
+    ) -> Remaining:
         """Delete every object under a prefix, or mark it where finalizers remain.
 
         Args:
             prefix: of the keys.
             strategy: of the kind.
             settled: finalizers that are not waited for.
+            served: finds the custom resource as it is served, if it is. An object that is marked counts as written under the present
+                definition, and has to obey it.
 
         Returns:
             What waits for finalizers.
@@ -43,7 +50,7 @@ class CollectionDeletion:
         Raises:
             StorageError: the store could not be read or written; what was deleted stays deleted.
         """
-        one_pass = _Pass(self._access, strategy, settled)
+        one_pass = _Pass(self._access, strategy, settled, served)
         start = ""
         self._running += 1
         try:
@@ -85,8 +92,11 @@ async def remove_finalizer(access: Access, key: str, strategy: Strategy, *, fina
 class _Pass:
     """One pass over a collection."""
 
-    def __init__(self, access: Access, strategy: Strategy, settled: Collection[str]) -> None:
+    def __init__(
+        self, access: Access, strategy: Strategy, settled: Collection[str], served: Callable[[], Awaitable[Served | None]] | None
+    ) -> None:
         self._access = access
+        self._served = served
         self._strategy = strategy
         self._settled = frozenset(settled)
         kind = type(strategy)
@@ -102,14 +112,20 @@ class _Pass:
         while current is not None:
             operation: Put | Delete | None = Delete(current.key)
             awaited: Sequence[str] = ()
+            compares: Sequence[Compare] = (Compare(current.key, mod_revision=current.mod_revision),)
             if not self._plain or _FINALIZERS in current.value:
                 operation, awaited = self._operation(current)
             try:
+                if isinstance(operation, Put) and self._served is not None and (served := await self._served()) is not None:
+                    compares = (*compares, *definition_compares(served))
+                    operation = Put(current.key, await self._marked(current, served))
                 if operation is not None:
-                    await self._access.storage.transact((Compare(current.key, mod_revision=current.mod_revision),), (operation,))
+                    await self._access.storage.transact(compares, (operation,))
             except ConflictError as conflict:
-                current = conflict.current
-                continue
+                if conflict.key == current.key:
+                    current = conflict.current
+                    continue
+                # The definition changed: whoever waits for the object comes again.
             if not isinstance(operation, Delete):
                 self.left += 1
                 self.finalizers.update(awaited)
@@ -132,11 +148,21 @@ class _Pass:
         awaited = _finalizers(freed)
         if terminating:
             return None, awaited
+        self._mark(obj)
+        return Put(item.key, encode_stored(obj)), awaited
+
+    async def _marked(self, item: KeyValue, served: Served) -> bytes:
+        """A custom resource, marked, in the form that its present definition gives it."""
+        obj = await load_one(served, item)
+        self._mark(obj)
+        return encode_stored(await to_storage(served.resource, obj))
+
+    def _mark(self, obj: dict[str, Any]) -> None:
+        metadata = obj["metadata"]
         metadata["deletionTimestamp"] = self._access.now()
         metadata["deletionGracePeriodSeconds"] = 0
         if "generation" in metadata:
             metadata["generation"] += 1
-        return Put(item.key, encode_stored(obj)), awaited
 
 
 def _finalizers(obj: dict[str, Any]) -> list[str]:

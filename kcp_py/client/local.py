@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -227,8 +228,10 @@ class LocalClient:
         self, cluster: Name, resource: StoredResource, namespace: str = "", *, settled: Collection[str] = ()
     ) -> Remaining:
         """`Client.delete_collection`."""
+        served = None
         if resource.custom:
             keys, strategy = self._custom_keys(resource.group_resource), Strategy()
+            served = partial(self._served_custom, cluster, resource.group_resource)
         else:
             builtin = self._builtin[resource.group_resource]
             keys, strategy = builtin.keys, builtin.strategy
@@ -237,7 +240,7 @@ class LocalClient:
         if observer is not None:
             observer.writing(cluster)
         try:
-            return await self._deletion.run(prefix, strategy, settled=settled)
+            return await self._deletion.run(prefix, strategy, settled=settled, served=served)
         except StorageError as error:
             raise translate(error) from error
         finally:
@@ -262,6 +265,11 @@ class LocalClient:
         finally:
             if observer is not None:
                 observer.written(cluster)
+
+    async def _served_custom(self, cluster: Name, resource: GroupResource) -> Served | None:
+        """A custom resource as it is served, in the version in which it is stored if that is served."""
+        found = [served for served in (await self._tables.get(cluster)).served.values() if served.resource.group_resource == resource]
+        return max(found, key=lambda served: served.resource.version == served.resource.storage_version, default=None)
 
     def _keys(self, resource: GroupResource) -> ResourceKeys:
         builtin = self._builtin.get(resource)

@@ -72,6 +72,11 @@ def is_served(crd: Mapping[str, Any]) -> bool:
     return is_condition_true(crd, "NamesAccepted") or is_condition_true(crd, "Established")
 
 
+def same_content(crd: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two states of a CRD serve the same."""
+    return is_served(crd) == is_served(other) and _digest(crd) == _digest(other)
+
+
 def _digest(crd: Mapping[str, Any]) -> bytes:
     status = crd.get("status") or {}
     content = (

@@ -16,7 +16,7 @@ import orjson
 
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.clustercache import ClusterCache
-from kcp_py.registry.definitions import CompiledDefinition, Definitions, is_served
+from kcp_py.registry.definitions import CompiledDefinition, Definitions, is_served, same_content
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.storage.contract import Storage
 from kcp_py.storage.keys import ResourceKeys
@@ -131,17 +131,11 @@ class ResourceTables(ClusterCache[ResourceTable]):
     def _definition_changed(self, event: ObjectEvent) -> None:
         """A CRD changed: its cluster's table is worked out anew, and watches of its resource end, so that clients look again."""
         cluster = Name(event.route.cluster)
-        table = self.cached(cluster)
         self.invalidate(cluster)
-        plural, _, group = event.route.name.partition(".")
-        before = None
-        if table is not None:
-            before = next((found for found in table.definitions if (found.group or "core") == group and found.plural == plural), None)
         if event.previous is None:
             return
-        if event.value is not None and before is not None:
-            crd = orjson.loads(event.value)
-            if is_served(crd) and self.definitions.compile(crd) is before:
-                return
+        if event.value is not None and same_content(orjson.loads(event.previous.value), orjson.loads(event.value)):
+            return
+        plural, _, group = event.route.name.partition(".")
         prefix = f"{self._definition_keys.prefix.rsplit('/', 3)[0]}/{group}/{plural}/customresources/"
         self._feed.end_watches(prefix=prefix, cluster=cluster)

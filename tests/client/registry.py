@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from kcp_py.aio import Supervisor
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
@@ -18,7 +20,7 @@ from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.registry.store import Access
 from kcp_py.registry.tables import ResourceTables
 from kcp_py.registry.wildcard import WildcardIndex
-from kcp_py.storage.contract import Storage
+from kcp_py.storage.contract import Put, Storage
 from kcp_py.storage.keys import resource_keys
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.watchcache import Feed
@@ -48,6 +50,21 @@ class Registry:
         """Every key of a cluster, of whatever resource."""
         found = await self.storage.range(f"{ROOT}/", keys_only=True)
         return [item.key for item in found.items if f"/{cluster}/" in item.key]
+
+    async def establish(self, cluster: Name, crd: Mapping[str, Any] | None = None) -> None:
+        """Create a CRD and accept its names, as its controller does."""
+        created = await self.client.create(cluster, DEFINITIONS, crd or definition())
+        conditions = [{"type": kind, "status": "True", "reason": "x", "message": "x"} for kind in ("NamesAccepted", "Established")]
+        status = {**created["status"], "acceptedNames": created["spec"]["names"], "conditions": conditions}
+        await self.client.update_status(cluster, DEFINITIONS, {**created, "status": status})
+
+    async def rewrite(self, key: str, change: Callable[[dict[str, Any]], object]) -> int:
+        """Change a stored object as another server would, and return the revision."""
+        item = await self.storage.get(key)
+        assert item is not None
+        obj = orjson.loads(item.value)
+        change(obj)
+        return await self.storage.transact((), (Put(key, orjson.dumps(obj)),))
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         """Wait for something that comes true with some write, looking after each."""

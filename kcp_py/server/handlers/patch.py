@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import decode_json
+from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.apimachinery.metaoptions import decode_patch_options
 from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge_patch
 from kcp_py.registry.store import load_one
@@ -41,6 +42,7 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
             raise errors.not_found(target.resource.group_resource, target.name)
         del exchange.warnings[warnings_before:]
         base = target.resource.renderer.dress(await load_one(target.served, current), current.mod_revision, cluster)
+        uid = base["metadata"]["uid"]
         obj = _patched(base, document, patch_type, target)
         if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
             raise errors.bad_request("the result of the patch is no object")
@@ -48,6 +50,10 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
         check_metadata(obj, target.resource)
         settle(obj, target.resource, field_validation=options.field_validation, warnings=exchange.warnings)
         check_identity(obj, target)
+        if (given := obj["metadata"].get("uid")) and given != uid:
+            # Only in a PUT the uid is a precondition (`rest.DefaultUpdatedObjectInfo`).
+            problems = [invalid("metadata.uid", given, "field is immutable")]
+            raise errors.invalid(target.resource.group_version_kind.group_kind, target.name, problems)
         return obj
 
     written = await update_stored(

@@ -19,7 +19,7 @@ from kcp_py.registry.store.delete import Deletion
 from kcp_py.storage.contract import Compare, Delete, KeyValue, Operation, Put, RangeResult, Storage, WatchBatch
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.storage.sqlite import SQLiteStorage
-from tests.client.registry import CONFIG_MAPS, DEFINITIONS, ROOT, Registry, definition, open_registry
+from tests.client.registry import CONFIG_MAPS, ROOT, Registry, open_registry
 from tests.registry.store.shelf import Shelf
 
 TEAM = Name("team-a")
@@ -36,12 +36,14 @@ class InterleavingStorage:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._steps: list[Step] = []
+        self._touching = ""
         self.transactions = 0
 
-    def before_write(self, *steps: Step) -> None:
-        """Run one step before each of the next writes. The writes of a step itself count as none."""
+    def before_write(self, *steps: Step, touching: str = "") -> None:
+        """Run one step before each of the next writes (of keys that hold a text). The writes of a step itself count as none."""
         assert not self._steps, "the steps before were not used up"
         self._steps = list(steps)
+        self._touching = touching
 
     @property
     def pending(self) -> int:
@@ -49,7 +51,7 @@ class InterleavingStorage:
         return len(self._steps)
 
     async def transact(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
-        if self._steps:
+        if self._steps and any(self._touching in operation.key for operation in operations):
             step, later = self._steps[0], self._steps[1:]
             self._steps = []
             await step()
@@ -146,19 +148,12 @@ class World:
         return None if item is None else orjson.loads(item.value)
 
     async def rewrite(self, key: str, change: Callable[[dict[str, Any]], object]) -> None:
-        """Change a stored object as another server would."""
-        obj = await self.stored(key)
-        assert obj is not None
-        change(obj)
-        await self.storage.transact((), (Put(key, orjson.dumps(obj)),))
+        """`Registry.rewrite`."""
+        await self.registry.rewrite(key, change)
 
     async def establish(self, crd: Mapping[str, Any] | None = None) -> None:
-        """Create a CRD and accept its names, as its controller does."""
-        created = await self.client.create(TEAM, DEFINITIONS, crd or definition())
-        names = created["spec"]["names"]
-        conditions = [{"type": kind, "status": "True", "reason": "x", "message": "x"} for kind in ("NamesAccepted", "Established")]
-        status = {**created["status"], "acceptedNames": names, "conditions": conditions}
-        await self.client.update_status(TEAM, DEFINITIONS, {**created, "status": status})
+        """`Registry.establish`."""
+        await self.registry.establish(TEAM, crd)
 
     async def remake_cluster(self) -> None:
         """Take the cluster's object away, as its controller does at the end, and let a new one begin under its name."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.registry.store.conftest import InterleavingStorage
 from tests.server.handlers.conftest import Api, config_map
 
 pytestmark = pytest.mark.anyio
@@ -205,6 +206,36 @@ async def test_delete_collection_takes_what_is_selected(api: Api) -> None:
     assert [item["metadata"]["name"] for item in deleted["items"]] == ["one", "two"]
     left = await api.ok("GET", MAPS)
     assert [item["metadata"]["name"] for item in left["items"]] == ["three"]
+
+
+async def test_delete_collection_takes_what_was_there_when_it_began(api: Api) -> None:
+    """What comes while it runs stays, what goes meanwhile is passed over, and what gets a finalizer waits for it."""
+    access = api.control_plane.backend.access
+    access.storage = storage = InterleavingStorage(access.storage)
+    for name in ("one", "two", "three"):
+        await api.ok("POST", MAPS, config_map(name))
+
+    async def meanwhile() -> None:
+        await api.ok("POST", MAPS, config_map("four"))
+        await api.ok("DELETE", f"{MAPS}/two")
+        await api.ok("PATCH", f"{MAPS}/three", {"metadata": {"finalizers": ["example.com/hold"]}}, headers=merge())
+
+    storage.before_write(meanwhile, touching="/configmaps/a/default/")
+    deleted = await api.ok("DELETE", MAPS)
+    assert not storage.pending
+    assert [item["metadata"]["name"] for item in deleted["items"]] == ["one", "three"]
+    left = {item["metadata"]["name"]: "deletionTimestamp" in item["metadata"] for item in (await api.ok("GET", MAPS))["items"]}
+    assert left == {"four": False, "three": True}
+
+
+async def test_a_uid_is_a_precondition_of_put_and_immutable_for_patch(api: Api) -> None:
+    """A PUT that means another object is a conflict, even where there is none; a patch that changes the uid is invalid."""
+    await api.ok("POST", MAPS, config_map("one"))
+    for name in ("one", "absent"):
+        status = await api.fails(409, "PUT", f"{MAPS}/{name}", config_map(name, uid="other"))
+        assert "Precondition failed: UID in precondition: other, UID in object meta: " in status["message"]
+    status = await api.fails(422, "PATCH", f"{MAPS}/one", {"metadata": {"uid": "other"}}, headers=merge())
+    assert status["message"] == 'ConfigMap "one" is invalid: metadata.uid: Invalid value: "other": field is immutable'
 
 
 async def test_field_validation(api: Api) -> None:

@@ -1,0 +1,68 @@
+"""Deleting collections as they are stored: what is marked obeys the definition that there is by then."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kcp_py.client.contract import Remaining, StoredResource
+from kcp_py.logicalcluster import Name
+from kcp_py.storage.memory import MemoryStorage
+from tests.client.registry import ROOT, WIDGETS, Registry, open_registry, widget
+from tests.registry.store.conftest import InterleavingStorage
+
+pytestmark = pytest.mark.anyio
+
+TEAM = Name("team-a")
+KEY = f"{ROOT}/apiextensions.k8s.io/customresourcedefinitions/{TEAM}/widgets.example.com"
+RESOURCE = StoredResource(WIDGETS.group_resource, custom=True, namespaced=None)
+
+
+@pytest.fixture
+async def storage() -> InterleavingStorage:
+    return InterleavingStorage(MemoryStorage())
+
+
+@pytest.fixture
+async def registry(storage: InterleavingStorage) -> AsyncIterator[Registry]:
+    """A custom resource with two objects, one of which waits for a finalizer when it is deleted."""
+    async with open_registry(storage) as opened:
+        await opened.establish(TEAM)
+        await opened.client.create(TEAM, WIDGETS, widget("free"))
+        await opened.client.create(TEAM, WIDGETS, widget("held", finalizers=["a.b/one"]))
+        yield opened
+
+
+def coloured(crd: dict[str, Any]) -> None:
+    """Give the definition a property with a default."""
+    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["properties"]["color"] = {"type": "string", "default": "red"}
+
+
+async def held(registry: Registry) -> dict[str, Any]:
+    (found,) = (await registry.client.list(TEAM, WIDGETS)).items
+    return found
+
+
+async def test_a_marked_object_has_the_defaults_that_came_after_it(registry: Registry) -> None:
+    """Being written again, it counts as one that obeys the present definition, so it has to."""
+    await registry.feed.reached(await registry.rewrite(KEY, coloured))
+    assert (await registry.client.delete_collection(TEAM, RESOURCE)) == Remaining(1, {"a.b/one": 1})
+    found = await held(registry)
+    assert found["metadata"]["deletionTimestamp"]
+    assert found["spec"] == {"size": 1, "color": "red"}
+
+
+async def test_a_definition_that_changes_in_the_middle_leaves_the_object_for_the_next_time(
+    registry: Registry, storage: InterleavingStorage
+) -> None:
+    """The object is told to remain, and is marked when its deletion is asked for again."""
+    storage.before_write(lambda: registry.rewrite(KEY, coloured), touching="/held")
+    assert (await registry.client.delete_collection(TEAM, RESOURCE)).objects == 1
+    assert "deletionTimestamp" not in (await held(registry))["metadata"]
+    await registry.feed.reached(await registry.storage.revision())
+    assert (await registry.client.delete_collection(TEAM, RESOURCE)).objects == 1
+    found = await held(registry)
+    assert (found["spec"], bool(found["metadata"]["deletionTimestamp"])) == ({"size": 1, "color": "red"}, True)
