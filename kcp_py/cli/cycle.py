@@ -103,6 +103,18 @@ class Signal:
             await self._event.wait()
 
 
+class Flow(FlowControl):
+    """uvicorn's flow control of a connection, with such a signal: most connections never have to wait for their client to read."""
+
+    def __init__(self, transport: Transport) -> None:
+        # The same attributes as those of uvicorn's, whose methods work with them; a test compares the two.
+        self._transport = transport
+        self.read_paused = False
+        self.write_paused = False
+        self._is_writable_event = Signal()  # type: ignore[assignment] # all that is called of it
+        self._is_writable_event.set()
+
+
 class Cycle(RequestResponseCycle):
     """uvicorn's cycle with a short way for whole responses."""
 

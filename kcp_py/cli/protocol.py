@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import TimerHandle
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -23,7 +24,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from kcp_py.cli.cycle import Cycle, Prefixes
+from kcp_py.cli.cycle import Cycle, Flow, Prefixes
 
 Callback = Callable[[], None]
 
@@ -48,6 +49,9 @@ _INVALID: Final = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r
 class Connection(HttpToolsProtocol):
     """One client connection. Use a subclass made by `connection_class`, which sets the limits."""
 
+    # The interpreter shares the keys of instances' dictionaries up to 30 of them, which uvicorn's 28 and these would exceed: 1.3 KB more.
+    __slots__ = ("_callbacks", "_head_bytes", "_head_timer", "_idle_since", "_idle_timer", "_linger_timer", "_reading_head")
+
     max_head_bytes: ClassVar[int]
     head_timeout: ClassVar[float]
     prefixes: ClassVar[Prefixes]
@@ -58,6 +62,8 @@ class Connection(HttpToolsProtocol):
         self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: asyncio.AbstractEventLoop | None = None
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        # Few connections have more than one request at a time, and an empty deque takes 760 bytes.
+        self.pipeline = ()  # type: ignore[assignment]
         self._callbacks: dict[object, Callback] | None = {}
         self._reading_head = False
         self._head_bytes = 0
@@ -68,6 +74,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
         super().connection_made(transport)
+        self.flow = Flow(transport)
         tls = transport.get_extra_info("ssl_object")
         self.app_state = {
             **self.app_state,
@@ -159,6 +166,8 @@ class Connection(HttpToolsProtocol):
         else:
             # Pipelined requests are answered one after the other.
             self.flow.pause_reading()
+            if not self.pipeline:
+                self.pipeline = deque()
             self.pipeline.appendleft((cycle, self.app))
 
     def on_body(self, body: bytes) -> None:
@@ -224,7 +233,7 @@ def connection_class(*, max_head_bytes: int, head_timeout: float) -> type[Connec
     The size is checked between reads, so up to one read (256 KiB) more may be buffered.
     """
     limits = {"max_head_bytes": max_head_bytes, "head_timeout": head_timeout, "prefixes": Prefixes()}
-    return type("LimitedConnection", (Connection,), limits)
+    return type("LimitedConnection", (Connection,), {**limits, "__slots__": ()})
 
 
 def split_target(target: bytes) -> tuple[bytes, bytes]:

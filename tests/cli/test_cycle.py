@@ -14,7 +14,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from kcp_py.cli.cycle import Cycle, Prefixes, Signal
+from kcp_py.cli.cycle import Cycle, Flow, Prefixes, Signal
 from kcp_py.cli.protocol import connection_class
 
 HEADERS = [(b"audit-id", b"a1"), (b"content-type", b"text/plain"), (b"content-length", b"2")]
@@ -244,3 +244,18 @@ async def test_cycles_have_what_uvicorns_methods_work_with():
     names = inspect.signature(RequestResponseCycle).parameters
     theirs = RequestResponseCycle(**dict.fromkeys(names))  # type: ignore[arg-type] # only which attributes it has
     assert vars(theirs).keys() <= vars(cycle_on(wire)).keys()
+
+
+@pytest.mark.anyio
+async def test_flow_control_waits_as_uvicorns_does():
+    """It has what uvicorn's methods work with, and whoever has to wait for the client goes on when that has read."""
+    flow = Flow(Wire())
+    assert vars(flow).keys() == vars(FlowControl(Wire())).keys()
+    await flow.drain()
+    flow.pause_writing()
+    waiting = [asyncio.ensure_future(flow.drain()) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert [task.done() for task in waiting] == [False, False]
+    flow.resume_writing()
+    await asyncio.gather(*waiting)
+    await flow.drain()

@@ -348,3 +348,10 @@ async def test_idle_time_counts_from_the_last_response():
     clock[0] = 10.0
     timers.pop().callback()
     assert written == [b"closed"]
+
+
+def test_a_connection_has_no_more_attributes_than_instances_can_share():
+    """CPython shares the keys of 30 attributes (SHARED_KEYS_MAX_SIZE) between instances; one more costs each connection over 1 KB."""
+    connection, _, _ = _idle_connection([0.0])
+    connection.on_message_begin()
+    assert len(vars(connection)) <= 30
