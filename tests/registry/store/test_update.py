@@ -142,20 +142,20 @@ async def test_what_an_update_leaves_out_stays(world: World) -> None:
     created = await world.create(config_map("one", labels={"a": "b"}))
 
     def bare(obj: dict[str, Any]) -> None:
-        obj["metadata"] = {"name": "one", "generation": 7, "annotations": {"kcp.io/cluster": "other"}}
+        obj["metadata"] = {
+            "name": "one",
+            "generation": 7,
+            "creationTimestamp": "2001-01-01T00:00:00Z",
+            "annotations": {"kcp.io/cluster": "other"},
+        }
 
     written = await world.update("one", bare)
     assert written.obj["metadata"] == {key: value for key, value in created.obj["metadata"].items() if key != "labels"}
 
-    for field in ("creationTimestamp", "deletionTimestamp"):
-
-        def moved(obj: dict[str, Any], field: str = field) -> None:
-            obj["metadata"][field] = "2001-01-01T00:00:00Z"
-
-        with pytest.raises(StatusError) as caught:
-            await world.update("one", moved)
-        assert f"metadata.{field}: Invalid value" in caught.value.message
-        assert "field is immutable" in caught.value.message
+    with pytest.raises(StatusError) as caught:
+        await world.update("one", lambda obj: obj["metadata"].update(deletionTimestamp="2001-01-01T00:00:00Z"))
+    assert "metadata.deletionTimestamp: Invalid value" in caught.value.message
+    assert "field is immutable" in caught.value.message
 
 
 async def test_an_update_that_changes_nothing_writes_nothing(world: World) -> None:
