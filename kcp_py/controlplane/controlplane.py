@@ -125,6 +125,7 @@ class ControlPlane:
             feed.end_watches(cluster=cluster)
 
         clusters.on_gone(forget)
+        access.mutate = clusters.admit
         access.observers[definition_keys.prefix] = tables
         access.observers[clusters.prefix] = clusters
         started = asyncio.Event()

@@ -9,14 +9,15 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.logicalcluster import ROOT, Name, is_system
-from kcp_py.registry.builtin.logicalclusters import NAME
+from kcp_py.registry.builtin.logicalclusters import NAME, is_inactive
 from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.namespaces import default_namespaces, namespace_keys
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store import Access
+from kcp_py.registry.store.access import Admission
 from kcp_py.storage.contract import Compare, ConflictError, KeyValue, Put
-from kcp_py.tenancy.logicalcluster import is_inactive, logical_cluster_keys, new_logical_cluster
+from kcp_py.tenancy.logicalcluster import cluster_url, logical_cluster_keys, new_logical_cluster
 from kcp_py.watchcache import Feed, ObjectEvent, Route
 from kcp_py.watchcache.feed import derived_event
 
@@ -55,6 +56,12 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
     def on_gone(self, callback: Gone) -> None:
         """Have a function called whenever a cluster ends."""
         self._on_gone.append(callback)
+
+    async def admit(self, admission: Admission) -> None:
+        """A mutating step of admission: a LogicalCluster says from its beginning where its cluster is reached (kcp: `status.URL`)."""
+        if admission.served.resource.keys.prefix == self.prefix and admission.operation == "CREATE" and self._url:
+            assert admission.obj is not None
+            admission.obj["status"]["URL"] = cluster_url(self._url, admission.scope.name)
 
     @property
     def prefix(self) -> str:

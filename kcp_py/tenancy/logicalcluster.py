@@ -5,7 +5,6 @@ It exists exactly as long as the cluster does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from kcp_py.apimachinery.kinds import GroupVersionResource
@@ -14,8 +13,6 @@ from kcp_py.registry.builtin.logicalclusters import DELETION_FINALIZER, NAME, PH
 from kcp_py.storage.keys import ResourceKeys, resource_keys
 
 LOGICAL_CLUSTER: Final = GroupVersionResource("core.kcp.io", "v1alpha1", "logicalclusters")
-INACTIVE_ANNOTATION: Final = "core.kcp.io/inactive"
-LEGACY_INACTIVE_ANNOTATION: Final = "internal.kcp.io/inactive"
 
 
 def logical_cluster_keys(root: str) -> ResourceKeys:
@@ -30,7 +27,7 @@ def new_logical_cluster(cluster: Name, uid: str, created_at: str, *, url: str) -
         cluster: the name.
         uid: of the object.
         created_at: RFC 3339.
-        url: where clients reach the cluster; empty where that is not known.
+        url: the server's; empty where that is not known.
     """
     return {
         "apiVersion": f"{LOGICAL_CLUSTER.group}/{LOGICAL_CLUSTER.version}",
@@ -44,11 +41,10 @@ def new_logical_cluster(cluster: Name, uid: str, created_at: str, *, url: str) -
             "labels": {PHASE_LABEL: "Ready"},
         },
         "spec": {"directlyDeletable": True},
-        "status": {"phase": "Ready", **({"URL": f"{url}/clusters/{cluster}"} if url else {})},
+        "status": {"phase": "Ready", **({"URL": cluster_url(url, cluster)} if url else {})},
     }
 
 
-def is_inactive(obj: Mapping[str, Any]) -> bool:
-    """Whether the cluster was switched off by annotation."""
-    annotations = obj["metadata"].get("annotations") or {}
-    return "true" in {annotations.get(INACTIVE_ANNOTATION), annotations.get(LEGACY_INACTIVE_ANNOTATION)}
+def cluster_url(url: str, cluster: Name) -> str:
+    """Where clients reach a cluster of the server at `url`."""
+    return f"{url}/clusters/{cluster}"

@@ -6,6 +6,7 @@ delete one is admission's question; when a cluster is empty, its controller's.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, invalid, not_supported
@@ -14,6 +15,8 @@ from kcp_py.registry.strategy import Strategy
 NAME: Final = "cluster"
 DELETION_FINALIZER: Final = "core.kcp.io/logicalcluster-deletion"
 PHASE_LABEL: Final = "tenancy.kcp.io/phase"
+INACTIVE_ANNOTATION: Final = "core.kcp.io/inactive"
+LEGACY_INACTIVE_ANNOTATION: Final = "internal.kcp.io/inactive"
 PHASES: Final = ("Scheduling", "Initializing", "Ready", "Unavailable", "Inactive", "Terminating", "Deleting")
 
 
@@ -41,6 +44,9 @@ class LogicalClusterStrategy(Strategy):
 
     def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
         _keep_deletion_finalizer(obj["metadata"], old["metadata"])
+        before, after = ("Ready", "Inactive") if is_inactive(obj) else ("Inactive", "Ready")
+        if _phase(obj) == before:
+            obj["status"] = {**obj["status"], "phase": after}
         _label(obj)
 
     def prepare_for_status_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
@@ -66,6 +72,12 @@ class LogicalClusterStrategy(Strategy):
         obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating" if spec.get("terminators") else "Deleting"}
         _label(obj)
         return True
+
+
+def is_inactive(obj: Mapping[str, Any]) -> bool:
+    """Whether the cluster was switched off by annotation."""
+    annotations = obj["metadata"].get("annotations") or {}
+    return "true" in {annotations.get(INACTIVE_ANNOTATION), annotations.get(LEGACY_INACTIVE_ANNOTATION)}
 
 
 def _keep_deletion_finalizer(metadata: dict[str, Any], old: dict[str, Any]) -> None:

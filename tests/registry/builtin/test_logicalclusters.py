@@ -54,6 +54,22 @@ def test_phase_goes_forward(was, phase, allowed):
     )
 
 
+@pytest.mark.parametrize("annotation", ["core.kcp.io/inactive", "internal.kcp.io/inactive"])
+def test_switching_off_and_on_is_a_phase(annotation):
+    """The annotation makes a ready cluster inactive, taking it away makes it ready again; other phases stay."""
+    ready = cluster(status={"phase": "Ready"})
+    off: dict[str, Any] = {"metadata": {"name": "cluster", "annotations": {annotation: "true"}}, "status": {"phase": "Ready", "URL": "u"}}
+    STRATEGY.prepare_for_update(off, ready)
+    assert off["status"] == {"phase": "Inactive", "URL": "u"}
+    assert off["metadata"]["labels"] == {"tenancy.kcp.io/phase": "Inactive"}
+    on = cluster(status=off["status"])
+    STRATEGY.prepare_for_update(on, off)
+    assert on["status"]["phase"] == "Ready"
+    deleting = {**off, "status": {"phase": "Deleting"}}
+    STRATEGY.prepare_for_update(deleting, off)
+    assert deleting["status"]["phase"] == "Deleting"
+
+
 def test_initializers_are_fixed():
     """What initializes a cluster is said when it is made."""
     problems = STRATEGY.validate_update(cluster(spec={"initializers": ["system:x"]}), cluster())

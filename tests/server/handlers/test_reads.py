@@ -314,6 +314,38 @@ async def test_wildcard_namespaces_include_those_that_are_not_stored(api: Api) -
         assert [await watch.brief() for _ in range(4)] == [("ADDED", name) for name in defaults]
 
 
+async def test_a_cluster_made_explicitly_says_where_it_is(api: Api) -> None:
+    """The object of a cluster that was asked for looks like that of one which began with its first write."""
+    path = "/apis/core.kcp.io/v1alpha1/logicalclusters"
+    kind = {"apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster"}
+    forged = {**kind, "metadata": {"name": "cluster"}, "status": {"URL": "https://elsewhere", "phase": "Deleting"}}
+    made = await api.ok("POST", f"/clusters/made{path}", forged)
+    await api.ok("POST", MAPS.replace("/a/", "/born/"), config_map("m"))
+    born = await api.ok("GET", f"/clusters/born{path}/cluster")
+    assert made["status"] == {"phase": "Ready", "URL": born["status"]["URL"].replace("/born", "/made")}
+    assert born["status"]["URL"].endswith(":6443/clusters/born")
+
+
+async def test_a_cluster_that_is_switched_off(api: Api) -> None:
+    """Only its own object, which can switch it on again, and OpenAPI are served; its watches end (kcp: core.kcp.io/inactive)."""
+    cluster = "/clusters/a/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
+    await fill(api, 1)
+    merge = {"Content-Type": "application/merge-patch+json"}
+    async with Watch(api, MAPS) as watch:
+        assert await watch.brief() == ("ADDED", "m00")
+        off = {"metadata": {"annotations": {"core.kcp.io/inactive": "true"}}}
+        assert (await api.ok("PATCH", cluster, off, headers=merge))["status"]["phase"] == "Inactive"
+        assert await watch.next() is None
+    for path in (MAPS, "/clusters/a/apis", "/clusters/a/api/v1/namespaces"):
+        status = await api.fails(403, "GET", path)
+        assert status["message"] == 'logicalclusters.core.kcp.io "a" is forbidden: logical cluster is marked inactive'
+    await api.ok("GET", "/clusters/a/openapi/v3")
+    assert (await api.ok("GET", cluster))["status"]["phase"] == "Inactive"
+    on = {"metadata": {"annotations": {"core.kcp.io/inactive": None}}}
+    assert (await api.ok("PATCH", cluster, on, headers=merge))["status"]["phase"] == "Ready"
+    assert len((await api.ok("GET", MAPS))["items"]) == 1
+
+
 async def test_a_cluster_made_again_is_another_one(api: Api) -> None:
     """Old pages and old revisions do not reach the new life of a name."""
     await fill(api, 3)
