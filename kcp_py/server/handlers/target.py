@@ -64,10 +64,10 @@ async def resolve(backend: Backend, exchange: Exchange) -> Target:
         raise errors.unknown_path()
     resource = served.resource
     namespace = _namespace(context, resource)
-    _check_verb(context, resource, namespace)
-    exchange.resolved = GroupVersionResource(resource.group, resource.version, resource.resource)
     if resource.warnings:
         exchange.warnings.extend(resource.warnings)
+    _check_verb(context, resource, namespace)
+    exchange.resolved = GroupVersionResource(resource.group, resource.version, resource.resource)
     return Target(scope, served, namespace, info.name, info.subresource)
 
 
