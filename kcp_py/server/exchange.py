@@ -228,7 +228,9 @@ class Exchange:
         if len(parts) == 1 or size < _SMALL_BODY_BYTES or compressed or self.method == "HEAD":
             await self.respond(status, b"".join(parts), content_type)
             return
-        await self._start(status, content_type, ((b"content-length", b"%d" % size),))
+        self.status = status
+        head = self._head(content_type, ((b"content-length", b"%d" % size),))
+        await self._send({"type": "http.response.start", "status": status, "headers": head})
         self.sent_bytes = size
         for part in parts[:-1]:
             await self._send({"type": "http.response.body", "body": part, "more_body": True})

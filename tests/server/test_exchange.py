@@ -175,6 +175,22 @@ async def test_other_bodies_are_not_compressed(method, headers, body):
     assert wire.sent[1]["body"] == body
 
 
+async def test_large_bodies_in_parts():
+    """Pieces of a large body go out one by one under their common length; those of a small one, and of one to compress, together."""
+    parts = [BIG[:70_000], BIG[70_000:], b"end"]
+    wire = Wire()
+    exchange = wire.exchange()
+    await exchange.respond_in_parts(200, parts)
+    assert (exchange.status, exchange.finished, exchange.sent_bytes) == (200, True, len(BIG) + 3)
+    assert wire.headers()[b"content-length"] == b"%d" % (len(BIG) + 3)
+    assert [message["body"] for message in wire.sent[1:]] == parts
+    assert [message.get("more_body", False) for message in wire.sent[1:]] == [True, True, False]
+    for headers, pieces in (((), [b"a", b"b"]), (((b"accept-encoding", b"gzip"),), parts)):
+        wire = Wire()
+        await wire.exchange(*headers).respond_in_parts(200, pieces)
+        assert len(wire.sent) == 2
+
+
 async def test_stream():
     """Headers go out at once; every chunk goes out by itself; the end is told."""
     wire = Wire()
