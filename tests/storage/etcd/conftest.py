@@ -26,6 +26,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kcp_py.storage.contract import StorageError
 from kcp_py.storage.etcd import EtcdOptions, EtcdStorage, messages
+from kcp_py.testing.tcp_proxy import TcpProxy
 
 _ATTEMPTS = 600
 
@@ -104,98 +105,6 @@ class EtcdServer:
         """Run etcdctl."""
         command = [etcd_binary("etcdctl"), "--endpoints", self.url, *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "ETCDCTL_API": "3"}).stdout
-
-
-class Proxy:
-    """A TCP proxy in front of a member that can fail in the ways that networks do."""
-
-    def __init__(self, target_port: int) -> None:
-        self._target_port = target_port
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._stalled = False
-        self._marker = b""
-        self.cuts_after: list[int] = []
-        """One entry for each connection to come: how many bytes of answers it passes on before it is cut. Further connections have no
-        limit."""
-        self.connections = 0
-        self.reply_lost = asyncio.Event()
-        """Set when the request that `lose_reply` waits for has been passed on."""
-
-    @property
-    def url(self) -> str:
-        assert self._server is not None
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-
-    async def start(self) -> None:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-
-    async def stop(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        self.cut()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def cut(self) -> None:
-        """Reset all connections; new ones are served."""
-        for writer in self._writers:
-            writer.transport.abort()
-        self._writers.clear()
-        self._marker = b""
-
-    def stall(self) -> None:
-        """From now on pass nothing on and close nothing, on present and future connections."""
-        self._stalled = True
-
-    def lose_reply(self, marker: bytes) -> None:
-        """Pass on the request that holds these bytes, but no answer after it."""
-        self._marker = marker
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        limit = self.cuts_after.pop(0) if self.cuts_after else -1
-        try:
-            member_reader, member_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
-        except OSError:
-            writer.transport.abort()
-            return
-        self._writers |= {writer, member_writer}
-        for coroutine in (self._requests(reader, member_writer), self._answers(member_reader, writer, limit, member_writer)):
-            task = asyncio.create_task(coroutine)
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(1 << 16):
-                if self._stalled:
-                    continue
-                writer.write(data)
-                await writer.drain()
-                if self._marker and self._marker in data:
-                    self.reply_lost.set()
-        except OSError:
-            pass
-        writer.transport.abort()
-
-    async def _answers(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: int, member_writer: asyncio.StreamWriter
-    ) -> None:
-        try:
-            while data := await reader.read(1 << 16):
-                if self._stalled or self.reply_lost.is_set():
-                    continue
-                if limit >= 0 and (limit := limit - len(data)) < 0:
-                    break
-                writer.write(data)
-                await writer.drain()
-        except OSError:
-            pass
-        writer.transport.abort()
-        member_writer.transport.abort()
 
 
 class ScriptedMember:
@@ -295,11 +204,11 @@ async def member() -> AsyncIterator[ScriptedMember]:
 
 @pytest.fixture
 async def start_proxy() -> AsyncIterator[Callable[[EtcdServer], object]]:
-    """Starts a `Proxy` in front of a server: `await start_proxy(server)`."""
+    """Starts a `TcpProxy` in front of a server: `await start_proxy(server)`."""
     async with AsyncExitStack() as stack:
 
-        async def start(server: EtcdServer) -> Proxy:
-            proxy = Proxy(server.port)
+        async def start(server: EtcdServer) -> TcpProxy:
+            proxy = TcpProxy(server.port)
             await proxy.start()
             stack.push_async_callback(proxy.stop)
             return proxy
