@@ -10,7 +10,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from e2e.conftest import ServerProcess
 
@@ -109,6 +109,15 @@ def revision_of(item: dict[str, Any]) -> int:
     return int(item["metadata"]["resourceVersion"])
 
 
+class Change(NamedTuple):
+    """What a watch told of an object."""
+
+    kind: str
+    key: Key
+    revision: int
+    data: Any
+
+
 @dataclass
 class Informer:
     """Lists, watches from the list's revision, goes on from the last event after a lost connection, and lists again on 410.
@@ -119,6 +128,7 @@ class Informer:
         state: the objects known now.
         lists: how many times it listed.
         failures: what broke the protocol; has to stay empty.
+        history: every event but bookmarks, in the order in which they came.
     """
 
     server: Callable[[], ServerProcess]
@@ -127,6 +137,7 @@ class Informer:
     lists: int = 0
     connections: int = 0
     failures: list[str] = field(default_factory=list)
+    history: list[Change] = field(default_factory=list)
     revision: int = 0
 
     def __post_init__(self) -> None:
@@ -216,6 +227,7 @@ class Informer:
             self.revision = max(revision, self.revision)
             if kind != "BOOKMARK":
                 key = key_of(item)
+                self.history.append(Change(kind, key, revision, item.get("data")))
                 known = key in self.state
                 if known != (kind in ("MODIFIED", "DELETED")):
                     self.failures.append(f"{kind} of {key}, which was {'' if known else 'not '}known")

