@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kcp_py.apimachinery import errors, protobuf
-from kcp_py.apimachinery.codec import decode_json, decode_yaml, duplicate_fields
+from kcp_py.apimachinery.codec import decode_json, decode_yaml_strict, duplicate_fields
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.apimachinery.objectmeta import deduplicate_owner_references, prune_object_meta, type_problem
@@ -17,10 +18,17 @@ from kcp_py.server.negotiation import BodyMedia
 
 _EXCERPT_BYTES: Final = 30
 _MAX_STRICT_ISSUES: Final = 100
+_YAML_ERRORS: Final = "yaml: unmarshal errors:\n  "
 
 
-def decode(body: bytes, media: BodyMedia, resource: ServedResource) -> dict[str, Any]:
+def decode(body: bytes, media: BodyMedia, resource: ServedResource, repeated: list[str] | None = None) -> dict[str, Any]:
     """Decode a body into an object of the resource's kind, with metadata of the right types.
+
+    Args:
+        body: as sent.
+        media: its type.
+        resource: the kind.
+        repeated: filled with what is to be said of keys that stand in it twice; None where nobody wants to know.
 
     Raises:
         StatusError: 400 for what cannot be decoded or is of another version or kind, 422 for another kind of a custom resource.
@@ -30,7 +38,14 @@ def decode(body: bytes, media: BodyMedia, resource: ServedResource) -> dict[str,
         check_metadata(obj, resource)
         return obj
     try:
-        obj = decode_json(body) if media == "json" else decode_yaml(body)
+        if media == "json":
+            obj = decode_json(body)
+            if repeated is not None:
+                repeated += duplicate_fields(body, obj)
+        else:
+            obj, strict_errors = decode_yaml_strict(body)
+            if repeated is not None:
+                repeated += strict_errors
     except ValueError as error:
         detail = f"couldn't get version/kind; json parse error: {error} ({_excerpt(body)})"
         raise errors.bad_request(_unrecognized(resource, detail)) from error
@@ -117,8 +132,7 @@ def settle(
     *,
     field_validation: str,
     warnings: list[str],
-    body: bytes = b"",
-    media: BodyMedia = "json",
+    repeated: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Prune what the kind does not know, tell the client as it asked to be told, and fill defaults; in place.
 
@@ -127,15 +141,12 @@ def settle(
         resource: its kind.
         field_validation: `Strict`, `Warn` (also when empty) or `Ignore`.
         warnings: filled under `Warn`.
-        body: the source of `obj`, searched for duplicate fields; empty where there is none.
-        media: of `body`.
+        repeated: what `decode` had to say of keys that stand in the body twice.
 
     Raises:
         StatusError: 400 for unknown or duplicate fields under `Strict`, and for values of the wrong type in typed kinds.
     """
-    issues: list[str] = []
-    if field_validation != "Ignore" and body and media == "json":
-        issues += duplicate_fields(body, obj)
+    issues = list(repeated)
     metadata = obj["metadata"]
     annotations = metadata.get("annotations")
     if annotations is not None:
@@ -147,7 +158,9 @@ def settle(
         problem = f"strict decoding error: {', '.join(issues[:_MAX_STRICT_ISSUES])}"
         raise cannot_be_handled(resource, problem) if resource.builtin else errors.bad_request(problem)
     if issues and field_validation != "Ignore":
-        warnings.extend(issues[:_MAX_STRICT_ISSUES])
+        # A header has one line: of what YAML says in several, each is a warning of its own.
+        lines = [line for issue in issues[:_MAX_STRICT_ISSUES] for line in issue.removeprefix(_YAML_ERRORS).split("\n  ")]
+        warnings.extend(lines[:_MAX_STRICT_ISSUES])
     resource.schema.default(obj)
     warning = deduplicate_owner_references(metadata)
     if warning:

@@ -23,8 +23,9 @@ async def create(backend: Backend, exchange: Exchange, target: Target) -> None:
     body = await exchange.read_body(backend.limits.max_body_bytes)
     options = decode_create_options(exchange.query)
     resource = target.resource
-    obj = decode(body, media, resource)
-    settle(obj, resource, field_validation=options.field_validation, warnings=exchange.warnings, body=body, media=media)
+    repeated: list[str] = []
+    obj = decode(body, media, resource, repeated if options.field_validation != "Ignore" else None)
+    settle(obj, resource, field_validation=options.field_validation, warnings=exchange.warnings, repeated=repeated)
     given = obj["metadata"].get("namespace")
     if resource.namespaced and given and given != target.namespace:
         raise errors.bad_request("the namespace of the provided object does not match the namespace sent on the request")

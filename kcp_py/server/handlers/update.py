@@ -26,8 +26,9 @@ async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
 
     def read() -> dict[str, Any]:
         del exchange.warnings[warnings_before:]
-        obj = decode(body, media, target.resource)
-        settle(obj, target.resource, field_validation=options.field_validation, warnings=exchange.warnings, body=body, media=media)
+        repeated: list[str] = []
+        obj = decode(body, media, target.resource, repeated if options.field_validation != "Ignore" else None)
+        settle(obj, target.resource, field_validation=options.field_validation, warnings=exchange.warnings, repeated=repeated)
         check_identity(obj, target)
         return obj
 
