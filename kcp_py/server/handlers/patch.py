@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import orjson
+
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.codec import decode_json
+from kcp_py.apimachinery.codec import decode_json, duplicate_fields
+from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.apimachinery.metaoptions import decode_patch_options
 from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge_patch
@@ -14,7 +17,7 @@ from kcp_py.registry.store import update as update_stored
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
 from kcp_py.server.handlers.backend import Backend
-from kcp_py.server.handlers.body import check_kind, check_metadata, settle
+from kcp_py.server.handlers.body import cannot_be_handled, check_kind, check_metadata, settle
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.handlers.update import check_identity
 from kcp_py.storage.contract import KeyValue
@@ -34,21 +37,31 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
         document = decode_json(body)
     except ValueError as error:
         raise errors.bad_request(f"error decoding patch: {error}") from error
+    repeated = [] if options.field_validation == "Ignore" else _repeated(body, document, patch_type)
     warnings_before = len(exchange.warnings)
     cluster = target.one_cluster().name
+
+    async def read(current: KeyValue) -> dict[str, Any]:
+        return target.resource.renderer.dress(await load_one(target.served, current), current.mod_revision, cluster)
 
     async def transform(current: KeyValue | None) -> dict[str, Any]:
         if current is None:
             raise errors.not_found(target.resource.group_resource, target.name)
         del exchange.warnings[warnings_before:]
-        base = target.resource.renderer.dress(await load_one(target.served, current), current.mod_revision, cluster)
+        base = await read(current)
         uid = base["metadata"]["uid"]
         obj = _patched(base, document, patch_type, target)
         if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
             raise errors.bad_request("the result of the patch is no object")
-        check_kind(obj, target.resource)
-        check_metadata(obj, target.resource)
-        settle(obj, target.resource, field_validation=options.field_validation, warnings=exchange.warnings)
+        try:
+            check_kind(obj, target.resource)
+            check_metadata(obj, target.resource)
+            settle(obj, target.resource, field_validation=options.field_validation, warnings=exchange.warnings, repeated=repeated)
+        except StatusError as error:
+            if error.code != 400:
+                raise
+            # What was refused may have lost parts on the way.
+            raise _undecodable(error, _patched(await read(current), decode_json(body), patch_type, target), target) from error
         check_identity(obj, target)
         if (given := obj["metadata"].get("uid")) and given != uid:
             # Only in a PUT the uid is a precondition (`rest.DefaultUpdatedObjectInfo`).
@@ -78,6 +91,20 @@ def _patch_type(exchange: Exchange, target: Target) -> str:
     if given not in accepted:
         raise errors.unsupported_media_type(accepted)
     return given
+
+
+def _repeated(body: bytes, document: Any, patch_type: str) -> list[str]:
+    """What is wrong with the patch itself, for those who want to know (`fieldValidation`)."""
+    found = duplicate_fields(body, document)
+    if patch_type != JSON_PATCH:
+        return found
+    return [*(f"json patch {fault}" for fault in found), *(json_patch.unknown_fields(document) if isinstance(document, list) else ())]
+
+
+def _undecodable(error: StatusError, patched: Any, target: Target) -> StatusError:
+    """422 for a result that is not of the kind: of no kind and name itself (apiserver `jsonPatcher.applyPatchToCurrentObject`)."""
+    problem = error.message.removeprefix(cannot_be_handled(target.resource, "").message)
+    return errors.invalid("", "", [invalid("patch", orjson.dumps(patched).decode(), problem)])
 
 
 def _patched(base: dict[str, Any], document: Any, patch_type: str, target: Target) -> Any:
