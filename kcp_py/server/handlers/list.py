@@ -31,6 +31,8 @@ _WHOLE_LIST_CHUNK = 10_000
 _SELECTIVE_CHUNK = 500
 """A page with selectors is looked for in chunks of at least this many objects."""
 
+_END = b"]}\n"
+
 _ITEMS_PER_TURN = 200
 """After so many items other requests get a turn of the event loop: a few milliseconds at the most."""
 
@@ -270,7 +272,7 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> 
             await exchange.send_chunk(b",".join(elements))
             elements.clear()
     if streaming:
-        await exchange.send_chunk(b"]}\n")
+        await exchange.send_chunk(_END)
         await exchange.finish()
         return
     if not listing.revision:
@@ -279,34 +281,39 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> 
     if elements:
         # Joined once: a large list is copied no more often than it has to be.
         elements[0] = head + elements[0]
-        elements[-1] += b"]}\n"
-    await _respond(exchange, representation, [b",".join(elements) if elements else head + b"]}\n"])
+        elements[-1] += _END
+    await _respond(exchange, representation, [b",".join(elements) if elements else head + _END])
 
 
 async def _answer_rendered(exchange: Exchange, listing: Listing, representation: Representation) -> None:
     """The same for a list whose elements need not be looked at one by one."""
     limit = listing.options.limit
-    page = await listing.rendered(limit or _WHOLE_LIST_CHUNK)
-    parts = page.parts
+    parts = (await listing.rendered(limit or _WHOLE_LIST_CHUNK)).parts
     head = _head(listing, representation)
-    if parts:
-        parts[0] = head + parts[0][1:]
-    else:
-        parts.append(head)
-    if page.more and not limit and representation.media == "json" and not representation.pretty:
+    # The first comma is one too many. Parts are large, so that none is copied more than once.
+    first = memoryview(parts[0])[1:] if parts else b""
+    if not listing.more or limit:
+        if len(parts) > 1:
+            parts[0] = b"".join((head, first))
+            parts[-1] += _END
+        else:
+            parts = [b"".join((head, first, _END))]
+        await _respond(exchange, representation, parts)
+        return
+    parts[0] = b"".join((head, first))
+    if representation.media == "json" and not representation.pretty:
         await exchange.start_stream()
         for part in parts:
             await exchange.send_chunk(part)
         while listing.more:
             for part in (await listing.rendered(_WHOLE_LIST_CHUNK)).parts:
                 await exchange.send_chunk(part)
-        await exchange.send_chunk(b"]}\n")
+        await exchange.send_chunk(_END)
         await exchange.finish()
         return
-    while listing.more and not limit:
+    while listing.more:
         parts += (await listing.rendered(_WHOLE_LIST_CHUNK)).parts
-    parts[-1] += b"]}\n"
-    await _respond(exchange, representation, parts)
+    await _respond(exchange, representation, [*parts, _END])
 
 
 async def _respond(exchange: Exchange, representation: Representation, parts: Sequence[bytes]) -> None:
