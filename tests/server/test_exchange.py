@@ -175,20 +175,33 @@ async def test_other_bodies_are_not_compressed(method, headers, body):
     assert wire.sent[1]["body"] == body
 
 
-async def test_large_bodies_in_parts():
-    """Pieces of a large body go out one by one under their common length; those of a small one, and of one to compress, together."""
-    parts = [BIG[:70_000], BIG[70_000:], b"end"]
+@pytest.mark.parametrize(
+    ("parts", "method", "accepted", "bodies"),
+    [
+        pytest.param([b"a", BIG, b"b"], "GET", b"identity", [b"a", BIG, b"b"], id="large"),
+        pytest.param([b"a", b"b"], "GET", b"identity", [b"ab"], id="small"),
+        pytest.param([BIG], "GET", b"identity", [BIG], id="one"),
+        pytest.param([b"a", BIG], "HEAD", b"identity", [b""], id="head"),
+    ],
+)
+async def test_a_large_body_goes_out_in_the_pieces_that_it_came_in(parts, method, accepted, bodies):
+    """With the length of the whole; small ones are put together."""
     wire = Wire()
-    exchange = wire.exchange()
+    exchange = wire.exchange((b"accept-encoding", accepted), method=method)
     await exchange.respond_in_parts(200, parts)
-    assert (exchange.status, exchange.finished, exchange.sent_bytes) == (200, True, len(BIG) + 3)
-    assert wire.headers()[b"content-length"] == b"%d" % (len(BIG) + 3)
-    assert [message["body"] for message in wire.sent[1:]] == parts
-    assert [message.get("more_body", False) for message in wire.sent[1:]] == [True, True, False]
-    for headers, pieces in (((), [b"a", b"b"]), (((b"accept-encoding", b"gzip"),), parts)):
-        wire = Wire()
-        await wire.exchange(*headers).respond_in_parts(200, pieces)
-        assert len(wire.sent) == 2
+    assert wire.headers()[b"content-length"] == b"%d" % sum(map(len, parts))
+    assert [message["body"] for message in wire.sent[1:]] == bodies
+    assert [message.get("more_body", False) for message in wire.sent[1:]] == [True] * (len(bodies) - 1) + [False]
+    assert exchange.finished
+    assert exchange.sent_bytes == sum(map(len, parts))
+
+
+async def test_pieces_are_compressed_as_one():
+    """For clients that take it."""
+    wire = Wire()
+    await wire.exchange((b"accept-encoding", b"gzip")).respond_in_parts(200, [b"a", BIG, b"b"])
+    assert zlib.decompress(wire.sent[1]["body"], 31) == b"a" + BIG + b"b"
+    assert len(wire.sent) == 2
 
 
 async def test_stream():

@@ -1,0 +1,98 @@
+"""Pages of stored and default objects, in key order, at one revision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.store import Page, Scan, scan
+from kcp_py.storage.contract import CompactedError, FutureRevisionError, Put
+from tests.registry.store.shelf import CONFIG_MAPS, NAMESPACES, A, B, Shelf, key_of, scope_of
+
+pytestmark = pytest.mark.anyio
+
+DEFAULTS = ["default", "kube-node-lease", "kube-public", "kube-system"]
+
+
+def names_of(page: Page) -> list[str]:
+    return [item.key.rpartition("/")[2] for item in page.items]
+
+
+async def put_namespaces(shelf: Shelf, *names: str, cluster: str = "a") -> int:
+    keys = NAMESPACES.resource.keys
+    value = b'{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"stored"}}'
+    return await shelf.access.storage.transact([], [Put(keys.object_key(scope_of(cluster).name, "", name), value) for name in names])
+
+
+async def all_scopes(first: str, limit: int, revision: int) -> Sequence[ClusterScope]:
+    del revision
+    found = [scope for scope in (A, B) if scope.name >= first]
+    return found[:limit] if limit else found
+
+
+async def test_a_scan_stays_in_its_cluster_and_namespace(shelf: Shelf) -> None:
+    """Neighbours whose names begin alike are not inside."""
+    await shelf.put_all("x", namespace="n")
+    await shelf.put_all("y", namespace="nn")
+    last = await shelf.put_all("z", namespace="n", cluster="ab")
+    assert names_of(await scan(shelf.access, CONFIG_MAPS, Scan(A, "n"))) == ["x"]
+    assert names_of(await scan(shelf.access, CONFIG_MAPS, Scan(A))) == ["x", "y"]
+    everywhere = await scan(shelf.access, CONFIG_MAPS, Scan(None))
+    assert (names_of(everywhere), everywhere.revision, everywhere.remaining) == (["x", "y", "z"], last, -1)
+
+
+async def test_a_list_is_continued_at_its_revision(shelf: Shelf) -> None:
+    """What was written behind the first page is not on the second, and what remains is counted."""
+    then = await shelf.put_all(*"abcde")
+    first = await scan(shelf.access, CONFIG_MAPS, Scan(A, limit=2, counted=True))
+    assert (names_of(first), first.revision, first.more, first.remaining) == (["a", "b"], then, True, 3)
+    await shelf.put_all("bb", "f")
+    await shelf.delete("c")
+    rest = Scan(A, start=first.items[-1].key + "\x00", revision=first.revision, limit=3, counted=True)
+    second = await scan(shelf.access, CONFIG_MAPS, rest)
+    assert (names_of(second), second.revision, second.more, second.remaining) == (["c", "d", "e"], then, False, 0)
+
+
+async def test_revisions_that_are_not_kept_or_have_not_been_are_refused(shelf: Shelf) -> None:
+    """Each with the error that says which."""
+    first = await shelf.put_all("a")
+    last = await shelf.put_all("a")
+    with pytest.raises(FutureRevisionError):
+        await scan(shelf.access, CONFIG_MAPS, Scan(A, revision=last + 1))
+    await shelf.access.storage.compact(last)
+    with pytest.raises(CompactedError):
+        await scan(shelf.access, CONFIG_MAPS, Scan(A, revision=first))
+
+
+async def test_default_objects_stand_between_stored_ones(shelf: Shelf) -> None:
+    """In key order; one that is stored takes the place of its default."""
+    assert names_of(await scan(shelf.access, NAMESPACES, Scan(A))) == DEFAULTS
+    await put_namespaces(shelf, "alpha", "kube-public", "zeta")
+    page = await scan(shelf.access, NAMESPACES, Scan(A))
+    assert names_of(page) == ["alpha", *DEFAULTS, "zeta"]
+    assert [item.key.rpartition("/")[2] for item in page.items if item.create_revision] == ["alpha", "kube-public", "zeta"]
+
+
+@pytest.mark.parametrize("limit", range(1, 8))
+async def test_pages_with_default_objects_miss_and_repeat_nothing(shelf: Shelf, limit: int) -> None:
+    """Whatever the limit, in one cluster and over all of them, and only the last page says that nothing follows."""
+    await put_namespaces(shelf, "alpha", "kube-public", "zeta")
+    await put_namespaces(shelf, "beta", cluster="b")
+    for scope, expected in ((A, ["alpha", *DEFAULTS, "zeta"]), (None, ["alpha", *DEFAULTS, "zeta", "beta", *DEFAULTS])):
+        found: list[str] = []
+        start, more = "", True
+        while more:
+            page = await scan(shelf.access, NAMESPACES, Scan(scope, start=start, limit=limit), scopes=all_scopes)
+            assert len(page.items) <= limit
+            found += names_of(page)
+            start, more = page.items[-1].key + "\x00" if page.items else "", page.more
+        assert found == expected
+
+
+async def test_start_skips_what_lies_before_it(shelf: Shelf) -> None:
+    """Whether or not an object of that key exists."""
+    await shelf.put_all(*"ace")
+    for start, expected in (("a", "ace"), ("b", "ce"), ("e", "e"), ("f", "")):
+        assert names_of(await scan(shelf.access, CONFIG_MAPS, Scan(A, start=key_of(start)))) == list(expected)
