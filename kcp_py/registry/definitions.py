@@ -15,9 +15,11 @@ from weakref import WeakValueDictionary
 import orjson
 
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.apimachinery.go_floats import format_float
 from kcp_py.apimachinery.kinds import GroupVersion
 from kcp_py.apimachinery.objectmeta import finalizer_warnings
-from kcp_py.apimachinery.table import CUSTOM_RESOURCE_COLUMNS, NAME, Column, age_of
+from kcp_py.apimachinery.table import CUSTOM_RESOURCE_COLUMNS, NAME, UNKNOWN, Column, human_duration
+from kcp_py.apimachinery.timestamps import parse_time
 from kcp_py.registry.discovery import version_order
 from kcp_py.registry.resource import ALL_VERBS, ServedResource
 from kcp_py.registry.strategy import Strategy
@@ -31,6 +33,8 @@ _TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch
 """What discovery offers of a CRD that is being deleted."""
 
 _MAX_REPLICAS: Final = 2**31 - 1
+_INT64_END: Final = 2**63
+_HTML_ESCAPES: Final = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 
 
 class CompiledDefinition:
@@ -108,7 +112,7 @@ def _resources(crd: Mapping[str, Any], root: str, *, terminating: bool) -> Seque
             singular=names.get("singular") or spec["names"]["singular"],
             namespaced=namespaced,
             keys=keys,
-            strategy=CustomResourceStrategy(kind=spec["names"]["kind"], version=version),
+            strategy=CustomResourceStrategy(version),
             columns=printer_columns(version.get("additionalPrinterColumns")),
             storage_version=storage["name"],
             schema=compiled[version["name"]],
@@ -167,8 +171,8 @@ class CustomResourceStrategy(Strategy):
 
     allow_unconditional_update = False
 
-    def __init__(self, *, kind: str, version: Mapping[str, Any]) -> None:
-        self._kind = kind
+    def __init__(self, version: Mapping[str, Any]) -> None:
+        """The rules of one version, as its CRD has it."""
         scale = (version.get("subresources") or {}).get("scale") or {}
         self._replicas = tuple(scale["specReplicasPath"].removeprefix(".").split(".")) if scale.get("specReplicasPath") else ()
 
@@ -225,29 +229,48 @@ def _cell(column_type: str, json_path: str) -> Callable[[Mapping[str, Any], floa
 
 
 def _printed(value: Any, column_type: str, now: float) -> Any:
-    """A value as its column's type shows it; null where the types do not agree."""
+    """A value as its column's type shows it; null where the types do not agree.
+
+    Source: k8s.io/apiextensions-apiserver `pkg/registry/customresource/tableconvertor`, and client-go's JSONPath for texts.
+    """
     match column_type, value:
         case _, None:
             return None
-        case "integer", bool():
+        case "string", str():
+            return value
+        case "string", float():
+            return format_float(value)
+        case "string", dict() | list():
+            return _go_json(value)
+        case "string", _:
+            return orjson.dumps(value).decode()
+        case "boolean", bool():
+            return value
+        case _, bool():
             return None
         case "integer", int():
             return value
-        case "integer", float() if value.is_integer():
-            return int(value)
-        case "number", bool():
-            return None
+        case "integer", float():
+            # Towards zero; what does not fit becomes the lowest number, as the processors do that upstream runs on.
+            return int(value) if -_INT64_END <= value < _INT64_END else -_INT64_END
         case "number", int() | float():
             return value
-        case "boolean", bool():
-            return value
-        case "string", str():
-            return value
-        case "string", bool():
-            return "true" if value else "false"
-        case "string", _:
-            return orjson.dumps(value).decode()
         case "date", str():
-            return age_of(value, now)
+            return _printed_date(value, now)
         case _:
             return None
+
+
+def _printed_date(text: str, now: float) -> str:
+    if text in {"", "null"}:
+        return UNKNOWN
+    try:
+        return human_duration(now - parse_time(text))
+    except ValueError:
+        return "<invalid>"
+
+
+def _go_json(value: Any) -> str:
+    """As Go's `json.Marshal`: members in order, and nothing that HTML could take for its own."""
+    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    return text.translate(_HTML_ESCAPES)

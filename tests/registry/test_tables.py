@@ -1,86 +1,275 @@
-"""What each cluster serves: remembered while nothing changes, and never longer."""
+"""What a cluster serves follows from its own CRDs, at any moment and whoever wrote them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import gc
 from typing import Any
 
 import pytest
 
 from kcp_py.logicalcluster import Name
-from kcp_py.storage.memory import MemoryStorage
-from kcp_py.watchcache import WatchEndedError
-from tests.client.registry import ROOT, WIDGETS, Registry, open_registry
+from kcp_py.registry.builtin.resources import builtin_resources
+from kcp_py.registry.resource import Served
+from kcp_py.registry.tables import ResourceTables
+from kcp_py.storage.keys import resource_keys
+from tests.client.registry import DEFINITIONS, ROOT, WIDGETS, Registry, definition
+from tests.registry.conftest import A, B, C, Elsewhere, SteppedStorage, definition_key, feed_begins_again, stored
 
 pytestmark = pytest.mark.anyio
 
-TEAM = Name("team-a")
-KEY = f"{ROOT}/apiextensions.k8s.io/customresourcedefinitions/{TEAM}/widgets.example.com"
+WIDGET_PREFIX = f"{ROOT}/example.com/widgets/customresources/"
 
 
-@pytest.fixture
-async def registry() -> AsyncIterator[Registry]:
-    """A cluster with an established definition."""
-    async with open_registry(MemoryStorage()) as opened:
-        await opened.establish(TEAM)
-        await opened.feed.reached(await opened.storage.revision())
-        yield opened
+async def widgets(registry: Registry, cluster: Name = A, version: str = "v1") -> Served | None:
+    return (await registry.tables.get(cluster)).find("example.com", version, "widgets")
 
 
-async def rewrite(registry: Registry, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change the definition as another server would, and wait until that is known."""
-    await registry.feed.reached(await registry.rewrite(KEY, change))
+def gadgets() -> dict[str, Any]:
+    return stored(definition("gadgets", kind="Gadget"))
 
 
-async def test_a_table_is_kept_until_a_definition_changes(registry: Registry) -> None:
-    """Of its own cluster; clusters without definitions share one table."""
-    other = await registry.tables.get(Name("team-b"))
-    assert other is registry.tables.builtin_table
-    before = await registry.tables.get(TEAM)
-    assert await registry.tables.get(TEAM) is before
-    await rewrite(registry, lambda crd: crd["metadata"].update(labels={"a": "b"}))
-    after = await registry.tables.get(TEAM)
-    assert after is not before
-    assert after.digest == before.digest
-    assert registry.tables.cached(Name("team-b")) is other
+async def test_a_cluster_without_definitions_serves_what_is_built_in(registry: Registry) -> None:
+    """All such clusters have one table in common."""
+    table = await registry.tables.get(A)
+    assert table is await registry.tables.get(B) is registry.tables.builtin_table
+    assert {resource.group_resource for resource in table.resources()} == {one.group_resource for one in registry.tables.builtins}
+    assert table.find("", "v1", "configmaps") is registry.tables.builtin("", "v1", "configmaps")
+    assert table.find("", "v2", "configmaps") is table.find("example.com", "v1", "widgets") is None
+    assert (registry.tables.is_builtin("", "configmaps"), registry.tables.is_builtin("example.com", "widgets")) == (True, False)
 
 
-async def test_nothing_is_remembered_while_a_definition_is_written(registry: Registry) -> None:
-    """What is read then may be old or new, and is good for the one who reads it only."""
-    registry.tables.writing(TEAM)
-    assert (await registry.tables.get(TEAM)).find(*WIDGETS) is not None
-    assert registry.tables.cached(TEAM) is None
-    registry.tables.written(TEAM)
-    await registry.tables.get(TEAM)
-    assert registry.tables.cached(TEAM) is not None
+async def test_a_definition_serves_in_its_own_cluster(registry: Registry, elsewhere: Elsewhere) -> None:
+    """With the key and revision under which writes are checked against it."""
+    revision = await elsewhere.define(A, stored())
+    served = await widgets(registry)
+    assert served is not None
+    assert served.resource.kind == "Widget"
+    assert served[1:] == (revision, definition_key(A), revision)
+    assert await widgets(registry, B) is None
+    assert await widgets(registry, A, "v2") is None
 
 
-@pytest.mark.parametrize("cached", [True, False], ids=["table at hand", "table forgotten"])
-async def test_watches_end_with_a_change_of_what_is_served_only(registry: Registry, *, cached: bool) -> None:
-    """Labels and unimportant conditions change nothing for who watches, whether or not the table is in use at the time."""
-    prefix = f"{ROOT}/example.com/widgets/customresources/"
-    watcher = registry.feed.attach(prefix, cluster=TEAM, after=registry.feed.revision)
-
-    async def change(change: Callable[[dict[str, Any]], object]) -> None:
-        registry.tables.invalidate(TEAM)
-        if cached:
-            await registry.tables.get(TEAM)
-        await rewrite(registry, change)
-
-    await change(lambda crd: crd["metadata"].update(labels={"a": "b"}))
-    await change(lambda crd: crd["status"]["conditions"].append({"type": "Other", "status": "True"}))
-    assert not await watcher.take()
-    await change(lambda crd: crd["spec"]["names"].update(shortNames=["wd"]))
-    with pytest.raises(WatchEndedError):
-        await watcher.take()
-    await registry.feed.detach(watcher)
+async def test_every_served_version_is_found(registry: Registry, elsewhere: Elsewhere) -> None:
+    """Those that are not served are not, even where objects are stored in them."""
+    await elsewhere.define(A, stored(versions=[{"name": "v1", "served": False}, {"name": "v2"}, {"name": "v3"}]))
+    found = [await widgets(registry, A, version) for version in ("v1", "v2", "v3")]
+    assert [one and one.resource.version for one in found] == [None, "v2", "v3"]
+    assert {one.resource.storage_version for one in found if one} == {"v1"}
 
 
-async def test_one_of_many_tables_goes_for_a_new_one(registry: Registry) -> None:
-    """The number of tables is bounded; the one that was not used for longest is worked out again."""
-    registry.tables._capacity = 2
-    table = await registry.tables.get(TEAM)
-    for name in ("b", "c"):
-        await registry.tables.get(Name(name))
-    assert len(registry.tables) == 2
-    assert await registry.tables.get(TEAM) is not table
+@pytest.mark.parametrize(
+    ("conditions", "found", "discovered"),
+    [
+        pytest.param(("Unrelated",), False, False, id="names not accepted"),
+        pytest.param(("NamesAccepted",), True, False, id="accepted"),
+        pytest.param(("NamesAccepted", "Established"), True, True, id="established"),
+        pytest.param(("Established",), True, True, id="established, then in conflict"),
+    ],
+)
+async def test_conditions_decide(
+    registry: Registry, elsewhere: Elsewhere, conditions: tuple[str, ...], *, found: bool, discovered: bool
+) -> None:
+    """Requests are answered from the moment the names are accepted, discovery tells of established definitions."""
+    await elsewhere.define(A, stored(None, *conditions))
+    table = await registry.tables.get(A)
+    assert (table.find("example.com", "v1", "widgets") is not None) is found
+    assert any(resource.resource == "widgets" for resource in table.resources()) is discovered
+
+
+async def test_a_built_in_resource_is_never_shadowed(registry: Registry, elsewhere: Elsewhere) -> None:
+    """A definition of one that was stored nevertheless, in whatever version, serves nothing."""
+    crd = stored(definition("roles", "rbac.authorization.k8s.io", kind="Role"), versions=[{"name": "v1"}, {"name": "v7"}])
+    await elsewhere.define(A, crd)
+    table = await registry.tables.get(A)
+    assert not table.definitions
+    assert table.find("rbac.authorization.k8s.io", "v7", "roles") is None
+    builtin = table.find("rbac.authorization.k8s.io", "v1", "roles")
+    assert builtin is not None
+    assert builtin.resource.builtin
+
+
+async def test_the_core_group_can_be_extended(registry: Registry, elsewhere: Elsewhere) -> None:
+    """A definition with the group `""`, named `<plural>.core`, serves below `/api`, and its watches end with its changes."""
+    crd = stored(definition("pods", "", kind="Pod"))
+    crd["metadata"]["name"] = "pods.core"
+    await elsewhere.define(A, crd)
+    served = (await registry.tables.get(A)).find("", "v1", "pods")
+    assert served is not None
+    watcher = registry.feed.attach(served.resource.keys.prefix, cluster=A, after=registry.feed.revision)
+    await elsewhere.define(A, crd | {"metadata": crd["metadata"] | {"labels": {"a": "b"}}})
+    await registry.tables.get(A)
+    assert not watcher.ended
+    await elsewhere.delete(definition_key(A, "pods.core"))
+    assert watcher.ended
+
+
+async def test_equal_clusters_share_what_is_heavy(registry: Registry, elsewhere: Elsewhere) -> None:
+    """Tables are each cluster's own, their digests and compiled definitions those of all that define the same."""
+    for cluster in (A, B):
+        await elsewhere.define(cluster, stored(uid=cluster))
+    await elsewhere.define(C, stored(versions=[{"name": "v1beta1"}]))
+    a, b, c = [await registry.tables.get(cluster) for cluster in (A, B, C)]
+    assert a is not b
+    assert (a.digest, a.definitions) == (b.digest, b.definitions)
+    assert len({a.digest, c.digest, registry.tables.builtin_table.digest}) == 3
+    assert len(registry.tables.definitions) == 2
+
+
+async def test_stored_resources_are_told_once(registry: Registry, elsewhere: Elsewhere) -> None:
+    """Whatever versions and groups objects are served in, they are stored in one place; custom resources come first."""
+    await elsewhere.define(A, stored(versions=[{"name": "v1"}, {"name": "v2"}]))
+    prefixes = [served.resource.keys.prefix for served in (await registry.tables.get(A)).stored_resources()]
+    assert prefixes[0] == WIDGET_PREFIX
+    assert len(prefixes) == len(set(prefixes)) == 1 + len({one.keys.prefix for one in registry.tables.builtins})
+
+
+async def test_a_table_for_documents_serves_nothing_itself(registry: Registry, elsewhere: Elsewhere) -> None:
+    """It tells of definitions, and finds none of their resources: whose they are is not known."""
+    await elsewhere.define(A, stored())
+    table = registry.tables.table_of((await registry.tables.get(A)).definitions)
+    assert "widgets" in {resource.resource for resource in table.resources()}
+    assert table.find("example.com", "v1", "widgets") is None
+    assert table.find("", "v1", "configmaps") is not None
+
+
+async def test_tables_are_bounded(registry: Registry, storage: SteppedStorage) -> None:
+    """One that had to go is worked out again."""
+    keys = resource_keys(ROOT, DEFINITIONS.group, DEFINITIONS.resource, namespaced=False)
+    tables = ResourceTables(storage, registry.feed, builtin_resources(ROOT), root=ROOT, definition_keys=keys, capacity=2)
+    for cluster in (A, B, C):
+        await tables.get(cluster)
+    assert (len(tables), tables.cached(A), tables.cached(C)) == (2, None, tables.builtin_table)
+    before = storage.ranges
+    await tables.get(C)
+    await tables.get(A)
+    assert storage.ranges == before + 1
+
+
+async def test_a_change_elsewhere_is_served_when_the_feed_has_brought_it(registry: Registry, elsewhere: Elsewhere) -> None:
+    """Creation, change and removal of a definition."""
+    assert await widgets(registry) is None
+    await elsewhere.define(A, stored())
+    assert await widgets(registry) is not None
+    revision = await elsewhere.define(A, stored(versions=[{"name": "v1"}, {"name": "v2"}]))
+    served = await widgets(registry, A, "v2")
+    assert served is not None
+    assert served.definition_revision == revision
+    await elsewhere.delete(definition_key(A))
+    assert await widgets(registry) is None
+
+
+async def test_a_write_here_is_served_at_once(registry: Registry, storage: SteppedStorage) -> None:
+    """Between the commit and its acknowledgement readers see it, and remember nothing; its writer finds it when it is told."""
+    crd = await registry.client.create(A, DEFINITIONS, definition())
+    assert await widgets(registry) is None
+    assert registry.tables.cached(A) is not None
+    seen: list[object] = []
+
+    async def look() -> None:
+        seen.extend((await widgets(registry) is not None, registry.tables.cached(A)))
+
+    storage.after_commit(look)
+    status = crd["status"] | {"conditions": [{"type": "NamesAccepted", "status": "True"}], "acceptedNames": crd["spec"]["names"]}
+    await registry.client.update_status(A, DEFINITIONS, crd | {"status": status})
+    assert seen == [True, None]
+    assert await widgets(registry) is not None
+    assert registry.tables.cached(A) is not None
+
+
+@pytest.mark.parametrize("own", [pytest.param(True, id="here"), pytest.param(False, id="elsewhere")])
+async def test_a_definition_written_while_the_table_is_built(
+    registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere, *, own: bool
+) -> None:
+    """Who asked before gets what there was before; nobody else does."""
+    await elsewhere.define(B, stored())
+
+    async def define() -> None:
+        if own:
+            await registry.client.create(A, DEFINITIONS, definition("gadgets", kind="Gadget"))
+        else:
+            await elsewhere.define(A, gadgets())
+
+    storage.after_read(define)
+    assert (await registry.tables.get(A)).definitions == ()
+    assert registry.tables.cached(A) is None
+    assert len((await registry.tables.get(A)).definitions) == (0 if own else 1)
+    # A table of another cluster, which was built in the meantime, is no worse for it.
+    storage.after_read(lambda: elsewhere.delete(definition_key(A, "gadgets.example.com")))
+    assert await widgets(registry, B) is not None
+    assert registry.tables.cached(B) is not None
+
+
+async def test_a_cluster_that_ends_while_its_table_is_built(registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
+    """What was read of its last life is not what the next one under its name finds."""
+    await registry.clusters.ensure(A)
+    await elsewhere.define(A, stored())
+
+    async def end() -> None:
+        await elsewhere.delete(definition_key(A))
+        await elsewhere.delete(registry.clusters.key(A))
+        await registry.clusters.ensure(A)
+        assert await widgets(registry) is None
+
+    storage.after_read(end)
+    assert await widgets(registry) is not None
+    assert await widgets(registry) is None
+
+
+@pytest.mark.parametrize("remembered", [pytest.param(True, id="table at hand"), pytest.param(False, id="table forgotten")])
+async def test_watches_end_with_what_they_were_promised(registry: Registry, elsewhere: Elsewhere, *, remembered: bool) -> None:
+    """A changed or removed definition ends the watches of its resource in its cluster: no others, and not for a mere label."""
+    for cluster in (A, B):
+        await elsewhere.define(cluster, stored())
+    await elsewhere.define(A, gadgets())
+    gadget_prefix = WIDGET_PREFIX.replace("widgets", "gadgets")
+    places = [(WIDGET_PREFIX, A), (WIDGET_PREFIX, B), (gadget_prefix, A), (WIDGET_PREFIX, "")]
+
+    async def ended_by(crd: dict[str, Any] | None) -> list[bool]:
+        registry.tables.clear()
+        if remembered:
+            await registry.tables.get(A)
+        watchers = [registry.feed.attach(prefix, cluster=cluster, after=registry.feed.revision) for prefix, cluster in places]
+        await (elsewhere.delete(definition_key(A)) if crd is None else elsewhere.define(A, crd))
+        ended = [watcher.ended for watcher in watchers]
+        for watcher in watchers:
+            await registry.feed.detach(watcher)
+        return ended
+
+    assert await ended_by(stored(labels={"a": "b"})) == [False, False, False, False]
+    assert await ended_by(stored(versions=[{"name": "v1"}, {"name": "v2"}])) == [True, False, False, False]
+    assert await ended_by(stored(None, "Unrelated")) == [True, False, False, False]
+    assert await ended_by(stored()) == [True, False, False, False]
+    assert await ended_by(None) == [True, False, False, False]
+    assert await ended_by(stored()) == [False, False, False, False]
+
+
+async def test_all_is_forgotten_when_events_may_have_been_missed(registry: Registry) -> None:
+    """A feed that begins again has every table worked out anew."""
+    await registry.tables.get(A)
+    await feed_begins_again(registry)
+    assert len(registry.tables) == 0
+
+
+async def test_a_definition_goes_when_nobody_uses_it(registry: Registry, elsewhere: Elsewhere) -> None:
+    """Compiled once for all clusters that have it, it stays as long as one of them is remembered."""
+    for cluster in (A, B):
+        await elsewhere.define(cluster, stored())
+        await registry.tables.get(cluster)
+    assert len(registry.tables.definitions) == 1
+    kept = await widgets(registry, B)
+    await elsewhere.delete(definition_key(A))
+    await registry.tables.get(A)
+    assert await widgets(registry, B) is kept
+    assert len(registry.tables.definitions) == 1
+    del kept
+    await elsewhere.delete(definition_key(B))
+    gc.collect()
+    assert len(registry.tables.definitions) == 0
+
+
+async def test_a_write_of_an_object_touches_no_table(registry: Registry, elsewhere: Elsewhere) -> None:
+    """Only definitions do."""
+    await elsewhere.define(A, stored())
+    table = await registry.tables.get(A)
+    await registry.client.create(A, WIDGETS, {"metadata": {"name": "one", "namespace": "default"}})
+    assert registry.tables.cached(A) is table

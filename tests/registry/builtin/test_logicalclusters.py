@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.registry.builtin.logicalclusters import LogicalClusterStrategy
+from kcp_py.registry.builtin.logicalclusters import LogicalClusterStrategy, is_inactive
 
 STRATEGY = LogicalClusterStrategy()
 
@@ -93,3 +93,21 @@ def test_untyped_members_are_left_for_the_schema(junk):
     STRATEGY.prepare_for_status_update(obj, cluster())
     STRATEGY.validate_update(obj, cluster())
     STRATEGY.prepare_for_create(obj)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "inactive"),
+    [
+        (None, False),
+        ({}, False),
+        ({"core.kcp.io/inactive": "true"}, True),
+        ({"internal.kcp.io/inactive": "true"}, True),
+        ({"core.kcp.io/inactive": "false", "internal.kcp.io/inactive": "true"}, True),
+        ({"core.kcp.io/inactive": "yes"}, False),
+        ({"other.io/inactive": "true"}, False),
+    ],
+)
+def test_switched_off(annotations, *, inactive):
+    """Either annotation does it, with the text `true` alone."""
+    assert is_inactive({"metadata": {"annotations": annotations}}) is inactive
+    assert is_inactive({"metadata": {}}) is False

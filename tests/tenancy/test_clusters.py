@@ -1,0 +1,275 @@
+"""Which clusters exist, and that nobody works in a life of one that is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from kcp_py.logicalcluster import ROOT as ROOT_CLUSTER
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.store import Access
+from kcp_py.storage.contract import Compare, ConflictError, Delete, Put
+from kcp_py.tenancy import LogicalClusters, new_logical_cluster
+from kcp_py.watchcache import Feed, Watcher
+from tests.client.registry import CONFIG_MAPS, LOGICAL_CLUSTERS, ROOT, Registry, config_map
+from tests.registry.conftest import A, B, C, Elsewhere, SteppedStorage, feed_begins_again
+
+pytestmark = pytest.mark.anyio
+
+BORN = "2026-01-01T00:00:00Z"
+SYSTEM = Name("system:shard")
+
+
+def stored(uid: str = "1", **metadata: Any) -> dict[str, Any]:
+    """The object of team-a."""
+    obj = new_logical_cluster(A, uid, BORN, url="")
+    obj["metadata"] |= metadata
+    return obj
+
+
+async def life(registry: Registry, cluster: Name = A) -> str | None:
+    """The uid under which the cluster is known."""
+    scope = await registry.clusters.scope(cluster)
+    return None if scope is None else scope.uid
+
+
+async def test_a_scope_says_what_the_object_says(registry: Registry, elsewhere: Elsewhere) -> None:
+    """One life of the cluster, guarded by the revision that was read."""
+    created = await elsewhere.put(registry.clusters.key(A), stored())
+    revision = await elsewhere.put(registry.clusters.key(A), stored(labels={"a": "b"}))
+    guard = (Compare(registry.clusters.key(A), mod_revision=revision),)
+    assert await registry.clusters.scope(A) == ClusterScope(A, "1", created, BORN, guard=guard)
+    assert registry.clusters.key(A) == f"{ROOT}/core.kcp.io/logicalclusters/{A}/cluster"
+    assert registry.clusters.key(A).startswith(registry.clusters.prefix)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "terminating", "inactive"),
+    [
+        pytest.param({}, False, False, id="in use"),
+        pytest.param({"deletionTimestamp": BORN}, True, False, id="being deleted"),
+        pytest.param({"annotations": {"core.kcp.io/inactive": "true"}}, False, True, id="switched off"),
+        pytest.param({"annotations": {"internal.kcp.io/inactive": "true"}}, False, True, id="switched off, as it was called before"),
+        pytest.param({"annotations": {"core.kcp.io/inactive": "false"}}, False, False, id="switched on"),
+    ],
+)
+async def test_states(registry: Registry, elsewhere: Elsewhere, metadata: dict[str, Any], *, terminating: bool, inactive: bool) -> None:
+    """What the object says of the cluster's state is known as soon as the feed has brought it."""
+    await elsewhere.put(registry.clusters.key(A), stored())
+    await registry.clusters.scope(A)
+    await elsewhere.put(registry.clusters.key(A), stored(**metadata))
+    scope = await registry.clusters.scope(A)
+    assert scope is not None
+    assert (scope.terminating, scope.inactive) == (terminating, inactive)
+
+
+async def test_clusters_that_always_exist(registry: Registry) -> None:
+    """`root` and system clusters do without an object; others do not."""
+    assert await registry.clusters.scope(A) is None
+    for cluster in (ROOT_CLUSTER, SYSTEM):
+        scope = await registry.clusters.scope(cluster)
+        assert scope is not None
+        assert (scope.name, scope.created_revision, scope.guard) == (
+            cluster,
+            0,
+            (Compare(registry.clusters.key(cluster), mod_revision=0),),
+        )
+        assert await registry.clusters.get(cluster) is None
+    assert len(registry.clusters) == 0
+
+
+async def test_an_unborn_cluster(registry: Registry) -> None:
+    """It has one uid for all readers and an empty past; its first object brings it into being in the same transaction, once."""
+    scope, again = registry.clusters.unborn(A), registry.clusters.unborn(A)
+    assert scope.uid == again.uid != registry.clusters.unborn(B).uid
+    await registry.storage.transact(scope.guard, scope.birth)
+    born = await registry.clusters.scope(A)
+    assert born is not None
+    assert born.uid != scope.uid
+    with pytest.raises(ConflictError):
+        await registry.storage.transact(again.guard, again.birth)
+
+
+async def test_the_url_of_a_new_cluster() -> None:
+    """Its status says where clients reach it, where the server knows."""
+    storage = SteppedStorage()
+    for url, status in [("https://kcp.test", {"phase": "Ready", "URL": "https://kcp.test/clusters/team-a"}), ("", {"phase": "Ready"})]:
+        clusters = LogicalClusters(Access(storage), Feed(storage, ROOT), root=ROOT, url=url)
+        (birth,) = clusters.unborn(A).birth
+        assert isinstance(birth, Put)
+        assert orjson.loads(birth.value)["status"] == status
+
+
+async def test_ensure(registry: Registry, storage: SteppedStorage) -> None:
+    """The object is created where there is none, whoever else does so at the same time."""
+    await registry.clusters.ensure(A)
+    uid = await life(registry)
+    await registry.clusters.ensure(A)
+    assert await life(registry) == uid
+    storage.after_read(lambda: registry.clusters.ensure(B))
+    await registry.clusters.ensure(B)
+    assert await life(registry, B) is not None
+
+
+async def test_clusters_in_order(registry: Registry, elsewhere: Elsewhere) -> None:
+    """Pages by name, as they were at a revision."""
+    for cluster in (C, A, B):
+        await registry.clusters.ensure(cluster)
+    then = await registry.storage.revision()
+    await elsewhere.delete(registry.clusters.key(B))
+
+    async def names(first: str, limit: int, revision: int) -> list[str]:
+        return [scope.name for scope in await registry.clusters.scopes(first, limit, revision)]
+
+    assert await names("", 0, 0) == [A, C]
+    assert await names("", 0, then) == [A, B, C]
+    assert await names("", 2, then) == [A, B]
+    assert await names(B, 0, 0) == [C]
+    assert await names(C, 1, then) == [C]
+    assert len(registry.clusters) == 0
+
+
+async def test_scopes_are_bounded(registry: Registry) -> None:
+    """One that had to go is read again."""
+    clusters = LogicalClusters(registry.access, registry.feed, root=ROOT, capacity=2)
+    for cluster in (A, B, C):
+        await clusters.ensure(cluster)
+        await registry.feed.reached(await registry.storage.revision())
+        await clusters.scope(cluster)
+    assert (len(clusters), clusters.cached(A), clusters.cached(C)) == (2, None, await clusters.scope(C))
+    assert await clusters.scope(A) is not None
+
+
+async def test_the_end_is_told(registry: Registry, elsewhere: Elsewhere) -> None:
+    """To whoever asked, when a cluster is removed or switched off, and not for other changes or other clusters."""
+    told: list[Name] = []
+    registry.clusters.on_gone(told.append)
+    key = registry.clusters.key(A)
+    await elsewhere.put(key, stored())
+    await elsewhere.put(key, stored(deletionTimestamp=BORN))
+    assert told == []
+    await elsewhere.put(key, stored(annotations={"core.kcp.io/inactive": "true"}))
+    assert told == [A]
+    await elsewhere.delete(key)
+    assert told == [A, A]
+
+
+async def test_a_removed_cluster_is_forgotten(registry: Registry, elsewhere: Elsewhere) -> None:
+    """With everything that was known of it, its table included."""
+    await registry.clusters.ensure(A)
+    await registry.feed.reached(await registry.storage.revision())
+    await registry.clusters.scope(A)
+    await registry.tables.get(A)
+    assert registry.tables.cached(A) is not None
+    await elsewhere.delete(registry.clusters.key(A))
+    assert (registry.clusters.cached(A), registry.tables.cached(A)) == (None, None)
+    assert await registry.clusters.scope(A) is None
+
+
+async def test_a_cluster_made_again_while_its_scope_is_read(registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
+    """Who read the old life cannot write with it, and nobody is given it afterwards."""
+    key = registry.clusters.key(A)
+    await elsewhere.put(key, stored("old"))
+
+    async def make_again() -> None:
+        await elsewhere.delete(key)
+        await elsewhere.put(key, stored("new"))
+        assert await life(registry) == "new"
+
+    storage.after_read(make_again)
+    old = await registry.clusters.scope(A)
+    assert old is not None
+    assert old.uid == "old"
+    assert await life(registry) == "new"
+    with pytest.raises(ConflictError):
+        await registry.storage.transact(old.guard, (Put(f"{ROOT}/core/configmaps/{A}/default/late", b"{}"),))
+
+
+async def test_a_cluster_removed_while_its_scope_is_read(registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
+    """It is not remembered as one that exists."""
+    key = registry.clusters.key(A)
+    await elsewhere.put(key, stored())
+    storage.after_read(lambda: elsewhere.delete(key))
+    assert await life(registry) == "1"
+    assert await life(registry) is None
+
+
+async def test_a_cluster_born_while_its_scope_is_read(registry: Registry, storage: SteppedStorage) -> None:
+    """Absence is not remembered: the next one finds it."""
+    storage.after_read(lambda: registry.clusters.ensure(A))
+    assert await life(registry) is None
+    assert await life(registry) is not None
+
+
+async def test_a_write_here_is_known_at_once(registry: Registry, storage: SteppedStorage) -> None:
+    """Between the commit and its acknowledgement readers see it, and remember nothing; its writer finds it when it is told."""
+    await registry.clusters.ensure(A)
+    await registry.feed.reached(await registry.storage.revision())
+    seen: list[Any] = []
+
+    async def look() -> None:
+        seen.extend((await registry.clusters.scope(A), registry.clusters.cached(A)))
+
+    storage.after_commit(look)
+    await registry.client.delete(A, LOGICAL_CLUSTERS, "", "cluster")
+    scope, cached = seen
+    assert scope.terminating
+    assert cached is None
+    assert await registry.clusters.scope(A) == scope == registry.clusters.cached(A)
+
+
+async def test_objects_do_not_touch_scopes(registry: Registry) -> None:
+    """A cluster that is written to stays remembered."""
+    await registry.client.create(A, CONFIG_MAPS, config_map("one"))
+    await registry.feed.reached(await registry.storage.revision())
+    scope = await registry.clusters.scope(A)
+    await registry.client.create(A, CONFIG_MAPS, config_map("two"))
+    assert registry.clusters.cached(A) is scope is not None
+
+
+async def test_all_is_forgotten_when_events_may_have_been_missed(registry: Registry) -> None:
+    """A feed that begins again has every scope read again."""
+    await registry.clusters.ensure(A)
+    await registry.feed.reached(await registry.storage.revision())
+    await registry.clusters.scope(A)
+    assert len(registry.clusters) == 1
+    await feed_begins_again(registry)
+    assert len(registry.clusters) == 0
+
+
+async def taken(watcher: Watcher) -> list[tuple[str, str, bool, int]]:
+    """(cluster, name, whether it is there, revision) of what a watch has got."""
+    return [(event.route.cluster, event.route.name, event.value is not None, event.mod_revision) for event in await watcher.take()]
+
+
+@pytest.mark.parametrize("late", [pytest.param(False, id="live"), pytest.param(True, id="from history")])
+async def test_default_namespaces_come_and_go_with_their_cluster(registry: Registry, elsewhere: Elsewhere, *, late: bool) -> None:
+    """Watches of namespaces see them at the revisions of their cluster's birth and end, and nothing at its other changes."""
+    prefix = f"{ROOT}/core/namespaces/"
+    key = registry.clusters.key(A)
+    start = registry.feed.revision
+    live = registry.feed.attach(prefix, after=start)
+    born = await elsewhere.put(key, stored())
+    await elsewhere.put(key, stored(labels={"a": "b"}))
+    await elsewhere.put(key, stored(deletionTimestamp=BORN))
+    gone = await elsewhere.delete(key)
+    watcher = registry.feed.attach(prefix, cluster=A, after=start) if late else live
+    names = ("default", "kube-node-lease", "kube-public", "kube-system")
+    expected = [(str(A), name, True, born) for name in names] + [(str(A), name, False, gone) for name in names]
+    assert await taken(watcher) == expected
+    await registry.feed.detach(watcher)
+
+
+async def test_a_namespace_ends_as_the_one_that_it_was(registry: Registry, elsewhere: Elsewhere) -> None:
+    """The event of its removal carries what readers had: the same uid."""
+    watcher = registry.feed.attach(f"{ROOT}/core/namespaces/", cluster=A, name="default", after=registry.feed.revision)
+    await elsewhere.put(registry.clusters.key(A), stored())
+    await registry.storage.transact((), (Delete(registry.clusters.key(A)),))
+    await registry.feed.reached(await registry.storage.revision())
+    added, removed = await watcher.take()
+    assert removed.previous is not None
+    assert added.value == removed.previous.value
+    assert removed.value is None
