@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["Expander", "MacroError", "parse"]
 
 _MAX_LENGTH: Final = 100_000
-# cel-go stops at 250 rules inside one another. A level of parentheses takes five frames here, one of the tree up to three later on.
+# cel-go stops at 250 rules inside one another. A level of parentheses takes five of Python's frames here, one of the tree four later on.
 _MAX_NESTING: Final = 120
-_MAX_DEPTH: Final = 250
+_MAX_DEPTH: Final = 150
 _MAX_NODES: Final = 100_000
 _RESERVED: Final = frozenset(
     {

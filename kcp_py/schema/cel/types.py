@@ -34,6 +34,9 @@ __all__ = [
     "type_parameter",
 ]
 
+# How cel-go's messages name types whose own names are longer.
+_SHOWN: Final = {"null": "null", "timestamp": "timestamp", "duration": "duration"}
+
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -74,9 +77,8 @@ class Type:
 
     def __str__(self) -> str:
         """As cel-go prints a type in its messages: `map(string, list(int))`."""
-        if not self.parameters:
-            return self.name
-        return f"{self.name}({', '.join(map(str, self.parameters))})"
+        name = _SHOWN.get(self.kind, self.name)
+        return f"{name}({', '.join(map(str, self.parameters))})" if self.parameters else name
 
     @property
     def element(self) -> Type:

@@ -8,7 +8,7 @@ from kcp_py.schema.cel.types import INT, STRING, TIMESTAMP, list_of, map_of, obj
 def test_names() -> None:
     """Parameters stand in parentheses."""
     assert str(map_of(STRING, list_of(INT))) == "map(string, list(int))"
-    assert str(optional_of(TIMESTAMP)) == "optional_type(google.protobuf.Timestamp)"
+    assert str(optional_of(TIMESTAMP)) == "optional_type(timestamp)"
     assert str(type_of(INT)) == "type(int)"
     assert str(opaque("net.IP")) == "net.IP"
     assert str(type_parameter("A")) == "A"

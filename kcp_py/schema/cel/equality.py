@@ -1,0 +1,206 @@
+"""When two values are equal, and which type a value has (cel-spec, "Equality" and "Runtime types").
+
+Numbers of different kinds are compared by what they stand for; a bool equals no number; values of unrelated kinds are unequal, never an
+error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kcp_py.schema.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+    type_of,
+)
+from kcp_py.schema.cel.values import BoolKey, Duration, Optional, Timestamp, TypeValue, UInt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["contains", "equal", "equality_for", "is_exact", "type_of_value"]
+
+_NUMBERS: Final = frozenset({int, float, UInt})
+_EXACT: Final = frozenset({"null", "bool", "int", "uint", "double", "string", "bytes", "timestamp", "duration"})
+_TYPES: Final[dict[type, Type]] = {
+    type(None): NULL,
+    bool: BOOL,
+    BoolKey: BOOL,
+    int: INT,
+    UInt: UINT,
+    float: DOUBLE,
+    str: STRING,
+    bytes: BYTES,
+    Timestamp: TIMESTAMP,
+    Duration: DURATION,
+    list: list_of(DYN),
+    dict: map_of(DYN, DYN),
+    Optional: optional_of(DYN),
+}
+
+
+def equal(one: object, other: object) -> bool:
+    """Whether two values of any type are equal. Walks without recursion: the data may be as deep as a request allows."""
+    pending = [(one, other)]
+    while pending:
+        left, right = pending.pop()
+        kind, other_kind = type(left), type(right)
+        if kind is not other_kind:
+            if kind in _NUMBERS and other_kind in _NUMBERS:
+                if left != right:
+                    return False
+            elif not (isinstance(left, Optional) and isinstance(right, Optional)) or left != right:
+                return False
+        elif kind is dict:
+            assert isinstance(left, dict)
+            assert isinstance(right, dict)
+            if left.keys() != right.keys():
+                return False
+            pending.extend((value, right[key]) for key, value in left.items())
+        elif kind is list:
+            assert isinstance(left, list)
+            assert isinstance(right, list)
+            if len(left) != len(right):
+                return False
+            pending.extend(zip(left, right, strict=True))
+        elif kind is Optional:
+            assert isinstance(left, Optional)
+            assert isinstance(right, Optional)
+            pending.append((left.value, right.value))
+        elif left != right:
+            return False
+    return True
+
+
+def contains(value: object, items: list[object]) -> bool:
+    """Whether a list holds something equal to `value`."""
+    return any(equal(value, item) for item in items)
+
+
+def is_exact(kind: Type) -> bool:
+    """Whether Python's `==` is CEL's for two values of this type."""
+    match kind.kind:
+        case "list":
+            return kind.list_type == "atomic" and is_exact(kind.element)
+        case "map":
+            return kind.key.kind == "string" and is_exact(kind.value)
+        case "object":
+            return all(is_exact(field.type) for field in (kind.fields or {}).values())
+        case "opaque":
+            return kind.name != "optional_type"
+        case _:
+            return kind.kind in _EXACT
+
+
+def equality_for(kind: Type) -> Callable[[object, object], bool]:
+    """Equality of two values of a type in which lists may be sets or maps, whose order does not count.
+
+    Source: apiserver `pkg/cel/common/values.go` (`unstructuredSetList`, `unstructuredMapList`).
+    """
+    if not _has_unordered(kind):
+        return equal
+    match kind.kind:
+        case "list":
+            return _list_equality(kind)
+        case "map":
+            return _map_equality(equality_for(kind.value))
+        case _:
+            return _object_equality(
+                {field.key: equality_for(field.type) for field in (kind.fields or {}).values() if _has_unordered(field.type)}
+            )
+
+
+def _has_unordered(kind: Type) -> bool:
+    """Whether a list that is no sequence is anywhere in a type."""
+    match kind.kind:
+        case "list":
+            return kind.list_type != "atomic" or _has_unordered(kind.element)
+        case "map":
+            return _has_unordered(kind.value)
+        case "object":
+            return any(_has_unordered(field.type) for field in (kind.fields or {}).values())
+        case _:
+            return False
+
+
+def _list_equality(kind: Type) -> Callable[[object, object], bool]:
+    """For sets, map lists, and sequences of things that hold some."""
+    inner = equality_for(kind.element)
+    keys = kind.list_keys
+
+    def in_order(one: object, other: object) -> bool:
+        if not (isinstance(one, list) and isinstance(other, list)):
+            return equal(one, other)
+        return len(one) == len(other) and all(map(inner, one, other))
+
+    def as_sets(one: object, other: object) -> bool:
+        if not (isinstance(one, list) and isinstance(other, list)):
+            return equal(one, other)
+        if len(one) != len(other):
+            return False
+        try:
+            # A set's elements are scalars, nearly always: bools are told from numbers by their type.
+            return {(type(item) is bool, item) for item in one} == {(type(item) is bool, item) for item in other}
+        except TypeError:
+            return all(any(inner(item, candidate) for candidate in other) for item in one)
+
+    def by_keys(one: object, other: object) -> bool:
+        if not (isinstance(one, list) and isinstance(other, list)):
+            return equal(one, other)
+        if len(one) != len(other):
+            return False
+        known = {_identity(item, keys): item for item in other}
+        return all((match := known.get(_identity(item, keys))) is not None and inner(item, match) for item in one)
+
+    return {"set": as_sets, "map": by_keys}.get(kind.list_type, in_order)
+
+
+def _identity(item: object, keys: tuple[str, ...]) -> tuple[object, ...]:
+    """The values of an element's keys, such that a bool is no number."""
+    if not isinstance(item, dict):
+        return (id(item),)
+    return tuple((type(item.get(key)) is bool, item.get(key)) for key in keys)
+
+
+def _map_equality(inner: Callable[[object, object], bool]) -> Callable[[object, object], bool]:
+    """For maps whose values hold unordered lists."""
+
+    def compare(one: object, other: object) -> bool:
+        if not (isinstance(one, dict) and isinstance(other, dict)):
+            return equal(one, other)
+        return one.keys() == other.keys() and all(inner(value, other[key]) for key, value in one.items())
+
+    return compare
+
+
+def _object_equality(unordered: dict[str, Callable[[object, object], bool]]) -> Callable[[object, object], bool]:
+    """For objects some of whose fields hold unordered lists."""
+
+    def compare(one: object, other: object) -> bool:
+        if not (isinstance(one, dict) and isinstance(other, dict)):
+            return equal(one, other)
+        return one.keys() == other.keys() and all(unordered.get(key, equal)(value, other[key]) for key, value in one.items())
+
+    return compare
+
+
+def type_of_value(value: object) -> TypeValue:
+    """What `type(x)` gives."""
+    if isinstance(value, Optional):
+        return TypeValue(optional_of(DYN))
+    if isinstance(value, TypeValue):
+        return TypeValue(type_of(DYN))
+    known = _TYPES.get(type(value))
+    return TypeValue(known if known is not None else getattr(type(value), "cel_type", DYN))

@@ -1,0 +1,82 @@
+"""From text to something that can be called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kcp_py.schema.cel.checker import check
+from kcp_py.schema.cel.dispatch import NO_SUCH_OVERLOAD
+from kcp_py.schema.cel.errors import EvaluationError
+from kcp_py.schema.cel.generator import generate
+from kcp_py.schema.cel.parser import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kcp_py.schema.cel.checked import Checked
+    from kcp_py.schema.cel.environment import Environment
+    from kcp_py.schema.cel.types import Type
+    from kcp_py.schema.cel.values import Budget
+
+__all__ = ["Program", "compile_expression"]
+
+_SHOWN: Final = 100
+
+
+class Program:
+    """An expression that can be evaluated. Immutable as seen from outside; its code is made on first use.
+
+    Attributes:
+        text: the source.
+        checked: the typed tree.
+        variables: the names of the values that `evaluate` takes, in order.
+    """
+
+    __slots__ = ("_function", "checked", "text", "variables")
+
+    def __init__(self, checked: Checked, variables: Sequence[str]) -> None:
+        """Keep what the code will be made of."""
+        self.text = checked.text
+        self.checked = checked
+        self.variables = tuple(variables)
+        self._function: Callable[..., object] | None = None
+
+    @property
+    def result(self) -> Type:
+        """The type of the value."""
+        return self.checked.result
+
+    def evaluate(self, budget: Budget, *values: object) -> object:
+        """The expression's value.
+
+        Args:
+            budget: what the evaluation may cost.
+            values: of `variables`; decoded JSON of their declared types, never changed.
+
+        Raises:
+            EvaluationError: there is none.
+            CostExceededError: the budget is used up.
+        """
+        function = self._function
+        if function is None:
+            function = self._function = generate(self.checked, self.variables)
+        try:
+            return function(budget, *values)
+        except KeyError as error:
+            msg = f"no such key: {str(error.args[0])[:_SHOWN]}"
+            raise EvaluationError(msg) from error
+        except (LookupError, TypeError, AttributeError) as error:
+            raise EvaluationError(NO_SUCH_OVERLOAD) from error
+        except RecursionError as error:
+            msg = "evaluation is too deep"
+            raise EvaluationError(msg) from error
+
+
+def compile_expression(text: str, environment: Environment) -> Program:
+    """Parse and check; the variables of the environment become the program's, in their order.
+
+    Raises:
+        CompileError: the text is no expression, or has no type.
+    """
+    checked = check(text, parse(text, environment.macros), environment)
+    return Program(checked, tuple(environment.variables))
