@@ -1,0 +1,49 @@
+"""What a controller was called for may be gone, or another by now."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.controllers import objects
+from kcp_py.controllers.queue import Key
+from kcp_py.logicalcluster import Name
+from kcp_py.storage.memory import MemoryStorage
+from tests.client.registry import NAMESPACES, open_registry
+
+pytestmark = pytest.mark.anyio
+
+KEY = Key(Name("team-a"), "default")
+CONDITION = {"type": "Checked", "status": "True"}
+NOW = "2026-01-01T00:00:00Z"
+
+
+async def test_find() -> None:
+    """The object, or None where there is none; whatever else fails is raised."""
+    storage = MemoryStorage()
+    async with open_registry(storage) as registry:
+        found = await objects.find(registry.client, NAMESPACES, KEY)
+        assert found is not None
+        assert found["metadata"]["name"] == "default"
+        assert await objects.find(registry.client, NAMESPACES, Key(KEY.cluster, "absent")) is None
+        unknown = NAMESPACES._replace(version="v7")
+        assert await objects.find(registry.client, unknown, KEY) is None
+    with pytest.raises(StatusError) as caught:
+        await objects.find(registry.client, NAMESPACES, Key(Name("team-b"), "default"))
+    assert caught.value.code == 503
+
+
+async def test_report() -> None:
+    """A condition is written once, and never over what has changed since the object was read."""
+    async with open_registry(MemoryStorage()) as registry:
+        await registry.clusters.ensure(KEY.cluster)
+        read = await registry.client.get(KEY.cluster, NAMESPACES, "", KEY.name)
+        await objects.report(registry.client, NAMESPACES, KEY, obj=read, condition=CONDITION, now=NOW)
+        written = await registry.client.get(KEY.cluster, NAMESPACES, "", KEY.name)
+        assert written["status"] == {"phase": "Active", "conditions": [CONDITION | {"lastTransitionTime": NOW}]}
+        revision = await registry.storage.revision()
+        await objects.report(registry.client, NAMESPACES, KEY, obj=written, condition=CONDITION, now="2026-01-02T00:00:00Z")
+        assert await registry.storage.revision() == revision
+        with pytest.raises(StatusError) as caught:
+            await objects.report(registry.client, NAMESPACES, KEY, obj=read, condition=CONDITION | {"status": "False"}, now=NOW)
+        assert caught.value.reason == "Conflict"
