@@ -108,9 +108,22 @@ class Connection(HttpToolsProtocol):
                 self.transport.close()
                 return
         self._idle_since = None
-        super().data_received(data)
+        self._feed(data)
         if self._reading_head and self._head_timer is None and self.transport is not None:
             self._head_timer = self.loop.call_later(self.head_timeout, self.transport.abort)
+
+    def _feed(self, data: bytes) -> None:
+        while data:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                # RFC 9110, 7.8: an upgrade may be ignored. What follows is then the next request.
+                data = data[upgrade.args[0] :]
+            except httptools.HttpParserError:
+                self.send_400_response("")
+                return
+            else:
+                return
 
     def send_400_response(self, msg: str) -> None:
         del msg

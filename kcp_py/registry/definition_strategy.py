@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden
+from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.objectmeta import finalizer_warnings
 from kcp_py.apimachinery.timestamps import format_time
 from kcp_py.registry.strategy import Strategy
@@ -88,7 +89,7 @@ class DefinitionStrategy(Strategy):
         group, plural = spec.get("group"), (spec.get("names") or {}).get("plural")
         if (group, plural) not in self._builtin:
             return []
-        return [forbidden("spec.names.plural", f"{plural}.{group} is a built-in resource")]
+        return [forbidden("spec.names.plural", f"{GroupResource(group, plural)} is a built-in resource")]
 
 
 def _add_stored_version(obj: dict[str, Any]) -> None:

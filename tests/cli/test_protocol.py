@@ -165,6 +165,20 @@ async def test_a_head_of_no_one_meaning_is_a_status(plain, serving, head):
 
 
 @pytest.mark.anyio
+async def test_an_upgrade_is_ignored(plain, serving):
+    """The request is answered as it is, and what follows in the same packet is the next request."""
+    app = Recorder()
+    async with serving(app, plain) as port:
+        reader, writer = await connect(port)
+        for protocol in (b"websocket", b"h2c"):
+            writer.write(REQUEST.replace(b"\r\n\r\n", b"\r\nconnection: upgrade\r\nupgrade: " + protocol + b"\r\n\r\n") + REQUEST)
+            for _ in range(2):
+                assert (await answer(reader))[1] == b"ok"
+        writer.close()
+    assert len(app.requests) == 4
+
+
+@pytest.mark.anyio
 async def test_http_1_0_needs_no_host(plain, serving):
     """Old clients and health checks of load balancers are answered."""
     app = Recorder()
