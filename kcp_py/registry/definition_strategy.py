@@ -86,10 +86,8 @@ class DefinitionStrategy(Strategy):
 
     def _builtin_errors(self, obj: dict[str, Any]) -> list[FieldError]:
         spec = obj.get("spec") or {}
-        group, plural = spec.get("group"), (spec.get("names") or {}).get("plural")
-        if (group, plural) not in self._builtin:
-            return []
-        return [forbidden("spec.names.plural", f"{GroupResource(group, plural)} is a built-in resource")]
+        defined = GroupResource(spec.get("group", ""), (spec.get("names") or {}).get("plural", ""))
+        return [forbidden("spec.names.plural", f"{defined} is a built-in resource")] if defined in self._builtin else []
 
 
 def _add_stored_version(obj: dict[str, Any]) -> None:
