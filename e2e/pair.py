@@ -140,6 +140,12 @@ class Link:
             pause.wait(0.05)
         raise AssertionError("the stalled connection is not given up")
 
+    def lose_reply(self, marker: str) -> None:
+        self._do(lambda: self._proxy.lose_reply(marker.encode()))
+
+    def wait_for_lost_reply(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._proxy.reply_lost.wait(), self._loop).result(TIMEOUT)
+
     def _do(self, function: Callable[[], None]) -> None:
         async def run() -> None:
             function()

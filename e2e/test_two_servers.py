@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import pytest
 
-from e2e.conftest import ServerProcess
-from e2e.informer import Change, Informer, Key, Session, Watch, configmap, create_definition, definition, revision_of
+from e2e.conftest import Answer, ServerProcess
+from e2e.informer import TIMEOUT, Change, Informer, Key, Session, Watch, configmap, create_definition, definition, revision_of
 from e2e.pair import PATH, RETRIABLE, Etcd, Link, Reader, Writer, linked, listed, require_writes, told
 
 ROUNDS = 200
@@ -243,6 +243,30 @@ def test_connections_to_etcd_are_lost_below_watches_writers_and_readers(
     require_history(history, writers)
     with Watch(pair[0], f"{PATH}?watch=1&resourceVersion={history[0].revision}") as watch:
         assert [revision_of(next(watch)["object"]) for _ in history[1:]] == [change.revision for change in history[1:]]
+
+
+def test_a_write_whose_answer_is_lost_is_not_repeated(links: list[Link], new_server: Callable[..., ServerProcess]) -> None:
+    """A create that was carried out unheard is done once, and answered with 504 without a time to retry after, which clients would obey."""
+    first, second = [new_server("--storage", "etcd", "--etcd-servers", link.url).start() for link in links]
+    with Session(first) as a, Session(second) as b:
+        assert a.request("POST", PATH, configmap("before", {}))[0] == 201
+        marker = "carried-out-unheard"
+        links[0].lose_reply(marker)
+        answers: list[Answer] = []
+        nameless = configmap("", {"n": marker}, generateName="made-")
+        asking = threading.Thread(target=lambda: answers.append(first.request("POST", PATH, nameless)))
+        asking.start()
+        links[0].wait_for_lost_reply()
+        while not any(item.get("data") == {"n": marker} for item in b.request("GET", PATH)[1]["items"]):
+            assert asking.is_alive(), answers
+        links[0].cut()
+        asking.join(TIMEOUT)
+        (answer,) = answers
+        assert (answer.code, answer.json["reason"]) == (504, "Timeout"), answer.body
+        assert not {"retry-after"} & {name.lower() for name in answer.headers}
+        for session in (a, b):
+            items = session.request("GET", PATH)[1]["items"]
+            assert len([item for item in items if item.get("data") == {"n": marker}]) == 1
 
 
 def require_history(history: list[Change], writers: list[Writer]) -> None:

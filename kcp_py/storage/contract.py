@@ -136,6 +136,10 @@ class UnavailableError(StorageError):
     """The store cannot be reached or is closing. Whether a write in flight took effect is unknown."""
 
 
+class UnknownOutcomeError(UnavailableError):
+    """A write was sent and its answer did not come: it may have taken effect, now or later. Never to be repeated unseen."""
+
+
 class NoSpaceError(StorageError):
     """The store is full; reads go on."""
 

@@ -65,6 +65,7 @@ class TcpProxy:
             _reset(writer)
         self._writers.clear()
         self._marker = b""
+        self.reply_lost.clear()
 
     def refuse(self) -> None:
         """Reset all connections, and from now on each new one."""

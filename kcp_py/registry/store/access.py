@@ -119,6 +119,9 @@ def translate(error: contract.StorageError) -> StatusError:
             return errors.too_large_resource_version(error.revision, error.current)
         case contract.NoSpaceError():
             return StatusError(507, "", "the store is full: nothing can be written until objects are deleted or space is made")
+        case contract.UnknownOutcomeError():
+            # Without a time to retry after: client-go repeats whatever it is told one for, creates included.
+            return errors.timeout("the store did not answer, and the request may have been carried out")
         case contract.UnavailableError():
             return errors.service_unavailable("the store cannot be reached, please try again", retry_after_seconds=1)
         case _:

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import grpc
 
-from kcp_py.storage.contract import StorageError, UnavailableError
-from kcp_py.storage.etcd.failures import details, is_passing, is_stale_token, translate
+from kcp_py.storage.contract import StorageError, UnavailableError, UnknownOutcomeError
+from kcp_py.storage.etcd.failures import describe, details, is_passing, is_stale_token, translate
 from kcp_py.storage.etcd.messages import AUTHENTICATE, STATUS, AuthenticateRequest, Method, StatusRequest
 from kcp_py.storage.etcd.options import Endpoint, EtcdOptions
 
@@ -122,6 +122,7 @@ class Connections:
 
         Raises:
             grpc.aio.AioRpcError: the answer is an error about the request.
+            UnknownOutcomeError: it is not repeatable, was sent, and there is no answer.
             UnavailableError: there is no answer.
         """
         clock = asyncio.get_running_loop().time
@@ -144,7 +145,7 @@ class Connections:
                 failures += 1
                 untried = failures < len(self._connections)
                 if not repeatable or connection is not None or (not untried and (failures > _MOST_REPEATS or clock() > deadline)):
-                    raise translate(error) from error
+                    raise translate(error) if repeatable else UnknownOutcomeError(describe(error)) from error
             # A connection that broke counts as ready for a moment longer.
             await self.pause(_POLL * failures, asyncio.sleep)
 

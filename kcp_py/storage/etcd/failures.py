@@ -43,4 +43,9 @@ def translate(error: Any) -> StorageError:
         return NoSpaceError(text)
     if error.code() in _DEFINITE and not is_stale_token(text) and "authentication" not in text:
         return StorageError(text)
-    return UnavailableError(f"{error.code().name}: {text}")
+    return UnavailableError(describe(error))
+
+
+def describe(error: Any) -> str:
+    """A gRPC error in one line."""
+    return f"{error.code().name}: {details(error)}"

@@ -13,19 +13,20 @@ from tests.registry.store.conftest import CLUSTER_KEY, DEFINITION_KEY, TEAM, Wor
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "reason"),
+    ("error", "code", "reason", "retry_after"),
     [
-        pytest.param(contract.CompactedError(3, 5), 410, "Expired", id="compacted"),
-        pytest.param(contract.FutureRevisionError(9, 5), 504, "Timeout", id="future"),
-        pytest.param(contract.NoSpaceError(), 507, "", id="full"),
-        pytest.param(contract.UnavailableError(), 503, "ServiceUnavailable", id="away"),
-        pytest.param(contract.StorageError("secret"), 500, "InternalError", id="anything else"),
+        pytest.param(contract.CompactedError(3, 5), 410, "Expired", None, id="compacted"),
+        pytest.param(contract.FutureRevisionError(9, 5), 504, "Timeout", 1, id="future"),
+        pytest.param(contract.NoSpaceError(), 507, "", None, id="full"),
+        pytest.param(contract.UnavailableError(), 503, "ServiceUnavailable", 1, id="away"),
+        pytest.param(contract.UnknownOutcomeError(), 504, "Timeout", None, id="perhaps carried out"),
+        pytest.param(contract.StorageError("secret"), 500, "InternalError", None, id="anything else"),
     ],
 )
-def test_storage_errors_become_statuses(error: contract.StorageError, code: int, reason: str) -> None:
-    """Each has its own code, and none tells what only the store should know."""
+def test_storage_errors_become_statuses(error: contract.StorageError, code: int, reason: str, retry_after: int | None) -> None:
+    """Each has its own code, none tells what only the store should know, and only what was not carried out may be repeated by itself."""
     status = translate(error)
-    assert (status.code, status.reason) == (code, reason)
+    assert (status.code, status.reason, status.retry_after_seconds) == (code, reason, retry_after)
     assert "secret" not in status.message
 
 

@@ -20,6 +20,7 @@ from kcp_py.storage.contract import (
     Put,
     StorageError,
     UnavailableError,
+    UnknownOutcomeError,
     WatchBatch,
 )
 from kcp_py.storage.etcd import EtcdOptions, EtcdStorage
@@ -254,8 +255,9 @@ async def test_nobody_there(open_storage):
     storage = await open_storage("http://127.0.0.1:1", connect_timeout=0.05)
     with pytest.raises(UnavailableError):
         await storage.check()
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError) as unsent:
         await storage.transact([], [Put("/a", b"1")])
+    assert not isinstance(unsent.value, UnknownOutcomeError)
 
 
 async def _drain(watch: AsyncGenerator[WatchBatch, None]) -> None:
