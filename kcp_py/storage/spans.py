@@ -26,6 +26,8 @@ from kcp_py.storage.contract import Storage
 
 _MOST_WRITING: Final = 1_000
 """Keys being written that are looked through; with more of them every prefix counts as being written."""
+_MOST_COUNTS: Final = 256
+"""Ranges whose keys were counted: as many lists may be read in pages at a time."""
 _KEY_OVERHEAD: Final = 64
 """Bytes that a key takes beside its characters."""
 
@@ -112,6 +114,7 @@ class Spans:
         self._writing: dict[str, int] = {}
         self._readings: set[Reading] = set()
         self._compacted = 0
+        self._counts: OrderedDict[tuple[str, str, int], int] = OrderedDict()
 
     @property
     def size(self) -> int:
@@ -137,6 +140,8 @@ class Spans:
                 if span is not None:
                     table.drop(span)
                     self._size -= span.size
+                    if not table.spans:
+                        del self._tables[key[: end + 1]]
             end = key.find("/", end + 1)
 
     def committed(self) -> None:
@@ -153,6 +158,7 @@ class Spans:
         for reading in self._readings:
             reading.blind = True
         self._tables.clear()
+        self._counts.clear()
         self._size = 0
 
     # The reader's side
@@ -178,6 +184,16 @@ class Spans:
             return None
         self._tables.move_to_end(prefix)
         return span
+
+    def count(self, lower: str, upper: str, revision: int) -> int:
+        """How many keys there were in [lower, upper) at a revision; -1 where nobody has counted them lately."""
+        return self._counts.get((lower, upper, revision), -1)
+
+    def counted(self, lower: str, upper: str, revision: int, number: int) -> None:
+        """Remember that: the past does not change, and the next page of a list begins where the one before it ended."""
+        self._counts[lower, upper, revision] = number
+        if len(self._counts) > _MOST_COUNTS:
+            self._counts.popitem(last=False)
 
     def next_lower(self, prefix: str, maker: Hashable, key: str) -> str:
         """Where the first span begins that lies behind a key; empty where there is none."""

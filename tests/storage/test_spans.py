@@ -163,6 +163,29 @@ def test_they_are_bounded_by_bytes() -> None:
     assert spans.find("/r/c/", "m", "/r/c/a", 0) is not None
 
 
+def test_a_prefix_of_which_nothing_is_left_takes_no_memory(spans: Spans) -> None:
+    """So that clusters that are deleted leave nothing behind; what is not known of it any more is not relied on."""
+    keep(spans, span("ac"))
+    spans.writing(P + "b", 6)
+    spans.committed()
+    assert spans.size == 0
+    with spans.reading(P) as reading:
+        spans.keep(reading, "m", span("ac", since=6), latest=False)
+    assert spans.size == 0
+
+
+def test_counts_are_remembered_by_range_and_revision(spans: Spans) -> None:
+    """A bounded number of them, none beyond the life of the store."""
+    spans.counted("/a", "/b", 5, 12)
+    assert [spans.count("/a", "/b", revision) for revision in (4, 5, 6)] == [-1, 12, -1]
+    for number in range(256):
+        spans.counted(f"/{number}", "/b", 5, number)
+    assert spans.count("/a", "/b", 5) == -1
+    assert spans.count("/255", "/b", 5) == 255
+    spans.clear()
+    assert spans.count("/255", "/b", 5) == -1
+
+
 def test_nothing_outlives_the_store(spans: Spans) -> None:
     """Once it is closed others may write, and who reads meanwhile keeps nothing."""
     keep(spans, span("ac"))

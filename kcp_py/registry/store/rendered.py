@@ -87,7 +87,8 @@ async def render(access: Access, served: Served, what: Scan) -> RenderedPage:
 
 
 async def _render(sight: _Sight, what: Scan, reading: Reading | None) -> RenderedPage:
-    lower, upper, limit = max(what.start, sight.prefix), sight.upper, what.limit
+    start, upper, limit = max(what.start, sight.prefix), sight.upper, what.limit
+    lower = start
     revision, trusted = await _beginning(sight, lower, what.revision)
     parts: list[bytes] = []
     count, last = 0, ""
@@ -110,8 +111,14 @@ async def _render(sight: _Sight, what: Scan, reading: Reading | None) -> Rendere
         if lower >= upper:
             return RenderedPage(parts, last, revision, more=False, remaining=0 if what.counted else -1)
         if limit and count >= limit:
-            behind = await _behind(sight, lower, revision, counted=what.counted)
-            return RenderedPage(parts, last, revision, more=behind > 0, remaining=behind if what.counted else -1)
+            if not what.counted:
+                return RenderedPage(parts, last, revision, more=await _behind(sight, lower, revision, counted=False) > 0, remaining=-1)
+            spans = sight.access.spans
+            together = spans.count(start, upper, revision) if spans is not None else -1
+            behind = together - count if together >= 0 else await _behind(sight, lower, revision, counted=True)
+            if spans is not None:
+                spans.counted(last + "\x00", upper, revision, behind)
+            return RenderedPage(parts, last, revision, more=behind > 0, remaining=behind)
 
 
 async def _beginning(sight: _Sight, lower: str, asked: int) -> tuple[int, bool]:
