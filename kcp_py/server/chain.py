@@ -113,18 +113,17 @@ class Dispatch:
         self._tree = tree
         self._shell = shell
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         exchange = exchange_of(scope)
         if exchange.info.is_resource or exchange.path.strip("/").partition("/")[0] in _TREE_ROOTS:
-            await self._tree(exchange)
-            return
+            return self._tree(exchange)
         inner = dict(scope)
         inner["path"] = exchange.path
         inner["root_path"] = ""
         # Not what was sent: the cluster is gone from it, and nothing may parse the path a second time.
         inner["raw_path"] = exchange.path.encode()
         inner["state"] = {**exchange.state, "exchange": exchange}
-        await self._shell(inner, receive, partial(_send_for_shell, exchange, send))
+        return self._shell(inner, receive, partial(_send_for_shell, exchange, send))
 
 
 async def _send_for_shell(exchange: Exchange, send: Send, message: Message) -> None:

@@ -42,17 +42,20 @@ class ClusterFilter:
         self._header = header.lower().encode()
         self._resolve = resolve
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         exchange = exchange_of(scope)
         header = exchange.header_values(self._header) if self._header else ()
         selection, exchange.explicit_cluster, exchange.path = parse_target(_path_below_root(scope), header, self._default)
         if isinstance(selection, str) and ":" in selection and not selection.startswith("system:"):
-            resolved = await self._resolve(Path(selection))
-            if resolved is None:
-                raise not_found(_WORKSPACES, selection)
-            exchange.cluster = resolved
-        else:
-            exchange.cluster = selection  # type: ignore[assignment] # a Path was handled above
+            return self._go_to(Path(selection), scope, receive, send)
+        exchange.cluster = selection  # type: ignore[assignment] # a Path was handled above
+        return self._app(scope, receive, send)
+
+    async def _go_to(self, path: Path, scope: Scope, receive: Receive, send: Send) -> None:
+        resolved = await self._resolve(path)
+        if resolved is None:
+            raise not_found(_WORKSPACES, path)
+        exchange_of(scope).cluster = resolved
         await self._app(scope, receive, send)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Final, Protocol
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -56,11 +57,13 @@ class ConcurrencyFilter:
         self._app = app
         self._fairness = fairness
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         context = exchange_of(scope).context
         if context.info.verb == "watch" or SYSTEM_MASTERS in context.user.groups:
-            await self._app(scope, receive, send)
-            return
+            return self._app(scope, receive, send)
+        return self._counted(context, scope, receive, send)
+
+    async def _counted(self, context: RequestContext, scope: Scope, receive: Receive, send: Send) -> None:
         await self._fairness.acquire(context)
         try:
             await self._app(scope, receive, send)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kcp_py.server.exchange import exchange_of
@@ -14,7 +16,7 @@ class RequestInfoFilter:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         exchange = exchange_of(scope)
         exchange.info = parse_request(exchange.method, exchange.path, exchange.query)
-        await self._app(scope, receive, send)
+        return self._app(scope, receive, send)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kcp_py.apimachinery.errors import method_not_supported
@@ -16,9 +18,9 @@ class WildcardFilter:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         context = exchange_of(scope).context
         if context.cluster is WILDCARD and context.info.is_resource and context.info.verb not in {"list", "watch"}:
             info = context.info
             raise method_not_supported(GroupResource(info.group, info.resource), info.verb, " in the `*` logical cluster")
-        await self._app(scope, receive, send)
+        return self._app(scope, receive, send)
