@@ -26,6 +26,7 @@ class DefinitionStrategy(Strategy):
     """A definition keeps a list of the versions that objects may be stored in, and waits for its objects when it is deleted."""
 
     allow_unconditional_update = False
+    precondition_failed = "precondition failed"
 
     def __init__(self, *, builtin: Collection[tuple[str, str]] = (), clock: Callable[[], float] = time.time) -> None:
         """Make the strategy.

@@ -22,6 +22,8 @@ class Strategy:
     """Whether PUT may leave resourceVersion out."""
     return_deleted_object = False
     """Whether DELETE answers with the object instead of a Status."""
+    precondition_failed = ""
+    """How a failed precondition of a delete begins, for kinds that have their own words for it."""
     has_generation = True
     """Whether metadata.generation is kept."""
     validate_name = staticmethod(names.dns_subdomain_problems)

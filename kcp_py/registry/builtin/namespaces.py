@@ -23,6 +23,7 @@ class NamespaceStrategy(Strategy):
 
     has_generation = False
     return_deleted_object = True
+    precondition_failed = "Precondition failed"
     validate_name = staticmethod(names.dns_label_problems)
 
     def prepare_for_create(self, obj: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
@@ -110,18 +111,25 @@ def _set_propagation(metadata: dict[str, Any], propagation: str) -> bool:
 
 
 def _check_preconditions(resource: ServedResource, old: dict[str, Any], item: KeyValue, deletion: Deletion) -> None:
-    uid = old["metadata"]["uid"]
+    metadata = old["metadata"]
+    uid, name = metadata["uid"], metadata["name"]
+    own_words = resource.strategy.precondition_failed if not metadata.get("deletionTimestamp") else ""
+    # Where upstream has the resource elsewhere, here the message names the kind (apiserver `rest.BeforeDelete`).
+    named = resource.group_resource if own_words else GroupResource(resource.group, resource.kind)
     if deletion.uid and deletion.uid != uid:
-        raise errors.conflict(
-            resource.group_resource,
-            old["metadata"]["name"],
-            f"the UID in the precondition ({deletion.uid}) does not match the UID in record ({uid}). "
-            "The object might have been deleted and then recreated",
+        detail = (
+            f"{own_words}: UID in precondition: {deletion.uid}, UID in object meta: {uid}"
+            if own_words
+            else f"the UID in the precondition ({deletion.uid}) does not match the UID in record ({uid}). "
+            "The object might have been deleted and then recreated"
         )
+        raise errors.conflict(named, name, detail)
     if deletion.resource_version and deletion.resource_version != str(item.mod_revision):
-        raise errors.conflict(
-            resource.group_resource,
-            old["metadata"]["name"],
-            f"the ResourceVersion in the precondition ({deletion.resource_version}) does not match the ResourceVersion in record "
-            f"({item.mod_revision}). The object might have been modified",
+        detail = (
+            f"{own_words}: ResourceVersion in precondition: {deletion.resource_version}, ResourceVersion in object meta: "
+            f"{item.mod_revision}"
+            if own_words
+            else f"the ResourceVersion in the precondition ({deletion.resource_version}) does not match the ResourceVersion in record "
+            f"({item.mod_revision}). The object might have been modified"
         )
+        raise errors.conflict(named, name, detail)

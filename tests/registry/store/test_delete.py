@@ -74,13 +74,13 @@ async def test_preconditions(world: World) -> None:
     with pytest.raises(StatusError) as caught:
         await world.delete("one", uid="other")
     assert caught.value.message == (
-        f'Operation cannot be fulfilled on configmaps "one": the UID in the precondition (other) does not match the UID in record ({uid}). '
+        f'Operation cannot be fulfilled on ConfigMap "one": the UID in the precondition (other) does not match the UID in record ({uid}). '
         "The object might have been deleted and then recreated"
     )
     with pytest.raises(StatusError) as caught:
         await world.delete("one", uid=uid, resource_version="1")
     assert caught.value.message == (
-        'Operation cannot be fulfilled on configmaps "one": the ResourceVersion in the precondition (1) does not match the '
+        'Operation cannot be fulfilled on ConfigMap "one": the ResourceVersion in the precondition (1) does not match the '
         f"ResourceVersion in record ({created.mod_revision}). The object might have been modified"
     )
     assert (caught.value.code, caught.value.reason) == (409, "Conflict")
