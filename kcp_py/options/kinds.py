@@ -54,6 +54,9 @@ def _is_address(text: str) -> bool:
 def _parse_text(text: str) -> str:
     if any(ord(character) < 0x20 for character in text):
         raise ValueError(f"{text!r} holds control characters")
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        # How Python shows bytes of arguments and variables that are no UTF-8.
+        raise ValueError(f"{text!r} is not UTF-8")
     return text
 
 
@@ -190,6 +193,18 @@ def integer(minimum: int, maximum: int) -> Kind:
         return int(text)
 
     return Kind("NUMBER", parse, str, {"type": "integer", "minimum": minimum, "maximum": maximum})
+
+
+def above_zero(kind: Kind) -> Kind:
+    """A kind of number without its zero, where zero would mean that nothing works."""
+
+    def parse(text: str) -> Any:
+        value = kind.parse(text)
+        if value <= 0:
+            raise ValueError(f'"{text}" is not above zero')
+        return value
+
+    return Kind(kind.metavar, parse, kind.render, kind.schema)
 
 
 def choice(*words: str) -> Kind:

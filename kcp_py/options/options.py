@@ -21,6 +21,7 @@ from kcp_py.options.kinds import (
     SIZE,
     URLS,
     Kind,
+    above_zero,
     choice,
     integer,
 )
@@ -129,11 +130,15 @@ class Options:
         text="Whether requests without credentials are system:anonymous (which reaches health and version only) or refused.",
     )
 
-    max_request_body_bytes: int = _setting(SIZE, 3 * 1024 * 1024, LIMITS, "Largest request body; a larger one is answered with 413.")
-    max_request_header_bytes: int = _setting(SIZE, 1024 * 1024, LIMITS, "Largest request line and headers; else 431.")
-    request_header_timeout: float = _setting(DURATION, 32.0, LIMITS, "How long a client may take to send the head of a request.")
+    max_request_body_bytes: int = _setting(
+        above_zero(SIZE), 3 * 1024 * 1024, LIMITS, "Largest request body; a larger one is answered with 413."
+    )
+    max_request_header_bytes: int = _setting(above_zero(SIZE), 1024 * 1024, LIMITS, "Largest request line and headers; else 431.")
+    request_header_timeout: float = _setting(
+        above_zero(DURATION), 32.0, LIMITS, "How long a client may take to send the head of a request."
+    )
     request_timeout: float = _setting(
-        DURATION, 60.0, LIMITS, "How long a request may take, watches excepted; afterwards it is answered with 504."
+        above_zero(DURATION), 60.0, LIMITS, "How long a request may take, watches excepted; afterwards it is answered with 504."
     )
     min_request_timeout: float = _setting(
         DURATION,
