@@ -123,7 +123,8 @@ def decode_list_options(query: Query) -> ListOptions:
             resource_version=_text(query, "resourceVersion"),
             resource_version_match=_text(query, "resourceVersionMatch"),
             timeout_seconds=_integer(query, "timeoutSeconds"),
-            limit=_integer(query, "limit") or 0,
+            # Upstream's stores page where the limit is above zero.
+            limit=max(0, _integer(query, "limit") or 0),
             continue_token=_text(query, "continue"),
             send_initial_events=_flag(query, "sendInitialEvents"),
         )

@@ -69,6 +69,15 @@ async def test_pages_of_one_revision(api: Api) -> None:
     assert "remainingItemCount" not in page["metadata"]
 
 
+async def test_a_limit_below_zero_is_none(api: Api) -> None:
+    """As upstream: neither an error nor an empty page that never ends."""
+    await fill(api, 3)
+    for path in (MAPS, "/clusters/*/api/v1/configmaps", "/clusters/a/api/v1/namespaces"):
+        listed = await api.ok("GET", path, params={"limit": "-1"})
+        assert len(listed["items"]) >= 3
+        assert "continue" not in listed["metadata"]
+
+
 async def test_a_continue_token_is_good_for_its_own_list_only(api: Api) -> None:
     """Another cluster, resource, namespace or a made-up token: 400, and nothing of another list."""
     await fill(api, 3)
