@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from kcp_py.apimachinery.errors import bad_request, too_large
 from kcp_py.apimachinery.kinds import GroupVersionResource
@@ -168,38 +168,36 @@ class Exchange:
             ClientDisconnectedError: the client left before the end.
         """
         if self._body is None:
-            self._body = await self._read_body(limit)
+            declared = self.headers.get(b"content-length")
+            if declared is not None:
+                if not declared.isdigit():
+                    raise bad_request("invalid Content-Length")
+                if len(declared) > 15 or int(declared) > limit:
+                    raise too_large(limit)
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnectedError
+            body: bytes = message.get("body", b"")
+            if len(body) > limit:
+                raise too_large(limit)
+            self._body = await self._read_rest(body, limit) if message.get("more_body", False) else body
         return self._body
 
-    async def _read_body(self, limit: int) -> bytes:
-        declared = self.headers.get(b"content-length")
-        if declared is not None:
-            if not declared.isdigit():
-                raise bad_request("invalid Content-Length")
-            if len(declared) > 15 or int(declared) > limit:
-                raise too_large(limit)
-        message = await self._receive_body()
-        body: bytes = message.get("body", b"")
-        if len(body) > limit:
-            raise too_large(limit)
-        if not message.get("more_body", False):
-            return body
+    async def _read_rest(self, body: bytes, limit: int) -> bytes:
         chunks = [body]
         size = len(body)
-        while message.get("more_body", False):
-            message = await self._receive_body()
+        more = True
+        while more:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnectedError
             body = message.get("body", b"")
             size += len(body)
             if size > limit:
                 raise too_large(limit)
             chunks.append(body)
+            more = message.get("more_body", False)
         return b"".join(chunks)
-
-    async def _receive_body(self) -> Message:
-        message = await self.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnectedError
-        return message
 
     # Whole responses
 

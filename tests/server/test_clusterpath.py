@@ -176,3 +176,22 @@ def test_never_another_cluster(raw, header):
     assert not {".", ".."} & set(segments)
     assert "" not in segments[1:-1]
     assert target.path.isprintable()
+
+
+@pytest.mark.parametrize("raw", [b"/clusters/team-a/api", b"/api", b"/clusters/Bad/api", b"/clusters/a/metrics", b"/api//v1"])
+def test_asking_again(raw):
+    """The same path gets the same answer or refusal again, the default of its own caller, and what a header says is not remembered."""
+
+    def outcome(default, header=()):
+        try:
+            return parse_target(raw, header, default)
+        except StatusError as error:
+            return error.code, error.message
+
+    first = outcome(DEFAULT)
+    other = outcome(Name("other"))
+    assert outcome(DEFAULT) == first
+    if raw == b"/api":
+        assert other.selection == "other"
+        assert outcome(DEFAULT, [b"team-b"]).selection == "team-b"
+        assert outcome(DEFAULT) == first

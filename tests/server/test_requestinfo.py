@@ -158,3 +158,14 @@ def test_any_path(method, segments):
     except StatusError as error:
         outcome = error.code
     assert outcome in {True, 400}
+
+
+def test_asking_again():
+    """The same path means what the method makes of it, however often and in whatever order it is asked."""
+    path = "/api/v1/namespaces/other/pods"
+    for _ in range(2):
+        assert parse_request("GET", path, {}).verb == "list"
+        assert parse_request("POST", path, {}).verb == "create"
+        assert parse_request("GET", path, {"watch": ["true"]}).verb == "watch"
+        with pytest.raises(StatusError):
+            parse_request("GET", "/api/v1/watch", {})

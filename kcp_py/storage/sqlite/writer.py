@@ -54,6 +54,7 @@ _BUSY_TRIES: Final = 500
 _FIND: Final = "SELECT seq, create_revision FROM current WHERE key = ?"
 _VALUE: Final = "SELECT value FROM value WHERE seq = ?"
 _INSERT_CURRENT: Final = "INSERT INTO current VALUES (?, ?, ?)"
+_CREATE_CURRENT: Final = "INSERT INTO current VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _UPDATE_CURRENT: Final = "UPDATE current SET seq = ? WHERE key = ?"
 _DELETE_CURRENT: Final = "DELETE FROM current WHERE key = ?"
 _INSERT_VALUE: Final = "INSERT INTO value VALUES (?, ?)"
@@ -116,7 +117,8 @@ class Writer:
         self._copy_rest = False
         self._purging = bool(connection.execute(_ANY_TO_PURGE, (last_seq(state.compact_revision),)).fetchall())
         connection.set_busy_timeout(0)
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="sqlite-writer")
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run(), name="sqlite-writer")
 
     def submit(self, compares: Sequence[Compare], operations: Sequence[Operation], *, compact: int = 0) -> asyncio.Future[int]:
         """Queue a transaction (or a compaction); the future carries the revision after it or what went wrong."""
@@ -124,7 +126,7 @@ class Writer:
             raise UnavailableError("the store is closing")
         if self.broken is not None:
             raise UnavailableError(str(self.broken))
-        future = asyncio.get_running_loop().create_future()
+        future = self._loop.create_future()
         self._queue.append(_Request(future, compares, operations, compact))
         self._wake()
         return future
@@ -288,10 +290,17 @@ class Writer:
     def _transact(self, request: _Request, revision: int, events: list[Event]) -> ConflictError | None:
         """Carry out one caller's transaction at `revision`; its events are appended."""
         execute: Callable[..., Any] = self._cursor.execute  # what the columns hold is known here
+        operations = request.operations
+        # A key that must not exist and is written first is not looked up: its insertion tells, with nothing changed before it.
+        first = operations[0].key if operations and isinstance(operations[0], Put) else ""
+        created_key = ""
         found: dict[str, tuple[int, int] | None] = {}
         for key, mod_revision, create_revision in request.compares:
             state = self._hot.state(key)
             if state is None:
+                if key == first and mod_revision == 0 and create_revision is None and not created_key:
+                    created_key = key
+                    continue
                 rows = execute(_FIND, (key,)).fetchall()
                 if rows:
                     state = rows[0]
@@ -301,12 +310,23 @@ class Writer:
             if (mod_revision is not None and mod_revision != seq >> ORDINAL_BITS) or (
                 create_revision is not None and create_revision != created
             ):
-                return ConflictError(key, self._key_value(key, seq, created) if seq else None)
+                return self._existing(created_key) or ConflictError(key, self._key_value(key, seq, created) if seq else None)
         next_seq = revision << ORDINAL_BITS
-        for operation in request.operations:
+        for operation in operations:
             key = operation.key
+            creates = key == created_key  # a Put, or it would not be one
+            if creates:
+                execute(_CREATE_CURRENT, (key, next_seq, revision))
+                if not self._connection.changes():
+                    return self._existing(key)
             self._hot.writing(key)
             self._spans.writing(key, revision)
+            if creates and isinstance(operation, Put):
+                execute(_INSERT_HISTORY, (next_seq, key, 0, revision, 0))
+                execute(_INSERT_VALUE, (next_seq, operation.value))
+                events.append(Event(key, operation.value, revision, revision, None))
+                next_seq += 1
+                continue
             if key in found:
                 state = found[key]
             else:
@@ -332,6 +352,13 @@ class Writer:
             else:
                 continue
             next_seq += 1
+        return None
+
+    def _existing(self, key: str) -> ConflictError | None:
+        """The conflict of a key that must not exist; None where it does not."""
+        rows: Any = self._cursor.execute(_FIND, (key,)).fetchall() if key else ()
+        for seq, created in rows:
+            return ConflictError(key, self._key_value(key, seq, created))
         return None
 
     def _key_value(self, key: str, seq: int, create_revision: int) -> KeyValue:
