@@ -70,21 +70,28 @@ class Node:
     list_map_keys: tuple[str, ...] = ()
     ref: str = ""
     """The name of a definition; all other members are unset then."""
+    typed: bool = False
+    """Whether upstream decodes into a struct: a list is then never taken for a string that has a format."""
 
 
-def read_schema(document: Mapping[str, Any]) -> Node:
+def read_schema(document: Mapping[str, Any], *, typed: bool = False) -> Node:
     """Read a whole schema.
+
+    Args:
+        document: the schema.
+        typed: see `Node.typed`.
 
     Raises:
         SchemaTooDeepError: deeper than `MAX_DEPTH`.
     """
-    return _Reader().read(document, 1)
+    return _Reader(typed=typed).read(document, 1)
 
 
 class _Reader:
     """Reads nodes and keeps one of each content."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, typed: bool) -> None:
+        self._typed = typed
         self._known: dict[Any, Node] = {}
 
     def read(self, document: Mapping[str, Any], depth: int, names: int = 0) -> Node:
@@ -159,6 +166,7 @@ class _Reader:
                 embedded=get("x-kubernetes-embedded-resource") is True,
                 list_type=get("x-kubernetes-list-type") or "",
                 list_map_keys=tuple(get("x-kubernetes-list-map-keys") or ()),
+                typed=self._typed,
             ),
         )
 

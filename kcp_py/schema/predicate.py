@@ -200,6 +200,8 @@ def _type_check(node: Node) -> Predicate | None:
     if (not types and not name) or _is_plain(node, "object") or _is_plain(node, "array"):
         return None
     if name and not ("number" in types or "integer" in types):
+        if node.typed:
+            return lambda value: type(value) is str or (type(value) is not list and type_matches(types, name, value))
         return lambda value: type(value) is str or type(value) is list or type_matches(types, name, value)
     match types:
         case ("object",):

@@ -116,6 +116,8 @@ class Reporter:
 
     def _check_type(self, node: Node, value: Any, path: Path, found: Found) -> int:
         problem = type_problem(node.types, node.format, value)
+        if problem is None and node.typed and type(value) is list and "string" in node.types:
+            problem = ("string", "array")
         if problem is None:
             return 1
         self._wrong_type(found, path, *problem)

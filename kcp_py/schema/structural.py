@@ -39,7 +39,9 @@ def compile_schema(
     Raises:
         SchemaTooDeepError: nested deeper than any schema has reason to be.
     """
-    return StructuralSchema(read_schema(document), {name: read_schema(part) for name, part in (definitions or {}).items()}, custom=custom)
+    typed = not custom
+    read = {name: read_schema(part, typed=typed) for name, part in (definitions or {}).items()}
+    return StructuralSchema(read_schema(document, typed=typed), read, custom=custom)
 
 
 class StructuralSchema:

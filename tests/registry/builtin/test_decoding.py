@@ -109,3 +109,11 @@ def test_times_that_are_none():
     with pytest.raises(StatusError) as raised:
         lease.default({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {}, "spec": {"renewTime": "x"}})
     assert 'parsing time "x" as "2006-01-02T15:04:05Z07:00"' in raised.value.message
+
+
+def test_lists_are_no_strings():
+    """Not even where the string has a format, which OpenAPI's own rules let pass."""
+    with pytest.raises(StatusError) as raised:
+        CONFIG_MAP.default(config_map(binaryData={"a": [1]}))
+    problem = "json: cannot unmarshal array into Go struct field ConfigMap.binaryData.a of type string"
+    assert raised.value.message == f'ConfigMap in version "v1" cannot be handled as a ConfigMap: {problem}'
