@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from kcp_py.apimachinery.fielderrors import FieldError
+from kcp_py.schema.rules.tree import RuleNode
 
 
 class CompiledSchema(Protocol):
@@ -23,5 +24,10 @@ class CompiledSchema(Protocol):
         ...
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
-        """Every violation, in upstream's order and wording. `old` is the stored object on update."""
+        """Every violation, in upstream's order and wording, of all but CEL rules. `old` is the stored object on update."""
+        ...
+
+    @property
+    def rules(self) -> RuleNode | None:
+        """The CEL rules, for objects that are valid otherwise; None where there are none."""
         ...

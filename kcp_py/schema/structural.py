@@ -16,6 +16,7 @@ from kcp_py.schema.nodes import META_FIELDS, Node, SchemaTooDeepError, read_sche
 from kcp_py.schema.predicate import Predicate, PredicateCompiler
 from kcp_py.schema.prune import Clean, CleanCompiler, Pruner
 from kcp_py.schema.report import NO_FIELD, Reporter, structure_errors
+from kcp_py.schema.rules.tree import RuleNode, compile_tree
 
 __all__ = ["SchemaTooDeepError", "StructuralSchema", "compile_schema"]
 
@@ -41,13 +42,16 @@ def compile_schema(
     """
     typed = not custom
     read = {name: read_schema(part, typed=typed) for name, part in (definitions or {}).items()}
-    return StructuralSchema(read_schema(document, typed=typed), read, custom=custom)
+    rules = compile_tree(document) if custom else None
+    return StructuralSchema(read_schema(document, typed=typed), read, custom=custom, rules=rules)
 
 
 class StructuralSchema:
     """A `contract.CompiledSchema`."""
 
-    def __init__(self, root: Node, definitions: Mapping[str, Node], *, custom: bool) -> None:
+    def __init__(self, root: Node, definitions: Mapping[str, Node], *, custom: bool, rules: RuleNode | None = None) -> None:
+        self.rules = rules
+        """See `contract.CompiledSchema.rules`."""
         self.root = root
         """The tree, for whoever walks it for another purpose (list maps, CEL rules, managed fields)."""
         self.definitions = definitions

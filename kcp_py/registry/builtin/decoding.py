@@ -77,6 +77,10 @@ class DeferredSchema:
         """See `contract.CompiledSchema.validate`."""
         return self.compiled.validate(obj, old)
 
+    @property
+    def rules(self) -> None:
+        """See `contract.CompiledSchema.rules`: what built-in kinds have of the sort is in their strategies."""
+
 
 def _as_decoder(obj: Mapping[str, Any], problem: FieldError) -> str:
     kind = obj.get("kind", "")

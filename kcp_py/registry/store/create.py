@@ -8,13 +8,13 @@ from typing import Any
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.generate_name import MAX_ATTEMPTS, generate_name
-from kcp_py.apimachinery.objectmeta import validate_object_meta
 from kcp_py.registry.namespaces import namespace_guard
 from kcp_py.registry.rendering import encode_stored, undress
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import Access, Admission, Written, compares_of, field_error_object_name
 from kcp_py.registry.store.read import defaults_of, to_storage
+from kcp_py.registry.store.validation import check
 from kcp_py.storage.contract import Compare, ConflictError, Put
 
 
@@ -97,12 +97,7 @@ async def _create_named(
     namespace_compares = await namespace_guard(access.storage, resource, scope, namespace) if namespace else ()
     admission = Admission("CREATE", scope, served, namespace, name, "", obj, None, dry_run)
     await access.mutate(admission)
-    problems = validate_object_meta(metadata, namespaced=resource.namespaced, validate_name=resource.strategy.validate_name)
-    problems += resource.schema.validate(obj)
-    problems += resource.strategy.validate(obj)
-    if problems:
-        raise errors.invalid(resource.group_version_kind.group_kind, name, problems)
-    warnings.extend(resource.strategy.warnings(obj, None))
+    await check(resource, obj, None, warnings)
     await access.validate(admission)
     key = resource.keys.object_key(scope.name, namespace, name)
     if name in defaults_of(resource, scope):

@@ -10,13 +10,13 @@ import orjson
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
-from kcp_py.apimachinery.objectmeta import validate_object_meta, validate_object_meta_update
 from kcp_py.registry.rendering import encode_stored, undress
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written, compares_of, definition_compares
 from kcp_py.registry.store.create import check_open, create
 from kcp_py.registry.store.read import find, load_one, to_storage
+from kcp_py.registry.store.validation import check
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
 
 Transform = Callable[[KeyValue | None], Awaitable[dict[str, Any]]]
@@ -119,13 +119,7 @@ async def _replace(
     name, namespace = metadata["name"], metadata.get("namespace", "")
     admission = Admission("UPDATE", scope, served, namespace, name, subresource, new, old, dry_run)
     await access.mutate(admission)
-    problems = validate_object_meta(metadata, namespaced=resource.namespaced, validate_name=resource.strategy.validate_name)
-    problems += validate_object_meta_update(metadata, old["metadata"])
-    problems += resource.schema.validate(new, old)
-    problems += resource.strategy.validate_update(new, old)
-    if problems:
-        raise errors.invalid(resource.group_version_kind.group_kind, name, problems)
-    warnings.extend(resource.strategy.warnings(new, old))
+    await check(resource, new, old, warnings)
     await access.validate(admission)
     finished = bool(metadata.get("deletionTimestamp")) and not resource.strategy.has_pending_finalizers(new)
     stored = await to_storage(resource, new)

@@ -1,0 +1,70 @@
+"""What is wrong with an object that is to be stored: metadata, schema, the kind's own rules, CEL rules, in upstream's order.
+
+Source: k8s.io/apiextensions-apiserver `pkg/registry/customresource/strategy.go`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.apimachinery.objectmeta import validate_object_meta, validate_object_meta_update
+from kcp_py.registry.resource import ServedResource
+from kcp_py.schema.rules.correlation import ABSENT
+from kcp_py.schema.rules.evaluation import OBJECT_LIMIT, evaluate
+from kcp_py.schema.rules.tree import RuleNode
+
+__all__ = ["check"]
+
+_BLOCKING: Final = frozenset(
+    {"FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
+)
+_NOT_CHECKED: Final = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
+)
+_AT_ONCE: Final = 20_000
+"""Cost of rules, about a millisecond, up to which they run on the event loop. What costs more is begun again in a thread."""
+
+
+async def check(resource: ServedResource, obj: dict[str, Any], old: dict[str, Any] | None, warnings: list[str]) -> None:
+    """Refuse an invalid object.
+
+    Args:
+        resource: of the object.
+        obj: in the served version.
+        old: the stored object on update, in the same version.
+        warnings: gets the texts for the client.
+
+    Raises:
+        StatusError: 422 with every problem.
+    """
+    metadata = obj["metadata"]
+    strategy = resource.strategy
+    problems = validate_object_meta(metadata, namespaced=resource.namespaced, validate_name=strategy.validate_name)
+    if old is not None:
+        problems += validate_object_meta_update(metadata, old["metadata"])
+    problems += resource.schema.validate(obj, old)
+    problems += strategy.validate(obj) if old is None else strategy.validate_update(obj, old)
+    rules = resource.schema.rules
+    if rules is not None:
+        problems += await _rule_problems(rules, obj, old, problems, warnings)
+    if problems:
+        name = metadata.get("name")
+        raise errors.invalid(resource.group_version_kind.group_kind, name if isinstance(name, str) else "", problems)
+    warnings.extend(strategy.warnings(obj, old))
+
+
+async def _rule_problems(
+    rules: RuleNode, obj: dict[str, Any], old: dict[str, Any] | None, problems: list[FieldError], warnings: list[str]
+) -> list[FieldError]:
+    """What the CEL rules say, unless the object is not even of the types that they were checked for."""
+    if any(problem.reason in _BLOCKING for problem in problems):
+        return [invalid("<nil>", None, _NOT_CHECKED)]
+    before = ABSENT if old is None else old
+    outcome = evaluate(rules, obj, before, limit=_AT_ONCE)
+    if outcome.exhausted:
+        outcome = await asyncio.to_thread(evaluate, rules, obj, before, limit=OBJECT_LIMIT)
+    warnings.extend(outcome.warnings)
+    return outcome.errors
