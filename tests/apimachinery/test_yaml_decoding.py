@@ -165,9 +165,12 @@ def test_what_is_written_is_read(value):
     assert decode_yaml(encode_yaml(value)) == value
 
 
-@given(JSON.map(orjson.dumps))
+NEXT_LINE = "\x85".encode()
+
+
+@given(JSON.map(orjson.dumps).filter(lambda body: NEXT_LINE not in body))
 def test_json_is_yaml(body):
-    """JSON means the same to both decoders, unless libyaml cannot read it."""
+    """JSON means the same to both decoders, unless libyaml cannot read it; only a next line (U+0085) is a line break to YAML alone."""
     try:
         decoded = decode_yaml(body)
     except DecodeError:
