@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kcp_py.schema.cel import operators
 from kcp_py.schema.cel.checked import Checked
-from kcp_py.schema.cel.errors import CompileError, Issue
+from kcp_py.schema.cel.errors import CompileError, Issue, too_deep
 from kcp_py.schema.cel.literals import literal_issues
 from kcp_py.schema.cel.syntax import (
     Call,
@@ -65,9 +65,12 @@ def check(text: str, root: Expression, environment: Environment) -> Checked:
         CompileError: with every issue, in the order of their places.
     """
     checker = _Checker(environment)
-    checker.visit(root)
-    checked = Checked(text, environment, root, checker.final_types(), checker.overloads, checker.names)
-    issues = checker.issues or literal_issues(checked)
+    try:
+        checker.visit(root)
+        checked = Checked(text, environment, root, checker.final_types(), checker.overloads, checker.names)
+        issues = checker.issues or literal_issues(checked)
+    except RecursionError as error:
+        raise too_deep(text) from error
     if issues:
         raise CompileError(text, tuple(sorted(issues, key=lambda issue: issue.position)))
     return checked
@@ -129,10 +132,16 @@ class _Checker:
 
     def select(self, node: Select) -> Type:
         """A field, unless the whole chain is a qualified name."""
-        if not node.test_only and (qualified := _qualified(node)) is not None and (kind := self._named(node, qualified)) is not None:
+        qualified = None if node.test_only else _qualified(node)
+        if qualified is not None and not self._is_local(qualified) and (kind := self._named(node, qualified)) is not None:
             return kind
         kind = self._field(node, self.visit(node.operand), node.field)
         return BOOL if node.test_only else kind
+
+    def _is_local(self, qualified: str) -> bool:
+        """Whether a chain of names begins with a loop's variable, which hides whatever is declared under longer names."""
+        first = qualified.partition(".")[0]
+        return any(first in scope for scope in self._scopes[1:])
 
     def _field(self, node: Expression, operand: Type, field: str) -> Type:
         """What a selection from a value of type `operand` gives; of an optional, an optional."""

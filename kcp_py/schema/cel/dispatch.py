@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kcp_py.schema.cel.errors import EvaluationError
+from kcp_py.schema.cel.types import DYN
 from kcp_py.schema.cel.values import BoolKey, Duration, Optional, Timestamp, TypeValue, UInt
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ __all__ = ["NO_SUCH_OVERLOAD", "dispatcher", "is_a"]
 
 NO_SUCH_OVERLOAD: Final = "no such overload"
 _ANYTHING: Final = frozenset({"dyn", "error", "parameter"})
+# A list's index may be a whole number of any kind: their implementations look.
+_INDEX_OF_LIST: Final = frozenset(
+    {"index_list", "list_optindex_optional_int", "optional_list_index_int", "optional_list_optindex_optional_int"}
+)
 _CLASSES: Final[dict[str, tuple[type, ...]]] = {
     "null": (type(None),),
     "bool": (bool, BoolKey),
@@ -50,7 +55,10 @@ def dispatcher(overloads: Sequence[Overload], matches: Mapping[str, type]) -> Ca
         overloads: those that the checker could not exclude; each with an implementation.
         matches: `Environment.matches`.
     """
-    candidates = tuple((overload.parameters, overload.implementation) for overload in overloads)
+    candidates = tuple(
+        ((overload.parameters[0], DYN) if overload.id in _INDEX_OF_LIST else overload.parameters, overload.implementation)
+        for overload in overloads
+    )
 
     def call(*args: object) -> object:
         for parameters, implementation in candidates:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["CompileError", "CostExceededError", "EvaluationError", "Issue"]
+__all__ = ["CompileError", "CostExceededError", "EvaluationError", "Issue", "too_deep"]
 
 _WIDE_DOT: Final = "\uff0e"
 _WIDE_CARET: Final = "\uff3e"
@@ -35,6 +35,11 @@ class CompileError(Exception):
         """Keep the issues and write the report."""
         self.issues = issues
         super().__init__("\n".join(_report(text, issue) for issue in issues))
+
+
+def too_deep(text: str) -> CompileError:
+    """What is said of an expression that is nested deeper than can be followed."""
+    return CompileError(text, (Issue("expression recursion limit exceeded", 0),))
 
 
 class EvaluationError(Exception):

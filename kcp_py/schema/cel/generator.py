@@ -17,6 +17,7 @@ from kcp_py.schema.cel import costs, operators, runtime
 from kcp_py.schema.cel.adaptation import adapter
 from kcp_py.schema.cel.dispatch import dispatcher
 from kcp_py.schema.cel.equality import equal, equality_for, is_exact
+from kcp_py.schema.cel.errors import too_deep
 from kcp_py.schema.cel.runtime import ERRORS
 from kcp_py.schema.cel.syntax import (
     Call,
@@ -28,7 +29,7 @@ from kcp_py.schema.cel.syntax import (
     Select,
     StructLiteral,
 )
-from kcp_py.schema.cel.values import TypeValue
+from kcp_py.schema.cel.values import NONE, TypeValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,6 +44,7 @@ __all__ = ["generate"]
 # Python reads at most 200 parentheses and 20 loops or tries inside one another.
 _DEEPEST_EXPRESSION: Final = 30
 _DEEPEST_BLOCK: Final = 12
+_DEEPEST_INDENT: Final = 40
 _LONGEST_TEXT: Final = 60
 _UNKNOWN: Final = frozenset({"dyn", "error", "parameter"})
 _KEYS: Final = frozenset({"string", "int", "uint"})
@@ -76,8 +78,14 @@ def generate(checked: Checked, variables: Sequence[str]) -> Callable[..., object
 
     Returns:
         (budget, *values) -> value. Raises `EvaluationError` or one of `ERRORS`, and `CostExceededError`.
+
+    Raises:
+        CompileError: the expression is nested deeper than the caller's stack leaves room for.
     """
-    return _Generator(checked).function(variables)
+    try:
+        return _Generator(checked).function(variables)
+    except RecursionError as error:
+        raise too_deep(checked.text) from error
 
 
 class _Generator:
@@ -165,7 +173,12 @@ class _Generator:
     def _apart(self, node: Expression) -> tuple[list[str], str]:
         """The statements that a node needs, not yet written, and its expression."""
         lines, self._lines = self._lines, []
+        # They will stand in an `if` and a `try` of whoever asked.
+        self._indent += 2
+        self._blocks += 1
         text = self._emit(node)
+        self._indent -= 2
+        self._blocks -= 1
         written, self._lines = self._lines, lines
         return written, text
 
@@ -173,6 +186,8 @@ class _Generator:
 
     def _emit(self, node: Expression) -> str:
         """Write what a node needs; returns the expression of its value."""
+        if (self._blocks >= _DEEPEST_BLOCK or self._indent >= _DEEPEST_INDENT) and not isinstance(node, Constant | Identifier | Select):
+            return self._emit_outlined(node)
         self._cost += costs.node_cost(node)
         return self._spilled(_EMITTERS[type(node)](self, node))
 
@@ -198,6 +213,10 @@ class _Generator:
             return self._name(name)
         kind = self._types[node.operand.id]
         operand = self._emit(node.operand)
+        if kind.name == "optional_type":
+            if node.test_only:
+                return f"{self._constant(runtime.has_optional)}({operand}, {_key(kind, node.field)[0]!r})"
+            return self._optional_select(kind, operand, node.field)
         if kind.kind == "object" and kind.fields is not None and node.field in kind.fields:
             field = kind.fields[node.field]
             if node.test_only:
@@ -259,7 +278,9 @@ class _Generator:
         if "null" in {kind.kind for kind in kinds}:
             self._cost += charge if isinstance(charge, int) else 1
             left, right = texts if kinds[1].kind == "null" else reversed(texts)
-            return f"({left} is {'' if same else 'not '}{right})"
+            # Through a name: Python warns of `is` with a literal.
+            name = self._local()
+            return f"(({name} := {left}) is {'' if same else 'not '}{right})"
         if isinstance(charge, int):
             self._cost += charge
             if kinds[0] == kinds[1] and is_exact(kinds[0]) and is_exact(kinds[1]):
@@ -272,14 +293,43 @@ class _Generator:
         """`operand.?field`."""
         operand, name = node.args
         assert isinstance(name, Constant)
-        kind, key, adapt = self._types[operand.id], str(name.value), None
-        if kind.name == "optional_type":
-            kind = kind.parameters[0]
-        if kind.kind == "object" and kind.fields is not None and key in kind.fields:
-            field = kind.fields[key]
-            key, adapt = field.key, adapter(field.type)
+        return self._optional_select(self._types[operand.id], self._emit(operand), str(name.value))
+
+    def _optional_select(self, kind: Type, operand: str, field: str) -> str:
+        """A selection that gives an optional."""
+        key, adapt = _key(kind, field)
         more = "" if adapt is None else f", {self._constant(adapt)}"
-        return f"{self._constant(runtime.optional_select)}({self._emit(operand)}, {key!r}{more})"
+        return f"{self._constant(runtime.optional_select)}({operand}, {key!r}{more})"
+
+    def emit_alternative(self, node: Call) -> str:
+        """`or` and `orValue`: the alternative is evaluated only where there is no value (cel-go `cel/library.go`, `decorateOptionalOr`)."""
+        assert node.target is not None
+        (alternative,) = node.args
+        name = self._local()
+        self._line(f"{name} = {self._emit_optional(node.target)}")
+        before = self._cost
+        lines, text = self._apart(alternative)
+        self._cost = before
+        value = f"{name}.value"
+        if node.function == "or":
+            value = name
+            if self._types[alternative.id].name != "optional_type":
+                text = f"{self._constant(runtime.as_optional)}({text})"
+        test = f"{name} is not {self._constant(NONE)}"
+        if not lines:
+            return f"({value} if {test} else {text})"
+        result = self._local()
+        with self._block(f"if {test}:"):
+            self._line(f"{result} = {value}")
+        with self._block("else:"):
+            self._put(lines)
+            self._line(f"{result} = {text}")
+        return result
+
+    def _emit_optional(self, node: Expression) -> str:
+        """The expression of something that has to be an optional."""
+        text = self._emit(node)
+        return text if self._types[node.id].name == "optional_type" else f"{self._constant(runtime.as_optional)}({text})"
 
     def emit_junction(self, node: Call) -> str:
         """`&&` and `||`: one side may be in error where the other decides (cel-spec, "Logical operators")."""
@@ -378,8 +428,6 @@ class _Generator:
         """A fold; the macros' own are loops that keep nothing but what they need."""
         if node.macro is None or (isinstance(node.loop_condition, Constant) and node.loop_condition.value is False):
             return self._emit_binding(node)
-        if self._blocks >= _DEEPEST_BLOCK:
-            return self._emit_outlined(node)
         walked, kind = self._emit(node.iter_range), self._types[node.iter_range.id]
         items = self._local()
         self._line(f"{items} = {self._walk(node, kind, walked)}")
@@ -497,14 +545,14 @@ class _Generator:
         self._scope = shadowed
         return text
 
-    def _emit_outlined(self, node: Comprehension) -> str:
-        """A loop in a function of its own: Python limits how deep blocks stand inside one another."""
+    def _emit_outlined(self, node: Expression) -> str:
+        """A node in a function of its own: Python limits how deep blocks stand inside one another."""
         self._counter += 1
         name = f"f{self._counter}"
         state = self._lines, self._indent, self._blocks, self._cost
         self._lines, self._indent, self._blocks, self._cost = [], 1, 0, 0
         parameters = ", ".join(["B", *dict.fromkeys(self._scope.values())])
-        text = self.emit_comprehension(node)
+        text = self._emit(node)
         self._functions.append("\n".join([f"def {name}({parameters}):", *self._lines, f" return {text}"]))
         cost = self._cost
         self._lines, self._indent, self._blocks, self._cost = state
@@ -550,6 +598,15 @@ def _are_known(overloads: Sequence[Overload], kinds: Sequence[Type]) -> bool:
     return all(kind.kind not in _UNKNOWN or wanted.kind in _UNKNOWN for kind, wanted in zip(kinds, overloads[0].parameters, strict=True))
 
 
+def _key(kind: Type, field: str) -> tuple[str, Callable[[Any], Any] | None]:
+    """How a field of an object, or of an optional of one, is spelled in JSON, and what makes it a value."""
+    if kind.name == "optional_type":
+        kind = kind.parameters[0]
+    if kind.kind == "object" and kind.fields is not None and field in kind.fields:
+        return kind.fields[field].key, adapter(kind.fields[field].type)
+    return field, None
+
+
 def _equality(one: Type, other: Type) -> Callable[[object, object], bool]:
     """The equality of two static types: the left one's lists decide whether order counts."""
     if one.kind in _UNKNOWN:
@@ -574,6 +631,8 @@ _SPECIAL: Final[dict[str, Callable[[_Generator, Call], str]]] = {
     operators.EQUALS: _Generator.emit_equality,
     operators.NOT_EQUALS: _Generator.emit_equality,
     operators.OPTIONAL_SELECT: _Generator.emit_optional_select,
+    "or": _Generator.emit_alternative,
+    "orValue": _Generator.emit_alternative,
 }
 _LOOPS: Final[dict[str, Callable[[_Generator, Comprehension], tuple[str, list[str], str]]]] = {
     "all": _Generator.loop_all,

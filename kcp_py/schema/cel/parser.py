@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from kcp_py.schema.cel import lexer, operators
-from kcp_py.schema.cel.errors import CompileError, Issue
+from kcp_py.schema.cel.errors import CompileError, Issue, too_deep
 from kcp_py.schema.cel.syntax import (
     Call,
     Comprehension,
@@ -25,6 +25,7 @@ from kcp_py.schema.cel.syntax import (
     StructEntry,
     StructLiteral,
     children,
+    copied,
 )
 from kcp_py.schema.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
 
@@ -135,6 +136,10 @@ class Expander:
         """What `has(operand.field)` means."""
         return Select(self._parser.new_id(self.position), self.position, operand, field, test_only=True)
 
+    def copy(self, node: Expression) -> Expression:
+        """The same once more, for macros that evaluate an argument in two places: every node keeps its own results."""
+        return copied(node, lambda: self._parser.new_id(self.position))
+
     def fold(
         self,
         iter_range: Expression,
@@ -168,6 +173,8 @@ def parse(text: str, macros: Mapping[tuple[str, int | None, bool], Macro]) -> Ex
         return _Parser(text, macros).whole()
     except (lexer.LexicalError, MacroError, _SyntaxError) as error:
         raise CompileError(text, (error.issue,)) from error
+    except RecursionError as error:
+        raise too_deep(text) from error
 
 
 class _Parser:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from kcp_py.schema.cel.checker import check
 from kcp_py.schema.cel.dispatch import NO_SUCH_OVERLOAD
-from kcp_py.schema.cel.errors import EvaluationError
+from kcp_py.schema.cel.errors import CompileError, EvaluationError
 from kcp_py.schema.cel.generator import generate
 from kcp_py.schema.cel.parser import parse
 
@@ -59,17 +59,30 @@ class Program:
         """
         function = self._function
         if function is None:
-            function = self._function = generate(self.checked, self.variables)
+            function = self._generated()
         try:
             return function(budget, *values)
         except KeyError as error:
             msg = f"no such key: {str(error.args[0])[:_SHOWN]}"
             raise EvaluationError(msg) from error
-        except (LookupError, TypeError, AttributeError) as error:
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             raise EvaluationError(NO_SUCH_OVERLOAD) from error
         except RecursionError as error:
             msg = "evaluation is too deep"
             raise EvaluationError(msg) from error
+
+    def _generated(self) -> Callable[..., object]:
+        """Make the code.
+
+        Raises:
+            EvaluationError: this caller's stack leaves too little room for it.
+        """
+        try:
+            self._function = generate(self.checked, self.variables)
+        except CompileError as error:
+            msg = "evaluation is too deep"
+            raise EvaluationError(msg) from error
+        return self._function
 
 
 def compile_expression(text: str, environment: Environment) -> Program:

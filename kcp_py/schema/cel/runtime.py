@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ERRORS",
+    "as_optional",
     "charged",
     "elements",
     "has_dynamic",
+    "has_optional",
     "in_list",
     "insert",
     "insert_entries",
@@ -28,11 +30,12 @@ __all__ = [
     "map_literal",
     "optional_select",
     "pairs",
+    "present_value",
     "select_dynamic",
     "truth",
 ]
 
-ERRORS: Final = (EvaluationError, LookupError, TypeError, AttributeError)
+ERRORS: Final = (EvaluationError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 """What `&&`, `||`, `all` and `exists` absorb: every way in which generated code has no value."""
 
 
@@ -83,6 +86,26 @@ def optional_select(value: object, field: str, adapt: Callable[[Any], Any] | Non
     if field not in value:
         return NONE
     return Optional(value[field] if adapt is None else adapt(value[field]))
+
+
+def has_optional(value: object, field: str) -> bool:
+    """`has()` of a field of an optional."""
+    return optional_select(value, field) is not NONE
+
+
+def as_optional(value: object) -> Optional:
+    """A value that has to be an optional."""
+    if isinstance(value, Optional):
+        return value
+    raise EvaluationError(NO_SUCH_OVERLOAD)
+
+
+def present_value(value: Optional) -> object:
+    """What an optional holds."""
+    if value is NONE:
+        msg = "optional.none() dereference"
+        raise EvaluationError(msg)
+    return value.value
 
 
 def elements(value: object) -> list[object]:

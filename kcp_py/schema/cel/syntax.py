@@ -6,7 +6,11 @@ node (its type, its overloads) are kept in dicts keyed by `Expression.id`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "Call",
@@ -22,6 +26,7 @@ __all__ = [
     "StructEntry",
     "StructLiteral",
     "children",
+    "copied",
 ]
 
 
@@ -167,3 +172,56 @@ def children(node: Expression) -> tuple[Expression, ...]:
             return (node.iter_range, node.accu_init, node.loop_condition, node.loop_step, node.result)
         case _:
             return ()
+
+
+def copied(node: Expression, new_id: Callable[[], int]) -> Expression:
+    """A tree of the same shape with other ids.
+
+    Args:
+        node: the tree; what macros expanded in it is copied too, so that the copy says of itself the same as the original.
+        new_id: gives them.
+    """
+    done: dict[int, Expression] = {}
+
+    def copy(part: Expression) -> Expression:
+        # What a macro was written as shares its nodes with what it became.
+        known = done.get(part.id)
+        if known is None:
+            known = done[part.id] = _copied_node(part, new_id(), copy, new_id)
+            if part.macro is not None:
+                target = part.macro.target
+                args = tuple(map(copy, part.macro.args))
+                known.macro = MacroCall(part.macro.function, None if target is None else copy(target), args)
+        return known
+
+    return copy(node)
+
+
+def _copied_node(node: Expression, number: int, copy: Callable[[Expression], Expression], new_id: Callable[[], int]) -> Expression:
+    """One node with copies of what is below it."""
+    match node:
+        case Select():
+            return replace(node, id=number, operand=copy(node.operand))
+        case Call():
+            target = None if node.target is None else copy(node.target)
+            return replace(node, id=number, target=target, args=tuple(map(copy, node.args)))
+        case ListLiteral():
+            return replace(node, id=number, elements=tuple(map(copy, node.elements)))
+        case MapLiteral():
+            entries = tuple(replace(entry, id=new_id(), key=copy(entry.key), value=copy(entry.value)) for entry in node.entries)
+            return replace(node, id=number, entries=entries)
+        case StructLiteral():
+            fields = tuple(replace(entry, id=new_id(), value=copy(entry.value)) for entry in node.entries)
+            return replace(node, id=number, entries=fields)
+        case Comprehension():
+            return replace(
+                node,
+                id=number,
+                iter_range=copy(node.iter_range),
+                accu_init=copy(node.accu_init),
+                loop_condition=copy(node.loop_condition),
+                loop_step=copy(node.loop_step),
+                result=copy(node.result),
+            )
+        case _:
+            return replace(node, id=number)

@@ -10,7 +10,7 @@ from typing import Final
 from kcp_py.schema.cel.errors import EvaluationError
 from kcp_py.schema.cel.values import INT_MAX, INT_MIN, Duration, Timestamp
 
-__all__ = ["SECOND", "duration_of", "duration_text", "local", "new_duration", "new_timestamp", "timestamp_of", "timestamp_text"]
+__all__ = ["FIRST", "SECOND", "duration_of", "duration_text", "local", "new_duration", "new_timestamp", "timestamp_of", "timestamp_text"]
 
 SECOND: Final = 1_000_000_000
 _UNITS: Final = {
@@ -28,7 +28,7 @@ _TIMESTAMP: Final = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]{1,}))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))", re.ASCII
 )
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_FIRST: Final = -62_135_596_800 * SECOND
+FIRST: Final = -62_135_596_800 * SECOND
 _LAST: Final = 253_402_300_800 * SECOND - 1
 _ZONE_OFFSET: Final = re.compile(r"([+-]?)([0-9]{2}):([0-9]{2})", re.ASCII)
 _LONGEST: Final = 200
@@ -52,7 +52,7 @@ def new_timestamp(nanoseconds: int) -> Timestamp:
     Raises:
         EvaluationError: it is outside.
     """
-    if not _FIRST <= nanoseconds <= _LAST:
+    if not FIRST <= nanoseconds <= _LAST:
         msg = "timestamp overflow"
         raise EvaluationError(msg)
     return Timestamp(nanoseconds)
@@ -107,7 +107,7 @@ def timestamp_of(text: str) -> Timestamp | None:
         offset = hours * 3600 + minutes * 60
         seconds += offset if match[8] == "-" else -offset
     nanoseconds = seconds * SECOND + int((match[7] or "0")[:9].ljust(9, "0"))
-    return Timestamp(nanoseconds) if _FIRST <= nanoseconds <= _LAST else None
+    return Timestamp(nanoseconds) if FIRST <= nanoseconds <= _LAST else None
 
 
 def timestamp_text(value: Timestamp) -> str:

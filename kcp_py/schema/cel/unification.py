@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Substitution", "has_parameters"]
 
 _ANYTHING: Final = frozenset({"dyn", "error"})
+_UNKNOWN: Final = frozenset({"dyn", "error", "parameter"})
 _NULLABLE: Final = frozenset({"null", "object", "timestamp", "duration", "opaque"})
 
 
@@ -77,8 +78,9 @@ class Substitution:
         if known is None:
             return other
         if self.assign((known,), (other,)):
-            # The one that takes in the other is the type of both.
-            return known if known.kind in _ANYTHING or known == other else other
+            if "null" in {known.kind, other.kind}:
+                return other if known.kind == "null" else known
+            return known if _is_as_general(self._resolved(known), self._resolved(other)) else other
         return DYN
 
     def _assignable(self, given: Type, wanted: Type) -> bool:
@@ -121,6 +123,15 @@ class Substitution:
         """Whether `variable` is a part of `kind`."""
         kind = self._resolved(kind)
         return kind == variable or any(self._occurs(variable, inner) for inner in kind.parameters)
+
+
+def _is_as_general(one: Type, other: Type) -> bool:
+    """Whether `one` takes in everything that `other` does; both fit each other (cel-go `checker/types.go`, `isEqualOrLessSpecific`)."""
+    if one.kind in _UNKNOWN:
+        return True
+    if other.kind in _UNKNOWN or one.kind != other.kind:
+        return False
+    return one.kind == "type" or all(map(_is_as_general, one.parameters, other.parameters))
 
 
 def has_parameters(kind: Type) -> bool:

@@ -47,7 +47,7 @@ from kcp_py.schema.patterns import PatternError, compile_pattern
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["STANDARD", "index_list", "index_map", "map_key", "matches"]
+__all__ = ["STANDARD", "index_list", "index_map", "list_place", "map_key", "matches"]
 
 _A: Final = type_parameter("A")
 _B: Final = type_parameter("B")
@@ -89,13 +89,25 @@ def map_key(value: object) -> Any:
     raise EvaluationError(msg)
 
 
-def index_list(items: list[object], index: float) -> object:
+def index_list(items: list[object], index: object) -> object:
     """The element at a place counted from zero."""
-    place = int(index)
-    if place != index or not 0 <= place < len(items):
+    place = list_place(index)
+    if not 0 <= place < len(items):
         msg = f"index out of bounds: {index}"
         raise EvaluationError(msg)
     return items[place]
+
+
+def list_place(index: object) -> int:
+    """An index of a list as an int; where its type was not known it may be a whole number of any kind.
+
+    Raises:
+        EvaluationError: it is none.
+    """
+    if type(index) is int or type(index) is UInt or (type(index) is float and index.is_integer()):
+        return int(index)
+    msg = f"unsupported index type '{type_of_value(index).type}' in list"
+    raise EvaluationError(msg)
 
 
 def index_map(entries: dict[object, object], key: object) -> object:
@@ -352,8 +364,6 @@ STANDARD: Final = Library(
         "bool": BOOL,
         "bytes": BYTES,
         "double": DOUBLE,
-        "duration": DURATION,
-        "dyn": DYN,
         "google.protobuf.Duration": DURATION,
         "google.protobuf.Timestamp": TIMESTAMP,
         "int": INT,
@@ -361,7 +371,6 @@ STANDARD: Final = Library(
         "map": map_of(DYN, DYN),
         "null_type": NULL,
         "string": STRING,
-        "timestamp": TIMESTAMP,
         "type": type_of(DYN),
         "uint": UINT,
     },
