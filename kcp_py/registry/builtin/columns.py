@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kcp_py.apimachinery.table import AGE, CREATED_AT, NAME, Column, age_of
-from kcp_py.registry.builtin.quantity import canonical
+from kcp_py.apimachinery.quantity import canonical
 
 Object = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcp_py.registry.builtin.quantity import FORMAT_PROBLEM, SUFFIX_PROBLEM, canonical, parse_quantity
+from kcp_py.apimachinery.quantity import FORMAT_PROBLEM, SUFFIX_PROBLEM, canonical, parse_quantity, parse_quantity_text
 
 CANONICAL = {
     "0": "0",
@@ -41,7 +41,10 @@ CANONICAL = {
     "-0.1n": "-1n",
     "1.0000000001": "1000000001n",
     "100Ei": "9223372036854775807",
-    "1e100": "9223372036854775807",
+    "1e100": "10e99",
+    "12E": "12E",
+    "10000E": "10000E",
+    "0.000000000001Ki": "2n",
     "1e-100": "1e-9",
 }
 
@@ -78,8 +81,8 @@ def test_unknown_suffix(text):
     "text", ["9" * 1_000_000, "0." + "0" * 1_000_000 + "1", "1e999999999999999999", "1e-999999999999999999", "9" * 5000 + "Ei"]
 )
 def test_hostile_sizes_cost_nothing(text):
-    """Neither digits nor exponents make big numbers: values stop at 2^63-1 and at one billionth."""
-    assert parse_quantity(text).nano in {(2**63 - 1) * 10**9, 1}
+    """Neither digits nor exponents make big numbers: values stop at 2^63-1, at 10^400 and at one billionth."""
+    assert parse_quantity(text).nano in {(2**63 - 1) * 10**9, 10**409, 1}
 
 
 @given(st.from_regex(r"[+-]?[0-9]{1,15}(\.[0-9]{1,9})?(n|u|m|k|M|G|Ki|Mi|Gi|e-?[0-9])?", fullmatch=True))
@@ -94,3 +97,58 @@ def test_canonical_is_stable_and_keeps_the_value(text):
 def test_rounding():
     """Integers and thousandths are rounded up."""
     assert (parse_quantity("1500m").value, parse_quantity("1").value, parse_quantity("1u").milli) == (2, 1, 1)
+
+
+SUMS = {
+    ("50k", "20"): ("50020", "50020"),
+    ("50k", "20m"): ("50000020m", None),
+    ("0", "1Gi"): ("1Gi", 2**30),
+    ("1Gi", "0"): ("1Gi", 2**30),
+    ("1Ki", "24"): ("1048", 1048),
+    ("1.5Gi", "1"): ("1610612737", None),
+    ("900000000000000000E", "900000000000000000E"): ("1800000000000000000E", None),
+    ("-1k", "1"): ("-999", -999),
+}
+
+
+@pytest.mark.parametrize(("terms", "wanted"), SUMS.items())
+def test_sums_and_differences(terms, wanted):
+    """A sum has the format of its first term unless that is zero, and stays exact where 64 bits do not hold it."""
+    one, other = map(parse_quantity, terms)
+    total = one.plus(other)
+    assert (str(total), total.int64) == (wanted[0], int(wanted[1]) if wanted[1] is not None else None)
+    assert total.minus(other).nano == one.nano
+
+
+INT64 = {
+    "50k": 50000,
+    "1Ki": 1024,
+    "-7": -7,
+    "0": 0,
+    "1.25k": 1250,
+    "1000m": None,
+    "1.0": None,
+    "1.5Gi": None,
+    "9223372036854775807": None,
+    "100E": None,
+    "9" * 37 + "G": None,
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), INT64.items())
+def test_int64(text, wanted):
+    """Only what upstream keeps in 64 bits without a fraction is an integer to it, whatever its value."""
+    assert parse_quantity(text).int64 == wanted
+
+
+@pytest.mark.parametrize(("text", "wanted"), [("50.703k", 50703.0), ("1.5Gi", 1.5 * 2**30), ("100m", 0.1), ("2e3", 2000.0), ("0", 0.0)])
+def test_approximate(text, wanted):
+    """The float is the nearest one."""
+    assert parse_quantity(text).approximate == wanted
+
+
+def test_text_has_nothing_around_it():
+    """JSON strings are trimmed, texts are not."""
+    assert parse_quantity(" 1 ").nano == 10**9
+    with pytest.raises(ValueError, match="quantities must match"):
+        parse_quantity_text(" 1")
