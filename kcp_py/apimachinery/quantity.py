@@ -158,7 +158,8 @@ def _int64_scale(whole: str, fraction: str, base: int, power: int) -> int | None
 
 def _unscaled(nano: int, scale: int) -> int:
     """Billionths counted in a power of ten that divides them."""
-    return nano // 10 ** (scale + 9)
+    unit: int = 10 ** (scale + 9)
+    return nano // unit
 
 
 def _scaled(whole: str, fraction: str, base: int, power: int) -> int:

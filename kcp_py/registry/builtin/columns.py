@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kcp_py.apimachinery.table import AGE, CREATED_AT, NAME, Column, age_of
 from kcp_py.apimachinery.quantity import canonical
+from kcp_py.apimachinery.table import AGE, CREATED_AT, NAME, Column, age_of
 
 Object = Mapping[str, Any]
 
