@@ -67,6 +67,7 @@ def test_values(pattern: str, arguments: list[object], wanted: str) -> None:
 
 
 STRING_TAKES = "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
+PRECISION = "could not parse formatting clause: error while parsing precision"
 ERRORS: list[tuple[str, list[object], str]] = [
     ("%a", [1], 'could not parse formatting clause: unrecognized formatting clause "a"'),
     ("%E", [0.5], 'could not parse formatting clause: unrecognized formatting clause "E"'),
@@ -74,12 +75,11 @@ ERRORS: list[tuple[str, list[object], str]] = [
     ("%d %d %d", [0, 1], "index 2 out of range"),
     ("filler %", ["x"], "unexpected end of string"),
     ("filler %", [], "index 0 out of range"),
-    ("%.34", [5.0], "could not parse formatting clause: error while parsing precision: could not find end of precision specifier"),
+    ("%.34", [5.0], f"{PRECISION}: could not find end of precision specifier"),
     (
         "%.f",
         [5.0],
-        "could not parse formatting clause: error while parsing precision: error while converting precision to integer: "
-        'strconv.Atoi: parsing "": invalid syntax',
+        f'{PRECISION}: error while converting precision to integer: strconv.Atoi: parsing "": invalid syntax',
     ),
     ("%b", ["abc"], "error during formatting: only integers and bools can be formatted as binary, was given string"),
     ("%d", [Duration(1)], "error during formatting: decimal clause can only be used on integers, was given google.protobuf.Duration"),

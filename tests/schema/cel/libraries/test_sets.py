@@ -18,7 +18,7 @@ VALUES = {
     "sets.contains([], [])": True,
     "sets.contains([], [1])": False,
     "sets.contains([1, 2, 3, 4], [2, 3])": True,
-    "sets.contains([dyn(1), 2.0, 3u], [dyn(1.0), 2u, 3])": True,
+    "sets.contains([dyn(1), dyn(2.0), dyn(3u)], [dyn(1.0), dyn(2u), dyn(3)])": True,
     "sets.contains([1, 2], [2, 5])": False,
     "sets.contains(dyn([dyn(true)]), dyn([dyn(1)]))": False,
     "sets.contains([[1], [2, 3]], [[2, 3]])": True,
