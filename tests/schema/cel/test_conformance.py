@@ -146,7 +146,7 @@ def value_of(message: Message) -> Any:
         case "object_value":
             return object_of(content)
         case _:
-            raise NotImplementedError(kind)
+            raise AssertionError(kind)
 
 
 def key_of(message: Message) -> Any:
@@ -187,7 +187,7 @@ def declared_type(message: Message) -> Type:
         case "null":
             return NULL
         case _:
-            raise NotImplementedError(kind)
+            raise AssertionError(kind)
 
 
 def environment_of(test: Message) -> Environment:
