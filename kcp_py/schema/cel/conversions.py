@@ -29,6 +29,7 @@ __all__ = [
 _DECIMAL: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UNSIGNED: Final = re.compile(r"[0-9]+", re.ASCII)
 _FLOAT: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|infinity)|nan", re.ASCII | re.IGNORECASE)
+_HEXADECIMAL: Final = re.compile(r"[+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)p[+-]?[0-9]+", re.ASCII | re.IGNORECASE)
 _DIGITS: Final = 40
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
@@ -62,10 +63,15 @@ def uint_of_text(text: str) -> UInt:
 
 
 def double_of_text(text: str) -> float:
-    """A decimal number with or without point and exponent, `NaN`, `Infinity`."""
-    if not _FLOAT.fullmatch(text):
-        raise _unreadable("ParseFloat", text)
-    value = float(text)
+    """A decimal number with or without point and exponent, a hexadecimal one with an exponent of two, `NaN`, `Infinity`."""
+    try:
+        if _HEXADECIMAL.fullmatch(text):
+            return float.fromhex(text)
+        if not _FLOAT.fullmatch(text):
+            raise _unreadable("ParseFloat", text)
+        value = float(text)
+    except OverflowError as error:
+        raise _unreadable("ParseFloat", text, "value out of range") from error
     if math.isinf(value) and "n" not in text.lower():
         raise _unreadable("ParseFloat", text, "value out of range")
     return value

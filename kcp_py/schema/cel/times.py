@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import zoneinfo
+from decimal import Decimal
 from typing import Final
 
 from kcp_py.schema.cel.errors import EvaluationError
@@ -82,11 +83,11 @@ def duration_of(text: str) -> Duration | None:
 
 
 def duration_text(value: Duration) -> str:
-    """Seconds with as many digits as there are, `5400s`, `0.001s`."""
+    """Seconds with as many digits as a double needs, `5400s`, `0.001s` (cel-go `common/types/duration.go`)."""
     sign = "-" if value.nanoseconds < 0 else ""
     seconds, rest = divmod(abs(value.nanoseconds), SECOND)
-    fraction = f".{rest:09d}".rstrip("0") if rest else ""
-    return f"{sign}{seconds}{fraction}s"
+    text = f"{Decimal(repr(seconds + rest / 1e9)):f}" if rest else str(seconds)
+    return f"{sign}{text}s"
 
 
 def timestamp_of(text: str) -> Timestamp | None:

@@ -85,11 +85,23 @@ class Substitution:
 
     def _assignable(self, given: Type, wanted: Type) -> bool:
         """The rule for one pair; may bind variables."""
-        given, wanted = self._resolved(given), self._resolved(wanted)
+        given_variable, given = self._last(given)
+        wanted_variable, wanted = self._last(wanted)
         if wanted.kind == "parameter":
             return self._bind(wanted, given)
         if given.kind == "parameter":
             return self._bind(given, wanted)
+        if not self._fits(given, wanted):
+            return False
+        # A variable that was something narrower becomes what takes in both.
+        if wanted_variable is not None and _is_as_general(given, wanted):
+            self._bind(wanted_variable, given)
+        elif given_variable is not None and _is_as_general(wanted, given):
+            self._bind(given_variable, wanted)
+        return True
+
+    def _fits(self, given: Type, wanted: Type) -> bool:
+        """The same for two types that are no variables."""
         if given.kind in _ANYTHING or wanted.kind in _ANYTHING:
             return True
         if given.kind == "null":
@@ -106,9 +118,14 @@ class Substitution:
 
     def _resolved(self, kind: Type) -> Type:
         """What a variable is bound to, however many variables are between."""
+        return self._last(kind)[1]
+
+    def _last(self, kind: Type) -> tuple[Type | None, Type]:
+        """The last variable of a chain, and what it is bound to; no variable where there is no chain."""
+        variable = None
         while kind.kind == "parameter" and (bound := self._bound.get(kind.name)) is not None:
-            kind = bound
-        return kind
+            variable, kind = kind, bound
+        return variable, kind
 
     def _bind(self, variable: Type, kind: Type) -> bool:
         """Let an unbound variable stand for `kind`, unless it occurs in it."""
