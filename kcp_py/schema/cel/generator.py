@@ -46,6 +46,8 @@ _DEEPEST_EXPRESSION: Final = 30
 _DEEPEST_BLOCK: Final = 12
 _DEEPEST_INDENT: Final = 40
 _LONGEST_TEXT: Final = 60
+# Units that are rather charged in vain than separately.
+_WORTH_A_CHARGE: Final = 12
 _UNKNOWN: Final = frozenset({"dyn", "error", "parameter"})
 _KEYS: Final = frozenset({"string", "int", "uint"})
 
@@ -223,6 +225,8 @@ class _Generator:
                 return f"({field.key!r} in {operand})"
             text = f"{operand}[{field.key!r}]"
             adapt = adapter(field.type)
+            if adapt is not None and field.type.kind in {"list", "map"}:
+                return f"charged(B, {self._constant(costs.adaptation_cost)}, {self._constant(adapt)}, {text})"
             return text if adapt is None else f"{self._constant(adapt)}({text})"
         if kind.kind == "map":
             return f"({node.field!r} in {operand})" if node.test_only else f"{operand}[{node.field!r}]"
@@ -335,10 +339,10 @@ class _Generator:
         """`&&` and `||`: one side may be in error where the other decides (cel-spec, "Logical operators")."""
         conjunction = node.function == operators.AND
         neutral, test = ("True", "if {}:") if conjunction else ("False", "if not {}:")
-        parts = [(term, *self._apart_truth(term)) for term in _terms(node)]
+        parts, charges = self._terms_apart(node)
         if all(not lines for _, lines, _ in parts) and all(not self._may_fail(term) for term, _, _ in parts[:-1]):
             joint = " and " if conjunction else " or "
-            return f"({joint.join(text for _, _, text in parts)})"
+            return f"({joint.join(_paid(text, units) for (_, _, text), units in zip(parts, charges, strict=True))})"
         result, error = self._local(), self._local()
         self._line(f"{result} = {neutral}; {error} = None")
         for index, (term, lines, text) in enumerate(parts):
@@ -347,9 +351,28 @@ class _Generator:
                 self._guarded(result, error, neutral, (lines, text), guard=not last and (bool(lines) or self._may_fail(term)))
                 continue
             with self._block(test.format(result)):
+                if charges[index]:
+                    self._line(f"B.charge({charges[index]})")
                 self._guarded(result, error, neutral, (lines, text), guard=not last and (bool(lines) or self._may_fail(term)))
         self._line(f"if {error} is not None and {result} is {neutral}: raise {error}")
         return result
+
+    def _terms_apart(self, node: Call) -> tuple[list[tuple[Expression, list[str], str]], list[int]]:
+        """The terms of a junction, and what is paid before each: a term may not be reached, so only cheap ones are paid in advance."""
+        parts: list[tuple[Expression, list[str], str]] = []
+        outer, units = self._cost, []
+        for term in _terms(node):
+            self._cost = 0
+            parts.append((term, *self._apart_truth(term)))
+            units.append(self._cost)
+        charges, first = [0] * len(units), 0
+        for index, cost in enumerate(units):
+            if charges[first] + cost > _WORTH_A_CHARGE:
+                first = index
+            charges[first] += cost
+        self._cost = outer + charges[0]
+        charges[0] = 0
+        return parts, charges
 
     def _guarded(self, result: str, error: str, neutral: str, part: tuple[list[str], str], *, guard: bool) -> None:
         """One term of a junction; its error waits for the other terms."""
@@ -384,8 +407,7 @@ class _Generator:
         """`?:` evaluates one branch."""
         condition, *branches = node.args
         test = self._emit_truth(condition)
-        before = self._cost
-        (lines, text), (other_lines, other_text) = self._apart(branches[0]), self._branch_cost(before, branches[1])
+        (lines, text), (other_lines, other_text) = self._branches(*branches)
         if not lines and not other_lines:
             return f"({text} if {test} else {other_text})"
         result = self._local()
@@ -397,12 +419,26 @@ class _Generator:
             self._line(f"{result} = {other_text}")
         return result
 
-    def _branch_cost(self, before: int, node: Expression) -> tuple[list[str], str]:
-        """The second branch; the cheaper of both counts."""
-        first = self._cost - before
-        self._cost = before
-        written = self._apart(node)
-        self._cost = before + min(first, self._cost - before)
+    def _branches(self, *branches: Expression) -> list[tuple[list[str], str]]:
+        """The two branches; what one costs more than the other is paid in it, or in advance where it is little."""
+        outer, units = self._cost, []
+        written: list[tuple[list[str], str]] = []
+        for branch in branches:
+            self._cost = 0
+            written.append(self._apart(branch))
+            units.append(self._cost)
+        least, most = min(units), max(units)
+        if most - least <= _WORTH_A_CHARGE:
+            self._cost = outer + most
+            return written
+        self._cost = outer + least
+        place = units.index(most)
+        lines, text = written[place]
+        if lines:
+            depth = len(lines[0]) - len(lines[0].lstrip(" "))
+            written[place] = [f"{' ' * depth}B.charge({most - least})", *lines], text
+        else:
+            written[place] = lines, _paid(text, most - least)
         return written
 
     def emit_list(self, node: ListLiteral) -> str:
@@ -443,7 +479,7 @@ class _Generator:
         written, self._lines = self._lines, lines
         per_step, self._cost = self._cost, outer
         self._scope = shadowed
-        units = max(per_step, 1)
+        units = max(per_step + costs.step_cost(node), 1)
         self._line(f"B.charge({units} * len({items}))")
         for line in body:
             self._line(line)
@@ -455,6 +491,9 @@ class _Generator:
         if early:
             self._line(f"B.left += {units} * {iterator}.__length_hint__()")
             self._line(early)
+        kept = costs.kept_cost(node)
+        if kept:
+            self._line(f"B.charge({kept} * len({result}))")
         return result
 
     def _walk(self, node: Comprehension, kind: Type, walked: str) -> str:
@@ -576,6 +615,11 @@ class _Generator:
                 return any(map(self._may_fail, node.args))
             case _:
                 return True
+
+
+def _paid(text: str, units: int) -> str:
+    """An expression that is paid for when it is reached."""
+    return f"(B.charge({units}) or {text})" if units else text
 
 
 def _terms(node: Call) -> list[Expression]:
