@@ -48,6 +48,8 @@ SERVED = {
     ("coordination_v1", "Lease"): ("io.k8s.api.coordination.v1.", [], []),
 }
 META_KINDS = ["APIGroup", "APIGroupList", "APIResourceList", "DeleteOptions", "ObjectMeta", "ListMeta", "Patch", "Status", "WatchEvent"]
+SUBRESOURCE_KINDS = {("autoscaling", "v1"): "io.k8s.api.autoscaling.v1.Scale"}
+"""What custom resources have as subresources, by group and version."""
 OWN_KINDS = [
     {
         "group": "core.kcp.io",
@@ -156,9 +158,9 @@ def write(path: Path, content: Any) -> None:
 
 def main() -> None:
     rows = kinds()
-    groups = {(row["group"], row["version"]) for row in rows}
+    groups = {(row["group"], row["version"]) for row in rows} | SUBRESOURCE_KINDS.keys()
     source = source_definitions()
-    pending = [META + kind for kind in META_KINDS]
+    pending = [*(META + kind for kind in META_KINDS), *SUBRESOURCE_KINDS.values()]
     for row in rows[: -len(OWN_KINDS)]:
         pending += [row["definition"], row["definition"] + "List"]
     reached: dict[str, Any] = {}

@@ -21,7 +21,8 @@ _LONGEST_TIME: Final = 40
 _Check = Callable[[Any, str], str]
 
 
-def _json_type(value: Any) -> str:
+def json_type(value: Any) -> str:
+    """What Go's decoder calls a value."""
     match value:
         case bool():
             return "bool"
@@ -35,27 +36,28 @@ def _json_type(value: Any) -> str:
             return "object"
 
 
-def _mismatch(value: Any, struct_field: str, go_type: str) -> str:
-    return f"json: cannot unmarshal {_json_type(value)} into Go struct field {struct_field} of type {go_type}"
+def mismatch(value: Any, struct_field: str, go_type: str) -> str:
+    """What it says of a value of the wrong type, such as `ObjectMeta.metadata.name` of type `string`."""
+    return f"json: cannot unmarshal {json_type(value)} into Go struct field {struct_field} of type {go_type}"
 
 
 def _string(value: Any, where: str) -> str:
-    return "" if value is None or isinstance(value, str) else _mismatch(value, where, "string")
+    return "" if value is None or isinstance(value, str) else mismatch(value, where, "string")
 
 
 def _uid(value: Any, where: str) -> str:
-    return "" if value is None or isinstance(value, str) else _mismatch(value, where, "types.UID")
+    return "" if value is None or isinstance(value, str) else mismatch(value, where, "types.UID")
 
 
 def _bool(value: Any, where: str) -> str:
-    return "" if value is None or isinstance(value, bool) else _mismatch(value, where, "bool")
+    return "" if value is None or isinstance(value, bool) else mismatch(value, where, "bool")
 
 
 def _int64(value: Any, where: str) -> str:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return _mismatch(value, where, "int64")
+        return mismatch(value, where, "int64")
     if isinstance(value, float) or not -_INT64_MAX - 1 <= value <= _INT64_MAX:
         return f"json: cannot unmarshal number {value} into Go struct field {where} of type int64"
     return ""
@@ -65,7 +67,7 @@ def _time(value: Any, where: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        return _mismatch(value, where, "string")
+        return mismatch(value, where, "string")
     return _time_problem(value) if len(value) <= _LONGEST_TIME else _time_problem.__wrapped__(value)
 
 
@@ -82,10 +84,10 @@ def _string_map(value: Any, where: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, dict):
-        return _mismatch(value, where, "map[string]string")
+        return mismatch(value, where, "map[string]string")
     for item in value.values():
         if not isinstance(item, str) and item is not None:
-            return _mismatch(item, where, "string")
+            return mismatch(item, where, "string")
     return ""
 
 
@@ -93,10 +95,10 @@ def _string_list(value: Any, where: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, list):
-        return _mismatch(value, where, "[]string")
+        return mismatch(value, where, "[]string")
     for item in value:
         if not isinstance(item, str) and item is not None:
-            return _mismatch(item, where, "string")
+            return mismatch(item, where, "string")
     return ""
 
 
@@ -104,13 +106,13 @@ def _struct_list(value: Any, where: str, go_type: str, fields: Mapping[str, _Che
     if value is None:
         return ""
     if not isinstance(value, list):
-        return _mismatch(value, where, f"[]v1.{go_type}")
+        return mismatch(value, where, f"[]v1.{go_type}")
     path = where.partition(".")[2]
     for item in value:
         if item is None:
             continue
         if not isinstance(item, dict):
-            return _mismatch(item, where, f"v1.{go_type}")
+            return mismatch(item, where, f"v1.{go_type}")
         for field, content in item.items():
             check = fields.get(field)
             if check is not None and (problem := check(content, f"{go_type}.{path}.{field}")):
@@ -168,7 +170,7 @@ def type_problem(obj: Mapping[str, Any]) -> str | None:
     if meta is None:
         return None
     if not isinstance(meta, dict):
-        return _mismatch(meta, "PartialObjectMetadata.metadata", "v1.ObjectMeta")
+        return mismatch(meta, "PartialObjectMetadata.metadata", "v1.ObjectMeta")
     first: str | None = None
     for field, value in meta.items():
         if field in _STRINGS and isinstance(value, str):

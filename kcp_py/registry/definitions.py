@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import orjson
 
-from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.apimachinery.go_floats import format_float
 from kcp_py.apimachinery.kinds import GroupVersion
 from kcp_py.apimachinery.objectmeta import finalizer_warnings
@@ -22,6 +22,7 @@ from kcp_py.apimachinery.table import CUSTOM_RESOURCE_COLUMNS, NAME, UNKNOWN, Co
 from kcp_py.apimachinery.timestamps import parse_time
 from kcp_py.registry.discovery import version_order
 from kcp_py.registry.resource import ALL_VERBS, ServedResource
+from kcp_py.registry.scale import read_paths, replica_problems, status_problems
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.jsonpath import compile_path
@@ -32,7 +33,6 @@ from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
 _TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch")
 """What discovery offers of a CRD that is being deleted."""
 
-_MAX_REPLICAS: Final = 2**31 - 1
 _INT64_END: Final = 2**63
 _HTML_ESCAPES: Final = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 
@@ -122,6 +122,7 @@ def _resources(crd: Mapping[str, Any], root: str, *, terminating: bool) -> Seque
             categories=tuple(names.get("categories") or ()),
             verbs=_TERMINATING_VERBS if terminating else ALL_VERBS,
             has_status=(version.get("subresources") or {}).get("status") is not None,
+            scale=read_paths((version.get("subresources") or {}).get("scale")),
             builtin=False,
             field_labels={
                 field["jsonPath"].removeprefix("."): field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or ()
@@ -173,24 +174,13 @@ class CustomResourceStrategy(Strategy):
 
     def __init__(self, version: Mapping[str, Any]) -> None:
         """The rules of one version, as its CRD has it."""
-        scale = (version.get("subresources") or {}).get("scale") or {}
-        self._replicas = tuple(scale["specReplicasPath"].removeprefix(".").split(".")) if scale.get("specReplicasPath") else ()
+        self._scale = read_paths((version.get("subresources") or {}).get("scale"))
 
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
-        """The replicas that `/scale` shows have to be a count."""
-        value: Any = obj
-        for segment in self._replicas:
-            if not isinstance(value, dict):
-                return []
-            value = value.get(segment)
-        if not self._replicas or type(value) is not int:
+        """What `/scale` shows has to fit into it."""
+        if self._scale is None:
             return []
-        path = "." + ".".join(self._replicas)
-        if value < 0:
-            return [invalid(path, value, "should be a non-negative integer")]
-        if value > _MAX_REPLICAS:
-            return [invalid(path, value, f"should be less than or equal to {_MAX_REPLICAS}")]
-        return []
+        return [*replica_problems(obj, self._scale), *status_problems(obj, self._scale)]
 
     def warnings(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
         """Finalizers that others could mistake for theirs."""

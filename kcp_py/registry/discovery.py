@@ -22,6 +22,9 @@ AGGREGATED_TYPE: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 STATUS_VERBS: Final = ("get", "patch", "update")
 """The verbs of `/status`."""
 
+SCALE_VERBS: Final = ("get", "patch", "update")
+"""The verbs of `/scale`."""
+
 FINALIZE_VERBS: Final = ("update",)
 """The verbs of `/finalize`."""
 
@@ -199,23 +202,37 @@ def _entries(resource: ServedResource) -> list[dict[str, Any]]:
         entry,
         *(
             {
-                "name": f"{resource.resource}/{subresource}",
+                "name": f"{resource.resource}/{subresource.name}",
                 "singularName": "",
                 "namespaced": resource.namespaced,
-                "kind": resource.kind,
-                "verbs": list(verbs),
+                **(subresource.foreign_kind or {"kind": resource.kind}),
+                "verbs": list(subresource.verbs),
             }
-            for subresource, verbs in _subresources(resource)
+            for subresource in _subresources(resource)
         ),
     ]
 
 
-def _subresources(resource: ServedResource) -> Iterator[tuple[str, Sequence[str]]]:
-    """Name and verbs, in the order of discovery."""
+class _Subresource(NamedTuple):
+    name: str
+    verbs: Sequence[str]
+    foreign_kind: Mapping[str, str] = {}
+    """Group, version and kind, where they are not those of the resource."""
+
+
+_FINALIZE: Final = _Subresource("finalize", FINALIZE_VERBS)
+_STATUS: Final = _Subresource("status", STATUS_VERBS)
+_SCALE: Final = _Subresource("scale", SCALE_VERBS, {"group": "autoscaling", "version": "v1", "kind": "Scale"})
+
+
+def _subresources(resource: ServedResource) -> Iterator[_Subresource]:
+    """In the order of discovery."""
     if resource.has_finalize:
-        yield "finalize", FINALIZE_VERBS
+        yield _FINALIZE
     if resource.has_status:
-        yield "status", STATUS_VERBS
+        yield _STATUS
+    if resource.scale is not None:
+        yield _SCALE
 
 
 def _aggregated(groups: Mapping[str, Mapping[str, Sequence[ServedResource]]]) -> dict[str, Any]:
@@ -250,7 +267,8 @@ def _aggregated_entry(resource: ServedResource) -> dict[str, Any]:
     if resource.categories:
         entry["categories"] = list(resource.categories)
     subresources = [
-        {"subresource": subresource, "responseKind": response_kind, "verbs": list(verbs)} for subresource, verbs in _subresources(resource)
+        {"subresource": subresource.name, "responseKind": subresource.foreign_kind or response_kind, "verbs": list(subresource.verbs)}
+        for subresource in _subresources(resource)
     ]
     if subresources:
         entry["subresources"] = subresources

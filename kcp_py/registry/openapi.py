@@ -31,7 +31,7 @@ _MERGE_PATCH: Final = "application/merge-patch+json"
 _STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 _APPLY_PATCH: Final = "application/apply-patch+yaml"
 
-_FORM: Final = b"1"
+_FORM: Final = b"2"
 """Part of every hash: to be raised whenever the same resource is published in another form."""
 _BIG: Final = 128 * 1024
 """Bytes of a schema from which its fragments are built in a thread."""
@@ -88,7 +88,7 @@ class FragmentCache:
     def _digest(self, resource: ServedResource) -> _Entry:
         kind = self._published(resource)
         head = orjson.dumps([kind.group, kind.version, kind.kind, kind.list_kind, kind.plural, kind.namespaced, list(kind.verbs)])
-        rest = orjson.dumps([kind.has_status, list(kind.patch_types), kind.definition])
+        rest = orjson.dumps([kind.has_status, kind.has_scale, list(kind.patch_types), kind.definition])
         document = orjson.dumps(kind.document)
         # Built-in kinds have their descriptions read from a big file when the first of them is published.
         big = len(document) > _BIG or bool(kind.definition)
@@ -109,6 +109,7 @@ class FragmentCache:
             namespaced=resource.namespaced,
             verbs=resource.verbs,
             has_status=resource.has_status,
+            has_scale=resource.scale is not None,
             patch_types=patch_types,
             document=resource.document,
             # A CRD may define a kind of a built-in name; only the built-in itself has a definition.

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind
 from kcp_py.apimachinery.table import Column
 from kcp_py.registry.rendering import Renderer
+from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.storage.keys import ResourceKeys
@@ -60,6 +61,8 @@ class ServedResource:
     """Whether `/status` is served."""
     has_finalize: bool = False
     """Whether `/finalize` is served, through which alone `spec.finalizers` changes: namespaces."""
+    scale: ScalePaths | None = None
+    """Where `/scale` finds its values; None where it is not served."""
     builtin: bool = True
     """Whether the kind is compiled into clients: list items then carry no kind, and strategic merge patch is accepted."""
     field_labels: Mapping[str, str] = field(default_factory=dict)

@@ -235,6 +235,7 @@ def test_cells(kind: str, value: Any, cell: Any) -> None:
     assert column.cell({"spec": {}}, NOW) is None
 
 
+NO_OBJECT = ".spec.replicas accessor error: text is of the type string, expected map[string]interface{}"
 SCALE = {"subresources": {"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}}}
 
 
@@ -243,7 +244,11 @@ SCALE = {"subresources": {"scale": {"specReplicasPath": ".spec.replicas", "statu
     [
         pytest.param({"replicas": 3}, [], id="a count"),
         pytest.param({}, [], id="none"),
-        pytest.param("text", [], id="no object on the way"),
+        pytest.param(
+            "text",
+            [".spec.replicas: Invalid value: 0: " + NO_OBJECT],
+            id="no object on the way",
+        ),
         pytest.param({"replicas": -1}, [".spec.replicas: Invalid value: -1: should be a non-negative integer"], id="negative"),
         pytest.param(
             {"replicas": 2**31},

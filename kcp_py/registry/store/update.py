@@ -50,7 +50,7 @@ async def update(
         name: of the URL.
         transform: makes the new object.
         warnings: filled with texts for the client.
-        subresource: `status`, `finalize` or empty.
+        subresource: `status`, `finalize`, `scale` or empty.
         may_create: whether the verb creates missing objects where the kind allows that.
         dry_run: do everything but store.
 

@@ -15,7 +15,7 @@ import orjson
 from kcp_py.bootstrap.descriptions import with_descriptions
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX, definitions
 from kcp_py.schema.publish.kinds import META, PublishedKind
-from kcp_py.schema.publish.operations import DELETE_OPTIONS, PATCH, STATUS, Operation, Parameter, PathItem, path_items
+from kcp_py.schema.publish.operations import DELETE_OPTIONS, PATCH, SCALE, STATUS, Operation, Parameter, PathItem, path_items
 from kcp_py.schema.publish.schemas import full_schema, list_schema, reduced_schema
 
 _V2_PREFIX: Final = "#/definitions/"
@@ -38,7 +38,7 @@ class Fragment(NamedTuple):
 def fragment_v3(kind: PublishedKind) -> Fragment:
     """What a v3 document says of a resource."""
     paths = {item.path: _member(item.path, _path_item_v3(kind, item)) for item in path_items(kind)}
-    models = dict(_builtin_models((kind.definition, kind.definition + "List", *_SHARED) if kind.definition else _SHARED, v2=False))
+    models = dict(_builtin_models(_referred(kind), v2=False))
     if not kind.definition:
         models[kind.model] = _member(kind.model, full_schema(kind))
         models[kind.list_model] = _member(kind.list_model, list_schema(kind, REFERENCE_PREFIX))
@@ -48,11 +48,21 @@ def fragment_v3(kind: PublishedKind) -> Fragment:
 def fragment_v2(kind: PublishedKind) -> Fragment:
     """What the v2 document says of a resource."""
     paths = {item.path: _member(item.path, _path_item_v2(kind, item)) for item in path_items(kind)}
-    models = dict(_builtin_models((kind.definition, kind.definition + "List", *_SHARED) if kind.definition else _SHARED, v2=True))
+    models = dict(_builtin_models(_referred(kind), v2=True))
     if not kind.definition:
         models[kind.model] = _member(kind.model, reduced_schema(kind))
         models[kind.list_model] = _member(kind.list_model, list_schema(kind, _V2_PREFIX))
     return Fragment(paths, models)
+
+
+def _referred(kind: PublishedKind) -> Iterator[str]:
+    """The built-in models that the operations on a resource refer to."""
+    yield from _SHARED
+    if kind.has_scale:
+        yield SCALE
+    if kind.definition:
+        yield kind.definition
+        yield kind.definition + "List"
 
 
 def document_v3(fragments: Iterable[Fragment]) -> bytes:

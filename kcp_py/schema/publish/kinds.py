@@ -32,6 +32,7 @@ class PublishedKind(NamedTuple):
     """The schema: of a CRD's version, or of a built-in kind with references to other definitions."""
     definition: str = ""
     """The name of a built-in kind's definition; empty for kinds of CRDs."""
+    has_scale: bool = False
 
     @property
     def model(self) -> str:

@@ -62,6 +62,7 @@ _DELETE_COLLECTION: Final = (
 DELETE_OPTIONS: Final = META + "DeleteOptions"
 PATCH: Final = META + "Patch"
 STATUS: Final = META + "Status"
+SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"
 
 
 class Operation(NamedTuple):
@@ -103,6 +104,8 @@ def path_items(kind: PublishedKind) -> Iterator[PathItem]:
     yield from _item(f"{collection}/{{name}}", (_NAME, *common), _on_object(kind))
     if kind.has_status:
         yield from _item(f"{collection}/{{name}}/status", (_NAME, *common), _on_status(kind))
+    if kind.has_scale:
+        yield from _item(f"{collection}/{{name}}/scale", (_NAME, *common), _on_scale(kind))
     if kind.namespaced and "list" in kind.verbs:
         every = Operation(
             "get",
@@ -175,16 +178,22 @@ def _on_object(kind: PublishedKind) -> Iterator[Operation]:
             DELETE_OPTIONS,
             BODY_TYPES,
         )
-    yield from _reads_and_updates(kind, f"{infix}{name}", f"the specified {kind.kind}")
+    yield from _reads_and_updates(kind, f"{infix}{name}", f"the specified {kind.kind}", kind.model)
 
 
 def _on_status(kind: PublishedKind) -> Iterator[Operation]:
-    yield from _reads_and_updates(kind, f"{kind.operation_infix}{_scoped_name(kind)}Status", f"status of the specified {kind.kind}")
+    suffix = f"{kind.operation_infix}{_scoped_name(kind)}Status"
+    yield from _reads_and_updates(kind, suffix, f"status of the specified {kind.kind}", kind.model)
 
 
-def _reads_and_updates(kind: PublishedKind, suffix: str, what: str) -> Iterator[Operation]:
+def _on_scale(kind: PublishedKind) -> Iterator[Operation]:
+    suffix = f"{kind.operation_infix}{_scoped_name(kind)}Scale"
+    yield from _reads_and_updates(kind, suffix, f"scale of the specified {kind.kind}", SCALE)
+
+
+def _reads_and_updates(kind: PublishedKind, suffix: str, what: str, model: str) -> Iterator[Operation]:
     if "get" in kind.verbs:
-        yield Operation("get", "get", f"read{suffix}", f"read {what}", (), ("200",), kind.model)
+        yield Operation("get", "get", f"read{suffix}", f"read {what}", (), ("200",), model)
     if "patch" in kind.verbs:
         yield Operation(
             "patch",
@@ -193,7 +202,7 @@ def _reads_and_updates(kind: PublishedKind, suffix: str, what: str) -> Iterator[
             f"partially update {what}",
             _PATCH,
             ("200", "201"),
-            kind.model,
+            model,
             PATCH,
             kind.patch_types,
         )
@@ -205,8 +214,8 @@ def _reads_and_updates(kind: PublishedKind, suffix: str, what: str) -> Iterator[
             f"replace {what}",
             _WRITE,
             ("200", "201"),
-            kind.model,
-            kind.model,
+            model,
+            model,
             BODY_TYPES,
         )
 

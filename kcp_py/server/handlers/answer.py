@@ -12,6 +12,7 @@ from kcp_py.apimachinery.metaoptions import decode_include_object
 from kcp_py.apimachinery.partial import partial_object_metadata
 from kcp_py.apimachinery.table import object_table
 from kcp_py.registry.resource import Served
+from kcp_py.registry.scale import scale_of, show_scale
 from kcp_py.registry.store import load_one
 from kcp_py.registry.store.access import Written
 from kcp_py.registry.store.read import from_storage
@@ -37,12 +38,15 @@ async def send_item(backend: Backend, exchange: Exchange, target: Target, item: 
     """Answer with a stored object."""
     cluster = target.one_cluster().name
     served = target.served
-    if representation.media == "json" and not representation.transform and not representation.pretty:
+    paths = target.scale
+    if paths is None and representation.media == "json" and not representation.transform and not representation.pretty:
         body = rendered(served, item, cluster)
         if body is not None:
             await exchange.respond(200, body + b"\n")
             return
     obj = served.resource.renderer.dress(await load_one(served, item), item.mod_revision, cluster)
+    if paths is not None:
+        obj = show_scale(obj, paths)
     await send_object(backend, exchange, target, obj, representation, status=200)
 
 
@@ -52,7 +56,9 @@ async def send_written(
     """Answer with an object that was just written."""
     cluster = target.one_cluster().name
     renderer = target.resource.renderer
-    if representation.media == "json" and not representation.transform and not representation.pretty and written.mod_revision:
+    plain = representation.media == "json" and not representation.transform and not representation.pretty
+    paths = target.scale
+    if plain and paths is None and written.mod_revision:
         item = KeyValue("", written.value, written.mod_revision, 0)
         body = renderer.splice(item, cluster)
         if body is not None:
@@ -60,6 +66,8 @@ async def send_written(
             return
     obj = orjson.loads(written.value)
     obj = renderer.dress(await from_storage(target.resource, obj), written.mod_revision, cluster)
+    if paths is not None:
+        obj = scale_of(obj, paths)
     await send_object(backend, exchange, target, obj, representation, status=status)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kcp_py.apimachinery import errors, protobuf
 from kcp_py.apimachinery.codec import decode_json, decode_yaml_strict, duplicate_fields
@@ -13,7 +13,6 @@ from kcp_py.apimachinery.objectmeta import deduplicate_owner_references, prune_o
 from kcp_py.apimachinery.protobuf import ProtobufError, decode_envelope
 from kcp_py.bootstrap.wire import META, message_of
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
-from kcp_py.registry.resource import ServedResource
 from kcp_py.server.negotiation import BodyMedia
 
 _EXCERPT_BYTES: Final = 30
@@ -21,7 +20,45 @@ _MAX_STRICT_ISSUES: Final = 100
 _YAML_ERRORS: Final = "yaml: unmarshal errors:\n  "
 
 
-def decode(body: bytes, media: BodyMedia, resource: ServedResource, repeated: list[str] | None = None) -> dict[str, Any]:
+class BodySchema(Protocol):
+    """The part of a schema that decodes."""
+
+    def prune(self, obj: dict[str, Any]) -> list[str]:
+        """See `schema.contract.CompiledSchema.prune`."""
+        ...
+
+    def default(self, obj: dict[str, Any]) -> None:
+        """See `schema.contract.CompiledSchema.default`."""
+        ...
+
+
+class BodyKind(Protocol):
+    """What a body is decoded as: a served resource, or the kind of one of its subresources."""
+
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def group_version(self) -> str:
+        """As in `apiVersion`."""
+        ...
+
+    @property
+    def builtin(self) -> bool:
+        """Whether the kind is compiled into clients."""
+        ...
+
+    @property
+    def schema(self) -> BodySchema: ...
+
+
+def decode(body: bytes, media: BodyMedia, resource: BodyKind, repeated: list[str] | None = None) -> dict[str, Any]:
     """Decode a body into an object of the resource's kind, with metadata of the right types.
 
     Args:
@@ -57,7 +94,7 @@ def decode(body: bytes, media: BodyMedia, resource: ServedResource, repeated: li
     return obj
 
 
-def _decode_protobuf(body: bytes, resource: ServedResource) -> dict[str, Any]:
+def _decode_protobuf(body: bytes, resource: BodyKind) -> dict[str, Any]:
     try:
         envelope = decode_envelope(body)
     except ProtobufError as error:
@@ -83,7 +120,7 @@ def decode_delete_options_message(body: bytes) -> dict[str, Any]:
     return protobuf.decode(META + "DeleteOptions", envelope.raw)
 
 
-def check_kind(obj: dict[str, Any], resource: ServedResource, body: bytes = b"") -> None:
+def check_kind(obj: dict[str, Any], resource: BodyKind, body: bytes = b"") -> None:
     """Compare apiVersion and kind with what the URL asks for. Typed kinds may leave them out; they are filled in."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
     if resource.builtin:
@@ -108,7 +145,7 @@ def check_kind(obj: dict[str, Any], resource: ServedResource, body: bytes = b"")
         raise errors.invalid(group_kind, str(name), [invalid("kind", kind, f"must be {resource.kind}")])
 
 
-def check_metadata(obj: dict[str, Any], resource: ServedResource) -> None:
+def check_metadata(obj: dict[str, Any], resource: BodyKind) -> None:
     """Refuse metadata of the wrong types, as a typed decoder does.
 
     Raises:
@@ -121,14 +158,14 @@ def check_metadata(obj: dict[str, Any], resource: ServedResource) -> None:
         raise cannot_be_handled(resource, problem)
 
 
-def cannot_be_handled(resource: ServedResource, problem: str) -> StatusError:
+def cannot_be_handled(resource: BodyKind, problem: str) -> StatusError:
     """400 for a body whose kind is known but whose content is not of the kind's types."""
     return errors.bad_request(f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {problem}')
 
 
 def settle(
     obj: dict[str, Any],
-    resource: ServedResource,
+    resource: BodyKind,
     *,
     field_validation: str,
     warnings: list[str],
@@ -168,11 +205,11 @@ def settle(
     return obj
 
 
-def _unrecognized(resource: ServedResource, detail: str) -> str:
+def _unrecognized(resource: BodyKind, detail: str) -> str:
     return f"the object provided is unrecognized (must be of type {resource.kind}): {detail}"
 
 
-def _missing(resource: ServedResource, member: str, body: bytes) -> str:
+def _missing(resource: BodyKind, member: str, body: bytes) -> str:
     return _unrecognized(resource, f"Object '{member}' is missing in '{body.decode(errors='replace')}' ({_excerpt(body)})")
 
 

@@ -11,7 +11,7 @@ from kcp_py.server.handlers.target import Target
 
 
 async def get(backend: Backend, exchange: Exchange, target: Target) -> None:
-    """Answer with the object, also for its `/status`.
+    """Answer with the object, also for its `/status`, or with its Scale.
 
     A resourceVersion in the query asks for a state at least that new. Every read of ours is the latest, so only one from the future fails.
 

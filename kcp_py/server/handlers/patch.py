@@ -1,4 +1,4 @@
-"""PATCH of an object or its status: JSON patch, merge patch, and strategic merge patch for typed kinds."""
+"""PATCH of an object, its status or its Scale: JSON patch, merge patch, and strategic merge patch for typed kinds."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.apimachinery.metaoptions import decode_patch_options
 from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge_patch
+from kcp_py.registry.scale import scale_of
 from kcp_py.registry.store import load_one
 from kcp_py.registry.store import update as update_stored
 from kcp_py.server.exchange import Exchange
@@ -19,7 +20,7 @@ from kcp_py.server.handlers.answer import representation_of, send_written
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import cannot_be_handled, check_kind, check_metadata, settle
 from kcp_py.server.handlers.target import Target
-from kcp_py.server.handlers.update import check_identity
+from kcp_py.server.handlers.update import check_identity, scaled
 from kcp_py.storage.contract import KeyValue
 
 JSON_PATCH: Final = "application/json-patch+json"
@@ -40,9 +41,11 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
     repeated = [] if options.field_validation == "Ignore" else _repeated(body, document, patch_type)
     warnings_before = len(exchange.warnings)
     cluster = target.one_cluster().name
+    kind, paths = target.body_kind, target.scale
 
     async def read(current: KeyValue) -> dict[str, Any]:
-        return target.resource.renderer.dress(await load_one(target.served, current), current.mod_revision, cluster)
+        obj = target.resource.renderer.dress(await load_one(target.served, current), current.mod_revision, cluster)
+        return obj if paths is None else scale_of(obj, paths)
 
     async def transform(current: KeyValue | None) -> dict[str, Any]:
         if current is None:
@@ -54,15 +57,17 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
         if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
             raise errors.bad_request("the result of the patch is no object")
         try:
-            check_kind(obj, target.resource)
-            check_metadata(obj, target.resource)
-            settle(obj, target.resource, field_validation=options.field_validation, warnings=exchange.warnings, repeated=repeated)
+            check_kind(obj, kind)
+            check_metadata(obj, kind)
+            settle(obj, kind, field_validation=options.field_validation, warnings=exchange.warnings, repeated=repeated)
         except StatusError as error:
             if error.code != 400:
                 raise
             # What was refused may have lost parts on the way.
             raise _undecodable(error, _patched(await read(current), decode_json(body), patch_type, target), target) from error
         check_identity(obj, target)
+        if paths is not None:
+            return await scaled(target, paths, obj, current)
         if (given := obj["metadata"].get("uid")) and given != uid:
             # Only in a PUT the uid is a precondition (`rest.DefaultUpdatedObjectInfo`).
             problems = [invalid("metadata.uid", given, "field is immutable")]
@@ -103,7 +108,7 @@ def _repeated(body: bytes, document: Any, patch_type: str) -> list[str]:
 
 def _undecodable(error: StatusError, patched: Any, target: Target) -> StatusError:
     """422 for a result that is not of the kind: of no kind and name itself (apiserver `jsonPatcher.applyPatchToCurrentObject`)."""
-    problem = error.message.removeprefix(cannot_be_handled(target.resource, "").message)
+    problem = error.message.removeprefix(cannot_be_handled(target.body_kind, "").message)
     return errors.invalid("", "", [invalid("patch", orjson.dumps(patched).decode(), problem)])
 
 

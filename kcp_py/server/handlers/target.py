@@ -10,12 +10,15 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.authz.forbidden import forbidden
 from kcp_py.logicalcluster import Name, Wildcard
-from kcp_py.registry.discovery import FINALIZE_VERBS, STATUS_VERBS
+from kcp_py.registry.discovery import FINALIZE_VERBS, SCALE_VERBS, STATUS_VERBS
 from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.server.context import RequestContext
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.body import BodyKind
+from kcp_py.server.handlers.scale import SCALE
 from kcp_py.server.requestinfo import RequestInfo
 from kcp_py.tenancy import LOGICAL_CLUSTER
 
@@ -36,6 +39,16 @@ class Target(NamedTuple):
     @property
     def resource(self) -> ServedResource:
         return self.served.resource
+
+    @property
+    def scale(self) -> ScalePaths | None:
+        """Where the values of a Scale are, of requests for one."""
+        return self.served.resource.scale if self.subresource == "scale" else None
+
+    @property
+    def body_kind(self) -> BodyKind:
+        """What bodies are, and what is patched."""
+        return SCALE if self.subresource == "scale" else self.served.resource
 
     def one_cluster(self) -> ClusterScope:
         """The scope of a request that is for one cluster, as all are but lists and watches."""
@@ -128,10 +141,12 @@ def _check_verb(context: RequestContext, resource: ServedResource, namespace: st
                 verbs = STATUS_VERBS
             case "finalize" if resource.has_finalize:
                 verbs = FINALIZE_VERBS
+            case "scale" if resource.scale is not None:
+                verbs = SCALE_VERBS
             case _:
                 raise errors.unknown_path()
         if info.verb not in verbs:
-            raise method_not_allowed()
+            raise method_not_allowed() if resource.builtin else errors.method_not_supported(resource.group_resource, info.verb)
         return
     if not info.verb or (info.verb in _NEEDS_NAME and not named) or (info.verb == "create" and named):
         raise method_not_allowed()

@@ -1,4 +1,4 @@
-"""PUT of an object or its status."""
+"""PUT of an object, its status or its Scale."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.metaoptions import decode_update_options
+from kcp_py.registry.scale import ScalePaths, apply_scale
+from kcp_py.registry.store import load_one
 from kcp_py.registry.store import update as update_stored
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
@@ -19,6 +21,7 @@ from kcp_py.storage.contract import KeyValue
 async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
     """Replace the object by that of the body; 200, or 201 where the kind lets PUT create."""
     representation = representation_of(exchange)
+    kind, paths = target.body_kind, target.scale
     media = request_media(exchange.headers.get(b"content-type"), protobuf=target.resource.builtin)
     body = await exchange.read_body(backend.limits.max_body_bytes)
     options = decode_update_options(exchange.query)
@@ -27,8 +30,8 @@ async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
     def read() -> dict[str, Any]:
         del exchange.warnings[warnings_before:]
         repeated: list[str] = []
-        obj = decode(body, media, target.resource, repeated if options.field_validation != "Ignore" else None)
-        settle(obj, target.resource, field_validation=options.field_validation, warnings=exchange.warnings, repeated=repeated)
+        obj = decode(body, media, kind, repeated if options.field_validation != "Ignore" else None)
+        settle(obj, kind, field_validation=options.field_validation, warnings=exchange.warnings, repeated=repeated)
         check_identity(obj, target)
         return obj
 
@@ -36,8 +39,13 @@ async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
     unused: list[dict[str, Any]] = [read()]
 
     async def transform(current: KeyValue | None) -> dict[str, Any]:
-        del current
-        return unused.pop() if unused else read()
+        obj = unused.pop() if unused else read()
+        if paths is None or current is None:
+            return obj
+        whole = await scaled(target, paths, obj, current)
+        if uid := obj["metadata"].get("uid"):  # a precondition, as in any PUT
+            whole["metadata"]["uid"] = uid
+        return whole
 
     written = await update_stored(
         backend.access,
@@ -52,6 +60,14 @@ async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
         dry_run=options.dry_run,
     )
     await send_written(backend, exchange, target, written, representation, status=201 if written.created else 200)
+
+
+async def scaled(target: Target, paths: ScalePaths, scale: dict[str, Any], current: KeyValue) -> dict[str, Any]:
+    """The object as stored, in the version of the request, with what a Scale says."""
+    obj = await load_one(target.served, current)
+    obj["metadata"]["resourceVersion"] = str(current.mod_revision)
+    apply_scale(scale, obj, paths)
+    return obj
 
 
 def check_identity(obj: dict[str, Any], target: Target) -> None:
