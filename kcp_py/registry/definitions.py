@@ -6,6 +6,7 @@ CRDs are equal share it, and it goes when its last user goes.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +34,9 @@ from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
 _TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch")
 """What discovery offers of a CRD that is being deleted."""
 
+_BIG: Final = 64 * 1024
+"""Bytes of a stored CRD from which it is compiled in a thread."""
+
 _INT64_END: Final = 2**63
 _HTML_ESCAPES: Final = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 
@@ -57,18 +61,48 @@ class Definitions:
     def __init__(self, root: str) -> None:
         self._root = root
         self._compiled: WeakValueDictionary[bytes, CompiledDefinition] = WeakValueDictionary()
+        self._compiling: dict[bytes, asyncio.Future[CompiledDefinition]] = {}
+        self.compilations = 0
+        """How many definitions were compiled, rather than found to be there."""
 
     def __len__(self) -> int:
         return len(self._compiled)
 
     def compile(self, crd: Mapping[str, Any]) -> CompiledDefinition:
         """The compiled form of a stored CRD, shared with everybody whose CRD has the same content."""
+        return self._compile(_digest(crd), crd)
+
+    async def load(self, value: bytes) -> CompiledDefinition | None:
+        """`compile` of a CRD as it is stored; None where it is not served.
+
+        A big one is compiled in a thread, once for all who ask meanwhile.
+        """
+        crd: dict[str, Any] = orjson.loads(value)
+        if not is_served(crd):
+            return None
         digest = _digest(crd)
+        if len(value) <= _BIG or digest in self._compiled:
+            return self._compile(digest, crd)
+        awaited = self._compiling.get(digest)
+        if awaited is None:
+            awaited = self._compiling[digest] = asyncio.ensure_future(self._compile_beside(digest, crd))
+        return await asyncio.shield(awaited)
+
+    def _compile(self, digest: bytes, crd: Mapping[str, Any]) -> CompiledDefinition:
         compiled = self._compiled.get(digest)
         if compiled is None:
-            compiled = CompiledDefinition(digest, crd, self._root)
-            self._compiled[digest] = compiled
+            self.compilations += 1
+            compiled = self._compiled[digest] = CompiledDefinition(digest, crd, self._root)
         return compiled
+
+    async def _compile_beside(self, digest: bytes, crd: Mapping[str, Any]) -> CompiledDefinition:
+        self.compilations += 1
+        try:
+            compiled = await asyncio.to_thread(CompiledDefinition, digest, crd, self._root)
+            self._compiled[digest] = compiled
+            return compiled
+        finally:
+            del self._compiling[digest]
 
 
 def is_served(crd: Mapping[str, Any]) -> bool:

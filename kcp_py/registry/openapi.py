@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -20,6 +19,7 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
+from kcp_py.aio.turns import Turns
 from kcp_py.bootstrap.kinds import builtin_kinds
 from kcp_py.registry.discovery import Document, etag_of, group_order, version_order
 from kcp_py.registry.resource import ServedResource
@@ -35,8 +35,6 @@ _FORM: Final = b"2"
 """Part of every hash: to be raised whenever the same resource is published in another form."""
 _BIG: Final = 128 * 1024
 """Bytes of a schema from which its fragments are built in a thread."""
-_SLICE: Final = 0.005
-"""Seconds of work after which other tasks get a turn."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -77,7 +75,7 @@ class FragmentCache:
         key = (digest, v2)
         if (known := self._documents.peek(key)) is not None:
             return known
-        turns = _Turns()
+        turns = Turns()
         fragments = []
         for resource in resources:
             fragments.append(await self.fragment(resource, v2=v2))
@@ -169,7 +167,7 @@ class OpenAPIDocuments:
         return await self._cache.document([resource for group in self._groups.values() for resource in group], digest, v2=True)
 
     async def _all_digests(self) -> dict[tuple[str, str], bytes]:
-        turns = _Turns()
+        turns = Turns()
         for key in self._groups:
             self._digest(key)
             await turns.take()
@@ -180,19 +178,6 @@ class OpenAPIDocuments:
             joined = b"".join(self._cache.entry(resource).digest for resource in self._groups[key])
             known = self._digests[key] = hashlib.sha512(joined).digest()
         return known
-
-
-class _Turns:
-    """Gives other tasks a turn whenever a slice of time is used up."""
-
-    def __init__(self) -> None:
-        self._until = time.monotonic() + _SLICE
-
-    async def take(self) -> None:
-        """Call between steps."""
-        if time.monotonic() >= self._until:
-            await asyncio.sleep(0)
-            self._until = time.monotonic() + _SLICE
 
 
 class _Recent(Generic[K, V]):

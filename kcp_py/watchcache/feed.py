@@ -154,6 +154,11 @@ class Feed:
                 for watcher in group:
                     watcher.end(WatchEndedError())
 
+    def is_watched(self, prefix: str, cluster: str) -> bool:
+        """Whether `end_watches` with these would end any."""
+        hub = self._hubs.get(prefix)
+        return hub is not None and bool(hub.by_cluster.get(cluster))
+
     async def reached(self, revision: int) -> None:
         """Wait until the feed has come to a revision."""
         while self.revision < revision:

@@ -28,6 +28,8 @@ class SteppedStorage(MemoryStorage):
         super().__init__()
         self.ranges = 0
         """How many ranges were read."""
+        self.read: list[str] = []
+        """The keys that were read one by one."""
         self._after_read: Step | None = None
         self._after_commit: Step | None = None
 
@@ -41,6 +43,7 @@ class SteppedStorage(MemoryStorage):
 
     async def get(self, key: str) -> KeyValue | None:
         step, self._after_read = self._after_read, None
+        self.read.append(key)
         found = await super().get(key)
         if step is not None:
             await step()

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import threading
+from collections.abc import Mapping
 from typing import Any
 
+import orjson
 import pytest
 
 from kcp_py.logicalcluster import Name
+from kcp_py.registry import definitions as definitions_module
 from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.resource import Served
 from kcp_py.registry.tables import ResourceTables
+from kcp_py.schema.structural import StructuralSchema, compile_schema
+from kcp_py.storage.contract import Put
 from kcp_py.storage.keys import resource_keys
 from tests.client.registry import DEFINITIONS, ROOT, WIDGETS, Registry, definition
 from tests.registry.conftest import A, B, C, Elsewhere, SteppedStorage, definition_key, feed_begins_again, stored
@@ -265,6 +272,97 @@ async def test_a_definition_goes_when_nobody_uses_it(registry: Registry, elsewhe
     await elsewhere.delete(definition_key(B))
     gc.collect()
     assert len(registry.tables.definitions) == 0
+
+
+async def test_only_what_changed_is_looked_into(registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
+    """With many definitions, one that is added, changed or removed is read alone, and all others serve as before."""
+    for number in range(100):
+        await elsewhere.define(A, stored(definition(f"gadget{number}s", kind=f"Gadget{number}")))
+    before = await registry.tables.get(A)
+    compilations, read = registry.tables.definitions.compilations, len(storage.read)
+    assert compilations == 100
+    await elsewhere.define(A, stored())
+    await elsewhere.define(A, stored(definition("gadget7s", kind="Gadget7", shortNames=["g"])))
+    await elsewhere.delete(definition_key(A, "gadget8s.example.com"))
+    after = await registry.tables.get(A)
+    assert registry.tables.definitions.compilations - compilations == 2
+    assert storage.read[read:] == [definition_key(A, "gadget7s.example.com"), definition_key(A)]
+    kept = [definition for definition in before.definitions if definition.plural not in {"gadget7s", "gadget8s"}]
+    assert [definition for definition in after.definitions if definition in set(kept)] == kept
+    assert len(after.definitions) == 100
+    assert after.find("example.com", "v1", "gadget8s") is None
+    assert after.find("example.com", "v1", "widgets") is not None
+    assert after.find("example.com", "v1", "gadget9s") is before.find("example.com", "v1", "gadget9s")
+
+
+async def test_a_label_on_a_definition_compiles_nothing(registry: Registry, elsewhere: Elsewhere) -> None:
+    """What serves stays, under the new revision that writes are checked against."""
+    await elsewhere.define(A, stored())
+    before = await widgets(registry)
+    revision = await elsewhere.define(A, stored(labels={"a": "b"}))
+    after = await widgets(registry)
+    assert before is not None
+    assert after is not None
+    assert after.resource is before.resource
+    assert after.definition_revision == revision
+    assert registry.tables.definitions.compilations == 1
+
+
+async def test_many_clusters_with_the_same_definitions_compile_each_once(registry: Registry) -> None:
+    """However many clusters there are."""
+    definitions = [stored(definition(f"gadget{number}s", kind=f"Gadget{number}")) for number in range(20)]
+    clusters = [Name(f"same-{number}") for number in range(50)]
+    for cluster in clusters:
+        await registry.storage.transact(
+            (),
+            [
+                Put(
+                    definition_key(cluster, crd["metadata"]["name"]), orjson.dumps({**crd, "metadata": {**crd["metadata"], "uid": cluster}})
+                )
+                for crd in definitions
+            ],
+        )
+    await registry.feed.reached(await registry.storage.revision())
+    tables = [await registry.tables.get(cluster) for cluster in clusters]
+    assert registry.tables.definitions.compilations == len(registry.tables.definitions) == 20
+    assert len({table.digest for table in tables}) == 1
+    assert len({table.definitions for table in tables}) == 1
+
+
+async def test_a_removed_definition_is_not_kept_by_a_table_in_the_making(
+    registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere
+) -> None:
+    """Whoever asked for the table before the removal may still see it, but nothing of it stays."""
+    await elsewhere.define(A, stored())
+
+    async def remove() -> None:
+        await elsewhere.delete(definition_key(A))
+
+    storage.after_read(remove)
+    assert await widgets(registry) is not None
+    gc.collect()
+    assert len(registry.tables.definitions) == 0
+
+
+async def test_a_big_definition_is_compiled_in_a_thread(registry: Registry, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, for all who wait for it; and the event loop goes on."""
+    properties = {f"field{number}": {"type": "string", "description": "x" * 100} for number in range(1_000)}
+    crd = stored(versions=[{"schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}}])
+    for cluster in (A, B):
+        await elsewhere.define(cluster, crd)
+    threads: list[int] = []
+
+    def compiling(document: Mapping[str, Any]) -> StructuralSchema:
+        threads.append(threading.get_ident())
+        return compile_schema(document)
+
+    monkeypatch.setattr(definitions_module, "compile_schema", compiling)
+    first, second = await asyncio.gather(widgets(registry, A), widgets(registry, B))
+    assert first is not None
+    assert second is not None
+    assert first.resource is second.resource
+    assert len(threads) == 1
+    assert threads != [threading.get_ident()]
 
 
 async def test_a_write_of_an_object_touches_no_table(registry: Registry, elsewhere: Elsewhere) -> None:

@@ -129,6 +129,16 @@ async def test_nothing_reaches_a_watcher_after_its_end() -> None:
         assert [event.route.name for event in await taken(wildcard, 2)] == ["old", "new"]
 
 
+async def test_whether_a_resource_is_watched_in_a_cluster() -> None:
+    """Watches of other clusters, of all of them, and those that left do not count."""
+    async with MemoryStorage() as storage, running_feed(storage) as feed:
+        watcher = feed.attach(PREFIX, cluster="a", after=feed.revision)
+        feed.attach(PREFIX, after=feed.revision)
+        assert [feed.is_watched(PREFIX, cluster) for cluster in ("a", "b")] == [True, False]
+        await feed.detach(watcher)
+        assert not feed.is_watched(PREFIX, "a")
+
+
 async def test_namespace_and_name_narrow_a_watch() -> None:
     """Live and resumed events are filtered alike."""
     async with MemoryStorage() as storage, running_feed(storage) as feed:
