@@ -30,7 +30,7 @@ from kcp_py.schema.cel.values import BoolKey, Duration, Optional, Timestamp, Typ
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["contains", "equal", "equality_for", "is_exact", "type_of_value"]
+__all__ = ["contains", "equal", "equality_for", "identity", "identity_by", "is_exact", "type_of_value"]
 
 _NUMBERS: Final = frozenset({int, float, UInt})
 _EXACT: Final = frozenset({"null", "bool", "int", "uint", "double", "string", "bytes", "timestamp", "duration"})
@@ -93,15 +93,20 @@ def is_exact(kind: Type) -> bool:
     """Whether Python's `==` is CEL's for two values of this type."""
     match kind.kind:
         case "list":
-            return kind.list_type == "atomic" and is_exact(kind.element)
+            return kind.list_type == "atomic" and _is_exact_inside(kind.element)
         case "map":
-            return kind.key.kind == "string" and is_exact(kind.value)
+            return kind.key.kind == "string" and _is_exact_inside(kind.value)
         case "object":
-            return all(is_exact(field.type) for field in (kind.fields or {}).values())
+            return all(_is_exact_inside(field.type) for field in (kind.fields or {}).values())
         case "opaque":
             return kind.name != "optional_type"
         case _:
             return kind.kind in _EXACT
+
+
+def _is_exact_inside(kind: Type) -> bool:
+    """The same of what a container holds: Python takes a NaN there for equal to itself."""
+    return kind.kind != "double" and is_exact(kind)
 
 
 def equality_for(kind: Type) -> Callable[[object, object], bool]:
@@ -150,28 +155,38 @@ def _list_equality(kind: Type) -> Callable[[object, object], bool]:
             return equal(one, other)
         if len(one) != len(other):
             return False
-        try:
-            # A set's elements are scalars, nearly always: bools are told from numbers by their type.
-            return {(type(item) is bool, item) for item in one} == {(type(item) is bool, item) for item in other}
-        except TypeError:
-            return all(any(inner(item, candidate) for candidate in other) for item in one)
+        return set(map(identity, one)) == set(map(identity, other))
 
     def by_keys(one: object, other: object) -> bool:
         if not (isinstance(one, list) and isinstance(other, list)):
             return equal(one, other)
         if len(one) != len(other):
             return False
-        known = {_identity(item, keys): item for item in other}
-        return all((match := known.get(_identity(item, keys))) is not None and inner(item, match) for item in one)
+        known = {identity_by(item, keys): item for item in other}
+        return all((match := known.get(identity_by(item, keys))) is not None and inner(item, match) for item in one)
 
     return {"set": as_sets, "map": by_keys}.get(kind.list_type, in_order)
 
 
-def _identity(item: object, keys: tuple[str, ...]) -> tuple[object, ...]:
-    """The values of an element's keys, such that a bool is no number."""
+def identity(value: object) -> object:
+    """Something hashable that is equal for equal values only: a set of a hundred thousand elements is compared in linear time."""
+    kind = type(value)
+    if kind is str or kind is int or kind is float:
+        return value
+    if kind is list:
+        assert isinstance(value, list)
+        return tuple(map(identity, value))
+    if kind is dict:
+        assert isinstance(value, dict)
+        return frozenset((key, identity(item)) for key, item in value.items())
+    return (kind, value)
+
+
+def identity_by(item: object, keys: tuple[str, ...]) -> tuple[object, ...]:
+    """The same of an element of a map list: of the values of its keys."""
     if not isinstance(item, dict):
         return (id(item),)
-    return tuple((type(item.get(key)) is bool, item.get(key)) for key in keys)
+    return tuple(identity(item.get(key)) for key in keys)
 
 
 def _map_equality(inner: Callable[[object, object], bool]) -> Callable[[object, object], bool]:

@@ -267,7 +267,7 @@ class _Generator:
             (overload,) = overloads
             if overload.id == "add_list" and kinds[0].kind == "list" and kinds[0].list_type != "atomic":
                 return self._constant(runtime.list_union(kinds[0]))
-            if overload.id == "in_list" and is_exact(kinds[0]) and kinds[0] == kinds[1].element and kinds[0].kind != "bool":
+            if overload.id == "in_list" and is_exact(kinds[0]) and kinds[0] == kinds[1].element and kinds[0].kind not in {"bool", "double"}:
                 return self._constant(runtime.in_list)
             return self._constant(overload.implementation)
         return self._constant(dispatcher(overloads, self._checked.environment.matches))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kcp_py.schema.cel.dispatch import NO_SUCH_OVERLOAD
-from kcp_py.schema.cel.equality import equal
+from kcp_py.schema.cel.equality import identity, identity_by, type_of_value
 from kcp_py.schema.cel.errors import EvaluationError
 from kcp_py.schema.cel.values import NONE, BoolKey, Optional, UInt
 
@@ -158,7 +158,7 @@ def insert(entries: dict[object, object], key: object, value: object) -> None:
     if type(key) is bool:
         key = BoolKey(key)
     elif type(key) not in {str, int, UInt}:
-        msg = f"unsupported key type: {key}"
+        msg = f"unsupported key type: {type_of_value(key).type}"
         raise EvaluationError(msg)
     if key in entries:
         msg = f"insert failed: key {key} already exists"
@@ -182,20 +182,14 @@ def list_union(kind: Type) -> Callable[[list[Any], list[Any]], list[Any]]:
     keys = kind.list_keys
 
     def of_sets(one: list[Any], other: list[Any]) -> list[Any]:
-        result = list(one)
-        try:
-            known = {(type(item) is bool, item) for item in one}
-        except TypeError:
-            result.extend(item for item in other if not any(equal(item, there) for there in one))
-            return result
-        result.extend(item for item in other if (type(item) is bool, item) not in known)
-        return result
+        known = set(map(identity, one))
+        return [*one, *(item for item in other if identity(item) not in known)]
 
     def of_maps(one: list[Any], other: list[Any]) -> list[Any]:
         result = list(one)
-        places = {_identity(item, keys): place for place, item in enumerate(one)}
+        places = {identity_by(item, keys): place for place, item in enumerate(one)}
         for item in other:
-            place = places.get(_identity(item, keys))
+            place = places.get(identity_by(item, keys))
             if place is None:
                 result.append(item)
             else:
@@ -203,11 +197,6 @@ def list_union(kind: Type) -> Callable[[list[Any], list[Any]], list[Any]]:
         return result
 
     return of_sets if kind.list_type == "set" else of_maps
-
-
-def _identity(item: dict[str, Any], keys: tuple[str, ...]) -> tuple[object, ...]:
-    """The values of an element's keys, such that a bool is no number."""
-    return tuple((type(item.get(key)) is bool, item.get(key)) for key in keys)
 
 
 def _key_value(key: object) -> object:

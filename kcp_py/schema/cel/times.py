@@ -92,7 +92,7 @@ def duration_text(value: Duration) -> str:
 
 def timestamp_of(text: str) -> Timestamp | None:
     """The point in time that RFC 3339 text names; None: it names none."""
-    match = _TIMESTAMP.fullmatch(text)
+    match = _TIMESTAMP.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         return None
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
