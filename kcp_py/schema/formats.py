@@ -13,6 +13,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final
 
 from kcp_py.apimachinery import names
+from kcp_py.apimachinery.go_urls import UrlError, check_request_uri
 
 Format = Callable[[str], bool]
 
@@ -87,44 +88,11 @@ def _is_duration(text: str) -> bool:
 
 def _is_uri(text: str) -> bool:
     """`url.ParseRequestURI`: an absolute URI or an absolute path."""
-    if not text or any(ord(character) < 0x20 or character == "\x7f" for character in text):
+    try:
+        check_request_uri(text)
+    except UrlError:
         return False
-    scheme = _SCHEME.match(text)
-    rest = text[scheme.end() :] if scheme else text
-    if scheme is None and text.partition("/")[0].startswith(":"):
-        return False
-    rest = rest.partition("?")[0]
-    if not rest.startswith("/"):
-        # Opaque, such as mailto:x; without a scheme it is no request URI.
-        return scheme is not None and (bool(rest) or "?" in text)
-    if rest.startswith("//") and (scheme is not None or not rest.startswith("///")):
-        authority, _, path = rest[2:].partition("/")
-        return _is_authority(authority) and _percent_ok(path)
-    return _percent_ok(rest)
-
-
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_BAD_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_HOST: Final = re.compile(r"""[A-Za-z0-9\-_.~!$&'()*+,;=:\[\]<>"%\x80-\U0010ffff]*""")
-_USER: Final = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
-_PORT: Final = re.compile(r"(?::[0-9]*)?")
-
-
-def _percent_ok(text: str) -> bool:
-    return _BAD_PERCENT.search(text) is None
-
-
-def _is_authority(authority: str) -> bool:
-    user, at, host = authority.rpartition("@")
-    if at and not (_USER.fullmatch(user) and _percent_ok(user)):
-        return False
-    if host.startswith("["):
-        inside, bracket, port = host[1:].rpartition("]")
-        return bool(bracket) and _PORT.fullmatch(port) is not None and _HOST.fullmatch(inside) is not None
-    _, colon, port = host.rpartition(":")
-    if colon and not _PORT.fullmatch(":" + port):
-        return False
-    return _HOST.fullmatch(host) is not None and _percent_ok(host)
+    return True
 
 
 _EMAIL_MAX: Final = 1000

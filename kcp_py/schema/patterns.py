@@ -5,7 +5,7 @@ Source: k8s.io/kube-openapi `pkg/validation/validate/values.go` (`Pattern`): an 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
@@ -51,6 +51,29 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
         if expression is None:
             expression = re2.compile(pattern, _OPTIONS)
         return expression.search(text) is not None
+
+    return found
+
+
+@lru_cache(maxsize=_CACHED)
+def compile_finder(pattern: str) -> Callable[[str], Iterator[str]]:
+    """A function that yields what the pattern matches in a text, as Go's `FindAllString` does.
+
+    Raises:
+        PatternError: the pattern is not valid RE2.
+    """
+    check_pattern(pattern)
+    finditer = re2.compile(pattern, _OPTIONS).finditer
+
+    def found(text: str) -> Iterator[str]:
+        end = -1
+        for match in finditer(text):
+            start, stop = match.span()
+            # Go, other than Python, takes no empty match right behind another match.
+            if start == stop == end:
+                continue
+            end = stop
+            yield text[start:stop]
 
     return found
 

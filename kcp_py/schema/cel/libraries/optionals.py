@@ -115,6 +115,16 @@ def _opt_flat_map(expander: Expander, target: Expression, args: tuple[Expression
     return expander.call(operators.CONDITIONAL, test, value, expander.call("optional.none"))
 
 
+def _first(items: list[object]) -> Optional:
+    """The first element, if there is one."""
+    return Optional(items[0]) if items else NONE
+
+
+def _last(items: list[object]) -> Optional:
+    """The last element, if there is one."""
+    return Optional(items[-1]) if items else NONE
+
+
 OPTIONALS: Final = Library(
     "optional",
     functions=(
@@ -123,6 +133,8 @@ OPTIONALS: Final = Library(
         Function("optional.none", (Overload("optional_none", (), _OPTIONAL, implementation=lambda: NONE),)),
         Function("optional.unwrap", (Overload("optional_unwrap", (list_of(_OPTIONAL),), _LIST, implementation=_unwrap),)),
         Function("unwrapOpt", (Overload("optional_unwrapOpt", (list_of(_OPTIONAL),), _LIST, member=True, implementation=_unwrap),)),
+        Function("first", (Overload("list_first", (_LIST,), _OPTIONAL, member=True, implementation=_first),)),
+        Function("last", (Overload("list_last", (_LIST,), _OPTIONAL, member=True, implementation=_last),)),
         Function("value", (Overload("optional_value", (_OPTIONAL,), _V, member=True, implementation=present_value),)),
         Function(
             "hasValue", (Overload("optional_hasValue", (_OPTIONAL,), BOOL, member=True, implementation=lambda value: value is not NONE),)

@@ -1,0 +1,43 @@
+"""What patterns find (apiserver `pkg/cel/library/regex.go`), on RE2."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+from kcp_py.schema.cel.declarations import Function, Library, Overload
+from kcp_py.schema.cel.errors import EvaluationError
+from kcp_py.schema.cel.types import INT, STRING, list_of
+from kcp_py.schema.patterns import PatternError, compile_finder
+
+__all__ = ["REGEX"]
+
+
+def _find(text: str, pattern: str) -> str:
+    """The first match, or the empty string."""
+    return next(iter(_find_all(text, pattern, 1)), "")
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    """All matches, or the first `limit`; a negative limit is none."""
+    try:
+        matches = compile_finder(pattern)(text)
+    except PatternError as error:
+        msg = f"Illegal regex: {error}"
+        raise EvaluationError(msg) from error
+    return list(matches if limit < 0 else islice(matches, limit))
+
+
+REGEX: Final = Library(
+    "kubernetes.regex",
+    functions=(
+        Function("find", (Overload("string_find_string", (STRING, STRING), STRING, member=True, implementation=_find),)),
+        Function(
+            "findAll",
+            (
+                Overload("string_find_all_string", (STRING, STRING), list_of(STRING), member=True, implementation=_find_all),
+                Overload("string_find_all_string_int", (STRING, STRING, INT), list_of(STRING), member=True, implementation=_find_all),
+            ),
+        ),
+    ),
+)
