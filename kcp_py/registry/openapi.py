@@ -86,7 +86,7 @@ class FragmentCache:
     def _digest(self, resource: ServedResource) -> _Entry:
         kind = self._published(resource)
         head = orjson.dumps([kind.group, kind.version, kind.kind, kind.list_kind, kind.plural, kind.namespaced, list(kind.verbs)])
-        rest = orjson.dumps([kind.has_status, kind.has_scale, list(kind.patch_types), kind.definition])
+        rest = orjson.dumps([kind.has_status, kind.has_scale, list(kind.selectable_fields), list(kind.patch_types), kind.definition])
         document = orjson.dumps(kind.document)
         # Built-in kinds have their descriptions read from a big file when the first of them is published.
         big = len(document) > _BIG or bool(kind.definition)
@@ -108,6 +108,7 @@ class FragmentCache:
             verbs=resource.verbs,
             has_status=resource.has_status,
             has_scale=resource.scale is not None,
+            selectable_fields=() if resource.builtin else tuple(resource.field_labels),
             patch_types=patch_types,
             document=resource.document,
             # A CRD may define a kind of a built-in name; only the built-in itself has a definition.

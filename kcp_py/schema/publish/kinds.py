@@ -33,6 +33,8 @@ class PublishedKind(NamedTuple):
     definition: str = ""
     """The name of a built-in kind's definition; empty for kinds of CRDs."""
     has_scale: bool = False
+    selectable_fields: Sequence[str] = ()
+    """Of a custom kind: what field selectors can name beyond metadata."""
 
     @property
     def model(self) -> str:
@@ -53,6 +55,14 @@ class PublishedKind(NamedTuple):
     def group_version_kind(self) -> dict[str, str]:
         """The value of `x-kubernetes-group-version-kind`, whose keys come sorted."""
         return {"group": self.group, "kind": self.kind, "version": self.version}
+
+    @property
+    def extensions(self) -> dict[str, Any]:
+        """What a model of the kind is marked with."""
+        marks: dict[str, Any] = {"x-kubernetes-group-version-kind": [self.group_version_kind]}
+        if self.selectable_fields:
+            marks["x-kubernetes-selectable-fields"] = [{"fieldPath": path} for path in self.selectable_fields]
+        return marks
 
     @property
     def tag(self) -> str:

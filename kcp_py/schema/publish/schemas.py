@@ -58,7 +58,7 @@ def reduced_schema(kind: PublishedKind) -> dict[str, Any]:
         schema: dict[str, Any] = {"type": "object"}
         if description := document.get("description"):
             schema["description"] = description
-        return {**schema, "x-kubernetes-group-version-kind": [kind.group_version_kind]}
+        return {**schema, **kind.extensions}
     return _rooted(_reduced(document), kind, _V2_PREFIX)
 
 
@@ -88,7 +88,7 @@ _CONVENTIONS: Final = "https://git.k8s.io/community/contributors/devel/sig-archi
 def _rooted(schema: dict[str, Any], kind: PublishedKind, prefix: str) -> dict[str, Any]:
     schema["properties"] = {**(schema.get("properties") or {}), **_object_fields(prefix)}
     schema.setdefault("type", "object")
-    schema["x-kubernetes-group-version-kind"] = [kind.group_version_kind]
+    schema.update(kind.extensions)
     return schema
 
 
@@ -135,8 +135,8 @@ def _reduced(schema: Mapping[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, value in schema.items():
         match key:
-            case "nullable":
-                continue
+            case "nullable" | "default":
+                continue  # upstream publishes no defaults in v2 (kube-openapi `handler.PruneDefaults`)
             case "type" if untyped:
                 continue
             case "properties":
