@@ -30,4 +30,4 @@ class CompiledSchema(Protocol):
     @property
     def rules(self) -> RuleNode | None:
         """The CEL rules, for objects that are valid otherwise; None where there are none."""
-        ...
+        return None

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io, application/json"}
 BETA = {"Accept": "application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json"}
-COLUMNS = [
+COLUMNS: list[dict[str, Any]] = [
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
     {"name": "Alpha", "type": "string", "jsonPath": ".spec.alpha"},
     {"name": "Beta", "type": "integer", "jsonPath": ".spec.beta", "description": "the beta field", "format": "int64", "priority": 42},
@@ -27,7 +27,7 @@ SPEC = {"alpha": "foo_123", "beta": 10, "gamma": "bar", "epsilon": [1, 2, 3], "s
 
 
 def shown(columns: list[dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
-    version = {"additionalPrinterColumns": columns} if columns is not None else {}
+    version: dict[str, Any] = {"additionalPrinterColumns": columns} if columns is not None else {}
     return definition(schema=OPEN, **version, **more)
 
 
