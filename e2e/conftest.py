@@ -144,13 +144,12 @@ class Kubectl:
     cache: Path
     server: str = ""
 
-    def run(self, *arguments: str, stdin: str | None = None, fails: bool = False, environment: Mapping[str, str] | None = None) -> str:
-        """Run a command and return what it printed; `fails` says that it has to fail, and then standard error is returned."""
-        command = [self.binary, "--kubeconfig", str(self.kubeconfig), "--cache-dir", str(self.cache)]
-        if self.server:
-            command += ["--server", self.server]
-        completed = subprocess.run(
-            [*command, *arguments],
+    def complete(
+        self, *arguments: str, stdin: str | None = None, environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end, whatever that is."""
+        return subprocess.run(
+            [*self._command(), *arguments],
             input=stdin,
             capture_output=True,
             text=True,
@@ -158,6 +157,10 @@ class Kubectl:
             check=False,
             env={**os.environ, **(environment or {})},
         )
+
+    def run(self, *arguments: str, stdin: str | None = None, fails: bool = False, environment: Mapping[str, str] | None = None) -> str:
+        """Run a command and return what it printed; `fails` says that it has to fail, and then standard error is returned."""
+        completed = self.complete(*arguments, stdin=stdin, environment=environment)
         if fails:
             assert completed.returncode != 0, completed.stdout
             return completed.stderr
@@ -169,10 +172,11 @@ class Kubectl:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Run a command in the background, such as a watch."""
-        command = [self.binary, "--kubeconfig", str(self.kubeconfig), "--cache-dir", str(self.cache)]
-        if self.server:
-            command += ["--server", self.server]
-        return subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen([*self._command(), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def _command(self) -> list[str]:
+        server = ["--server", self.server] if self.server else []
+        return [self.binary, "--kubeconfig", str(self.kubeconfig), "--cache-dir", str(self.cache), *server]
 
 
 def kubectl_binaries() -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -139,9 +138,8 @@ def test_everyday_commands(teams: tuple[Kubectl, Kubectl], tmp_path: Path) -> No
 
 def a_diff(kubectl: Kubectl, manifest: str) -> str:
     """`kubectl diff` exits with 1 when there is a difference, and must change nothing."""
-    command = [kubectl.binary, "--kubeconfig", str(kubectl.kubeconfig), "--cache-dir", str(kubectl.cache), "--server", kubectl.server]
     before = kubectl.json("get", "widget", "one")["metadata"]["resourceVersion"]
-    done = subprocess.run([*command, "diff", "-f", "-"], input=manifest, capture_output=True, text=True, timeout=60, check=False)
+    done = kubectl.complete("diff", "-f", "-", stdin=manifest)
     assert done.returncode == 1, done.stderr
     assert kubectl.json("get", "widget", "one")["metadata"]["resourceVersion"] == before
     return done.stdout
