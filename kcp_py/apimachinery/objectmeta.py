@@ -81,7 +81,7 @@ def validate_object_meta(meta: Mapping[str, Any], *, namespaced: bool, validate_
     if labels := get("labels"):
         errors += label_problems(labels, f"{path}.labels")
     if annotations := get("annotations"):
-        errors += _annotation_problems(annotations, f"{path}.annotations")
+        errors += annotation_problems(annotations, f"{path}.annotations")
     if references := get("ownerReferences"):
         errors += _owner_reference_problems(references, f"{path}.ownerReferences")
     if finalizers := get("finalizers"):
@@ -121,7 +121,7 @@ def validate_object_meta_update(meta: Mapping[str, Any], old: Mapping[str, Any],
     if labels := get("labels"):
         errors += label_problems(labels, f"{path}.labels")
     if annotations := get("annotations"):
-        errors += _annotation_problems(annotations, f"{path}.annotations")
+        errors += annotation_problems(annotations, f"{path}.annotations")
     if references := get("ownerReferences"):
         errors += _owner_reference_problems(references, f"{path}.ownerReferences")
     if entries := get("managedFields"):
@@ -146,7 +146,8 @@ def label_problems(labels: Mapping[str, str], path: str) -> list[FieldError]:
     return errors
 
 
-def _annotation_problems(annotations: Mapping[str, str], path: str) -> list[FieldError]:
+def annotation_problems(annotations: Mapping[str, str], path: str) -> list[FieldError]:
+    """The problems of a map of annotations: its keys, and the size of all of it."""
     errors: list[FieldError] = []
     for key in annotations:
         if not (len(key) <= _LABEL_KEY_MAX and _is_annotation_key(key)):

@@ -20,6 +20,7 @@ from kcp_py.authz.authorizer import Union as AuthorizerUnion
 from kcp_py.authz.static import AlwaysAllowPaths, PrivilegedGroups
 from kcp_py.client import LocalClient
 from kcp_py.controllers import start_controllers
+from kcp_py.egress import Caller, Networks, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
 from kcp_py.registry.builtin.resources import builtin_resources
@@ -68,15 +69,17 @@ class ControlPlane:
     backend: Backend
     client: LocalClient
 
-    def __init__(self, options: Options, *, storage: Storage | None = None) -> None:
+    def __init__(self, options: Options, *, storage: Storage | None = None, services: ServiceResolver | None = None) -> None:
         """Prepare; nothing is opened before the context is entered.
 
         Args:
             options: the settings.
             storage: an unopened store to use instead of the one that the options name.
+            services: finds the services that webhooks refer to; without it there are none.
         """
         self._options = options
         self._given_storage = storage
+        self._services = services
         self._stack = AsyncExitStack()
         self._stopping = False
         self._feed_running = False
@@ -116,7 +119,9 @@ class ControlPlane:
         definition_keys = resource_keys(root, *_DEFINITIONS, namespaced=False)
         names = {(resource.group, resource.resource) for resource in builtin_resources(root)}
         builtins = builtin_resources(root, strategies={_DEFINITIONS: DefinitionStrategy(builtin=frozenset(names))})
-        tables = ResourceTables(storage, feed, builtins, root=root, definition_keys=definition_keys)
+        webhooks = Caller(Networks(options.webhook_networks), services=self._services)
+        self._stack.push_async_callback(webhooks.aclose)
+        tables = ResourceTables(storage, feed, builtins, root=root, definition_keys=definition_keys, webhooks=webhooks)
         clusters = LogicalClusters(access, feed, root=root, url=options.external_url(options.secure_port))
         wildcard = WildcardIndex(storage, feed, tables, definition_keys)
 

@@ -156,6 +156,18 @@ def _parse_urls(text: str) -> tuple[str, ...]:
     return urls
 
 
+def _parse_networks(text: str) -> tuple[str, ...]:
+    names = _parse_list(text)
+    for name in names:
+        try:
+            usable = name == "public" or ipaddress.ip_network(name) is not None
+        except ValueError:
+            usable = False
+        if not usable:
+            raise ValueError(f'"{name}" is neither "public" nor a network such as 10.0.0.0/8')
+    return names
+
+
 def _parse_prefix(text: str) -> str:
     if not text.startswith("/") or text.endswith("/") or "//" in text or not text.isprintable():
         raise ValueError(f'"{text}" is not a key prefix such as /registry')
@@ -179,6 +191,7 @@ CLUSTER: Final = Kind("NAME", _parse_cluster, str, _STRING)
 HEADER: Final = Kind("HEADER", _parse_header, str, _STRING)
 LIST: Final = Kind("NAME,…", _parse_list, ",".join, _STRINGS)
 URLS: Final = Kind("URL,…", _parse_urls, ",".join, _STRINGS)
+NETWORKS: Final = Kind("NETWORK,…", _parse_networks, ",".join, _STRINGS)
 PREFIX: Final = Kind("PREFIX", _parse_prefix, str, _STRING)
 
 

@@ -15,6 +15,7 @@ from kcp_py.options.kinds import (
     HEADER,
     HOST,
     LIST,
+    NETWORKS,
     OPTIONAL_PATH,
     PATH,
     PREFIX,
@@ -31,6 +32,7 @@ SERVING = "Serving"
 STORAGE = "Storage"
 CLUSTERS = "Logical clusters"
 AUTHENTICATION = "Authentication"
+WEBHOOKS = "Webhooks"
 LIMITS = "Limits"
 HISTORY = "History and watches"
 OPERATION = "Operation"
@@ -128,6 +130,14 @@ class Options:
         default=True,
         section=AUTHENTICATION,
         text="Whether requests without credentials are system:anonymous (which reaches health and version only) or refused.",
+    )
+
+    webhook_networks: tuple[str, ...] = _setting(
+        NETWORKS,
+        ("public",),
+        WEBHOOKS,
+        "Networks in which tenants may have webhooks called: public (every address of the internet), networks such as 10.0.0.0/8, "
+        "single addresses; empty: none at all.",
     )
 
     max_request_body_bytes: int = _setting(

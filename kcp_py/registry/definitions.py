@@ -21,8 +21,9 @@ from kcp_py.apimachinery.kinds import GroupVersion
 from kcp_py.apimachinery.objectmeta import finalizer_warnings
 from kcp_py.apimachinery.table import CUSTOM_RESOURCE_COLUMNS, NAME, UNKNOWN, Column, human_duration
 from kcp_py.apimachinery.timestamps import parse_time
+from kcp_py.registry.conversion import NoWebhooks, WebhookConverter, Webhooks
 from kcp_py.registry.discovery import version_order
-from kcp_py.registry.resource import ALL_VERBS, ServedResource
+from kcp_py.registry.resource import ALL_VERBS, Converter, ServedResource
 from kcp_py.registry.scale import read_paths, replica_problems, status_problems
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.contract import CompiledSchema
@@ -46,20 +47,27 @@ class CompiledDefinition:
 
     __slots__ = ("__weakref__", "digest", "established", "group", "plural", "resources", "terminating")
 
-    def __init__(self, digest: bytes, crd: Mapping[str, Any], root: str) -> None:
+    def __init__(self, digest: bytes, crd: Mapping[str, Any], root: str, webhooks: Webhooks) -> None:
         self.digest = digest
         self.group: str = crd["spec"]["group"]
         self.plural: str = crd["spec"]["names"]["plural"]
         self.established = is_condition_true(crd, "Established")
         self.terminating = is_condition_true(crd, "Terminating") or bool(crd["metadata"].get("deletionTimestamp"))
-        self.resources: tuple[ServedResource, ...] = tuple(_resources(crd, root, terminating=self.terminating))
+        self.resources: tuple[ServedResource, ...] = tuple(_resources(crd, root, webhooks, terminating=self.terminating))
 
 
 class Definitions:
     """Every compiled definition that somebody uses, by content."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, webhooks: Webhooks | None = None) -> None:
+        """Begin with none.
+
+        Args:
+            root: of the keys.
+            webhooks: calls those that convert; without it they are not called.
+        """
         self._root = root
+        self._webhooks = webhooks or NoWebhooks()
         self._compiled: WeakValueDictionary[bytes, CompiledDefinition] = WeakValueDictionary()
         self._compiling: dict[bytes, asyncio.Future[CompiledDefinition]] = {}
         self.compilations = 0
@@ -92,13 +100,13 @@ class Definitions:
         compiled = self._compiled.get(digest)
         if compiled is None:
             self.compilations += 1
-            compiled = self._compiled[digest] = CompiledDefinition(digest, crd, self._root)
+            compiled = self._compiled[digest] = CompiledDefinition(digest, crd, self._root, self._webhooks)
         return compiled
 
     async def _compile_beside(self, digest: bytes, crd: Mapping[str, Any]) -> CompiledDefinition:
         self.compilations += 1
         try:
-            compiled = await asyncio.to_thread(CompiledDefinition, digest, crd, self._root)
+            compiled = await asyncio.to_thread(CompiledDefinition, digest, crd, self._root, self._webhooks)
             self._compiled[digest] = compiled
             return compiled
         finally:
@@ -126,7 +134,7 @@ def _digest(crd: Mapping[str, Any]) -> bytes:
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).digest()
 
 
-def _resources(crd: Mapping[str, Any], root: str, *, terminating: bool) -> Sequence[ServedResource]:
+def _resources(crd: Mapping[str, Any], root: str, webhooks: Webhooks, *, terminating: bool) -> Sequence[ServedResource]:
     spec = crd["spec"]
     names = (crd.get("status") or {}).get("acceptedNames") or spec["names"]
     namespaced = spec["scope"] == "Namespaced"
@@ -136,6 +144,7 @@ def _resources(crd: Mapping[str, Any], root: str, *, terminating: bool) -> Seque
     schemas: dict[bytes, CompiledSchema] = {}
     compiled = {version["name"]: _compiled_schema(version, schemas) for version in versions}
     stored = {str(GroupVersion(spec["group"], name)): schema for name, schema in compiled.items()}
+    converter = _converter(spec, webhooks)
     return [
         ServedResource(
             group=spec["group"],
@@ -152,6 +161,7 @@ def _resources(crd: Mapping[str, Any], root: str, *, terminating: bool) -> Seque
             schema=compiled[version["name"]],
             storage_schema=compiled[storage["name"]],
             stored_schemas=stored,
+            converter=converter,
             short_names=tuple(names.get("shortNames") or ()),
             categories=tuple(names.get("categories") or ()),
             verbs=_TERMINATING_VERBS if terminating else ALL_VERBS,
@@ -168,6 +178,12 @@ def _resources(crd: Mapping[str, Any], root: str, *, terminating: bool) -> Seque
         for version in versions
         if version["served"]
     ]
+
+
+def _converter(spec: Mapping[str, Any], webhooks: Webhooks) -> Converter | None:
+    if (spec.get("conversion") or {}).get("strategy") != "Webhook":
+        return None
+    return WebhookConverter(spec, webhooks)
 
 
 def _compiled_schema(version: Mapping[str, Any], schemas: dict[bytes, CompiledSchema]) -> CompiledSchema:

@@ -84,7 +84,7 @@ class ServedResource:
             stored_api_version=self.storage_group_version,
             kind=self.kind,
             bare_items=self.builtin,
-            same_form=self.converter is None and self.schema is self.storage_schema,
+            same_form=self.schema is self.storage_schema and (self.converter is None or self.group_version == self.storage_group_version),
         )
         object.__setattr__(self, "renderer", renderer)
 

@@ -18,6 +18,7 @@ import orjson
 from kcp_py.aio.turns import Turns
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.clustercache import ClusterCache
+from kcp_py.registry.conversion import Webhooks
 from kcp_py.registry.definitions import CompiledDefinition, Definitions, same_content
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.storage.contract import KeyValue, Storage
@@ -94,6 +95,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
         root: str,
         definition_keys: ResourceKeys,
         capacity: int = 2_000,
+        webhooks: Webhooks | None = None,
     ) -> None:
         super().__init__(self._load, capacity=capacity)
         self._defined: OrderedDict[Name, dict[str, _Defined]] = OrderedDict()
@@ -107,7 +109,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
             {(resource.group, resource.version, resource.resource): Served(resource) for resource in builtins}
         )
         self._builtin_names: Final = {(resource.group, resource.resource) for resource in builtins}
-        self.definitions = Definitions(root)
+        self.definitions = Definitions(root, webhooks)
         self.builtin_table = ResourceTable(self._builtins)
         """What a cluster without CRDs serves."""
         feed.listen(definition_keys.prefix, self._definition_changed)

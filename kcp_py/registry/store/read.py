@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -13,6 +14,8 @@ from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import Access
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.storage.contract import KeyValue
+
+_DECODED_PER_TURN: Final = 200
 
 
 async def find(access: Access, scope: ClusterScope, served: Served, namespace: str, name: str) -> KeyValue | None:
@@ -59,11 +62,18 @@ async def load(served: Served, items: Sequence[KeyValue]) -> list[dict[str, Any]
     undressed: no resourceVersion, no cluster.
     """
     resource = served.resource
-    decoded = [_decode(served, item) for item in items]
-    objects = [obj for obj, _ in decoded]
+    objects: list[dict[str, Any]] = []
+    schemas: list[CompiledSchema | None] = []
+    for at, item in enumerate(items, start=1):
+        obj, schema = _decode(served, item)
+        objects.append(obj)
+        # What a webhook answers obeys no schema yet.
+        schemas.append(schema if resource.converter is None or obj["apiVersion"] == resource.group_version else None)
+        if at % _DECODED_PER_TURN == 0:
+            await asyncio.sleep(0)
     if resource.converter is not None:
         objects = await resource.converter(objects, resource.group_version)
-    return [_served_form(resource, obj, schema) for obj, (_, schema) in zip(objects, decoded, strict=True)]
+    return [_served_form(resource, obj, schema) for obj, schema in zip(objects, schemas, strict=True)]
 
 
 async def load_one(served: Served, item: KeyValue) -> dict[str, Any]:
@@ -86,7 +96,8 @@ def _decode(served: Served, item: KeyValue) -> tuple[dict[str, Any], CompiledSch
     return obj, schema
 
 
-def _served_form(resource: ServedResource, obj: dict[str, Any], schema: CompiledSchema) -> dict[str, Any]:
+def _served_form(resource: ServedResource, obj: dict[str, Any], schema: CompiledSchema | None) -> dict[str, Any]:
+    """An object that obeys `schema` (None: none at all) as the served version has it."""
     obj["apiVersion"] = resource.group_version
     if resource.schema is not schema:
         resource.schema.prune(obj)
@@ -99,10 +110,12 @@ async def to_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str,
     The storage version's defaults, which upstream fills in whenever it reads, are stored: what is as new as its definition is read as it
     stands.
     """
-    if resource.converter is not None:
+    converted = resource.converter is not None and resource.group_version != resource.storage_group_version
+    if converted:
+        assert resource.converter is not None
         (obj,) = await resource.converter([obj], resource.storage_group_version)
     obj["apiVersion"] = resource.storage_group_version
-    if resource.schema is not resource.storage_schema:
+    if converted or resource.schema is not resource.storage_schema:
         resource.storage_schema.prune(obj)
         resource.storage_schema.default(obj)
     return obj
@@ -110,6 +123,7 @@ async def to_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str,
 
 async def from_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str, Any]:
     """An object of the storage version, as just written, in the served version."""
-    if resource.converter is not None:
+    if resource.converter is not None and resource.group_version != resource.storage_group_version:
         (obj,) = await resource.converter([obj], resource.group_version)
+        return _served_form(resource, obj, None)
     return _served_form(resource, obj, resource.storage_schema)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import Access
-from kcp_py.registry.store.read import load_one
+from kcp_py.registry.store.read import load
 from kcp_py.registry.store.scan import Scan
 from kcp_py.storage.contract import KeyValue, prefix_end
 from kcp_py.storage.spans import Reading, Span
@@ -28,6 +28,8 @@ _REREAD: Final = 600
 _LEAST_KEPT: Final = 50
 """Objects of a span: fewer are read from the store as fast."""
 _DECODED_PER_TURN: Final = 200
+_CONVERTED_AT_ONCE: Final = 500
+"""What is converted is sent to somebody else, who takes as long for few objects as for many."""
 
 
 class RenderedPage(NamedTuple):
@@ -165,17 +167,21 @@ async def _elements(sight: _Sight, items: Sequence[KeyValue]) -> tuple[list[byte
     renderer, cluster = resource.renderer, sight.scope.name
     splice = renderer.splicer(cluster, in_list=True)
     elements: list[bytes] = []
-    decoded = 0
-    for item in items:
+    unlike: list[int] = []
+    for at, item in enumerate(items):
         element = splice(item) if item.mod_revision >= fresh_since else None
         if element is None:
-            decoded += 1
-            if decoded % _DECODED_PER_TURN == 0:
-                await asyncio.sleep(0)
-            obj = renderer.dress(await load_one(sight.served, item), item.mod_revision, cluster)
-            element = renderer.encode(obj, in_list=True)
+            unlike.append(at)
+            element = b""
         elements.append(element)
-    return elements, not decoded
+    step = _DECODED_PER_TURN if resource.converter is None else _CONVERTED_AT_ONCE
+    for start in range(0, len(unlike), step):
+        if start:
+            await asyncio.sleep(0)
+        places = unlike[start : start + step]
+        for at, obj in zip(places, await load(sight.served, [items[at] for at in places]), strict=True):
+            elements[at] = renderer.encode(renderer.dress(obj, items[at].mod_revision, cluster), in_list=True)
+    return elements, not unlike
 
 
 async def _behind(sight: _Sight, lower: str, revision: int, *, counted: bool) -> int:

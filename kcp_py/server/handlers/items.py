@@ -12,7 +12,7 @@ from kcp_py.apimachinery.partial import partial_object_metadata
 from kcp_py.apimachinery.table import IncludeObject, table_row
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
-from kcp_py.registry.store import load_one
+from kcp_py.registry.store import load, load_one
 from kcp_py.server.handlers.answer import rendered
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.target import Target
@@ -56,6 +56,29 @@ class Items:
         """The object in the version of the request, dressed."""
         obj = await load_one(served, item)
         return served.resource.renderer.dress(obj, item.mod_revision, cluster, wildcard=self.wildcard)
+
+    async def converted(self, states: Sequence[tuple[KeyValue, Served, Name]], *, needed: bool = False) -> list[dict[str, Any] | None]:
+        """The objects of those items that somebody else has to convert, as `decoded`; None for others.
+
+        Those of one cluster are converted together, and never with those of another, which are not for its webhook to see.
+
+        Args:
+            states: item, the resource in the item's cluster, and that cluster.
+            needed: whether objects are needed also of items that can be answered as they are stored.
+        """
+        objects: list[dict[str, Any] | None] = [None] * len(states)
+        places: dict[Name, list[int]] = {}
+        for at, (item, served, cluster) in enumerate(states):
+            if served.resource.converter is not None and (needed or self._transform or not self._is_spliced(item, served, cluster)):
+                places.setdefault(cluster, []).append(at)
+        for cluster, together in places.items():
+            served = states[together[0]][1]
+            for at, obj in zip(together, await load(served, [states[at][0] for at in together]), strict=True):
+                objects[at] = served.resource.renderer.dress(obj, states[at][0].mod_revision, cluster, wildcard=self.wildcard)
+        return objects
+
+    def _is_spliced(self, item: KeyValue, served: Served, cluster: Name) -> bool:
+        return rendered(served, item, cluster, wildcard=self.wildcard, in_list=True) is not None
 
     async def spliced(self, items: Sequence[KeyValue]) -> list[bytes] | None:
         """The elements of a plain list of one cluster, without decoding any; None where that is not possible for all of them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import orjson
@@ -167,8 +168,14 @@ class Listing:
         return errors.expired(errors.INCONSISTENT_CONTINUE, continue_token=token)
 
 
-async def matching(listing: Listing, items: Items) -> AsyncIterator[list[Found]]:
-    """The selected items of a list, page by page, `limit` of them at the most."""
+async def matching(listing: Listing, items: Items, *, answered: bool = True) -> AsyncIterator[list[Found]]:
+    """The selected items of a list, page by page, `limit` of them at the most.
+
+    Args:
+        listing: the list.
+        items: how items are decoded.
+        answered: whether the items will be answered; what somebody else has to convert for that is then converted, page by page.
+    """
     limit = listing.options.limit
     selection = listing.selection
     target = listing.target
@@ -185,35 +192,56 @@ async def matching(listing: Listing, items: Items) -> AsyncIterator[list[Found]]
         if selection.empty and target.scope is not None:
             # Nothing to choose: the page is what is answered.
             if page.items:
-                yield [Found(item, target.served, target.scope.name, None) for item in page.items]
+                objects: Sequence[dict[str, Any] | None] = ()
+                if answered and target.resource.converter is not None:
+                    objects = await items.converted([(item, target.served, target.scope.name) for item in page.items])
+                yield [Found(item, target.served, target.scope.name, obj) for item, obj in zip_longest(page.items, objects)]
             if not listing.more or limit:
                 return
             continue
         found: list[Found] = []
-        for position, item in enumerate(page.items, start=1):
+        candidates = await _candidates(listing, items, page, answered=answered)
+        for position, (item, served, cluster, converted) in enumerate(candidates, start=1):
             seen += 1
             if seen % _ITEMS_PER_TURN == 0:
                 await asyncio.sleep(0)
-            if listing.namespace and target.resource.keys.parse(item.key).namespace != listing.namespace:
-                continue
-            cluster = items.cluster_of(item)
-            served = await items.served_in(cluster)
-            if served is None:
-                continue
-            obj = None
+            obj = converted
             if not selection.empty:
-                obj = await items.decoded(item, served, cluster)
+                if obj is None:
+                    obj = await items.decoded(item, served, cluster)
                 if not selection.matches(obj):
                     continue
             found.append(Found(item, served, cluster, obj))
             if limit and chosen + len(found) >= limit:
-                listing.stop_behind(item, more=page.more or position < len(page.items))
+                listing.stop_behind(item, more=page.more or position < len(candidates))
                 break
         chosen += len(found)
         if found:
             yield found
         if not listing.more or (limit and chosen >= limit):
             return
+
+
+async def _candidates(listing: Listing, items: Items, page: Page, *, answered: bool) -> list[Found]:
+    """The items of a page that could be selected, those that somebody else converts converted."""
+    target = listing.target
+    found: list[tuple[KeyValue, Served, Name]] = []
+    converts = False
+    for position, item in enumerate(page.items, start=1):
+        if position % _ITEMS_PER_TURN == 0:
+            await asyncio.sleep(0)
+        if listing.namespace and target.resource.keys.parse(item.key).namespace != listing.namespace:
+            continue
+        cluster = items.cluster_of(item)
+        served = await items.served_in(cluster)
+        if served is not None:
+            found.append((item, served, cluster))
+            converts = converts or served.resource.converter is not None
+    objects: Sequence[dict[str, Any] | None] = ()
+    needed = not listing.selection.empty
+    if converts and (answered or needed):
+        objects = await items.converted(found, needed=needed)
+    return [Found(item, served, cluster, obj) for (item, served, cluster), obj in zip_longest(found, objects)]
 
 
 async def _single(listing: Listing) -> Page | None:
@@ -237,7 +265,7 @@ async def _single(listing: Listing) -> Page | None:
 async def matching_items(listing: Listing) -> AsyncIterator[Sequence[KeyValue]]:
     """The selected items themselves."""
     items = Items(listing.backend, listing.target, Representation())
-    async for found in matching(listing, items):
+    async for found in matching(listing, items, answered=False):
         yield [one.item for one in found]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fieldselectors import FieldRequirement, FieldSelector
 from kcp_py.apimachinery.metaoptions import ListOptions, decode_include_object, parse_resource_version
 from kcp_py.apimachinery.partial import partial_object_metadata
@@ -98,6 +99,8 @@ class _Stream:
             await exchange.send_chunk(_expired(after, self._backend.feed.revision))
         except (WatchEndedError, _ClientGoneError):
             pass
+        except StatusError as error:
+            await exchange.send_chunk(_line("ERROR", orjson.dumps(error.to_status())))
         finally:
             if self._watcher is not None:
                 await self._backend.feed.detach(self._watcher)
@@ -211,9 +214,16 @@ class _Frames:
         resource = target.resource
         self._form = (resource.group_version, representation.transform, representation.transform_version, include, self.items.wildcard)
         self._headers_due = representation.transform == "Table"
+        self._may_convert = resource.converter is not None or (self.items.wildcard and bool(target.served.definition_key))
 
     async def encode(self, events: Sequence[ObjectEvent]) -> bytes:
-        """The lines of several events; empty where the selection leaves nothing."""
+        """The lines of several events; empty where the selection leaves nothing.
+
+        Raises:
+            StatusError: an object cannot be brought to the version that is watched.
+        """
+        if self._may_convert:
+            await self._convert(events)
         if len(events) == 1:
             return await self._line(events[0])
         return b"".join([await self._line(event) for event in events])
@@ -274,14 +284,60 @@ class _Frames:
     async def _remembered(self, event: ObjectEvent, served: Served, cluster: Name, kind: str) -> bytes:
         if self._headers_due:
             return _line(kind, await self._object(_item(event, kind), served, cluster, None))
-        key = (self._form, kind, id(served.resource))
+        key = (self._form, kind, served.resource)
         line = event.memo.get(key)
         if line is None:
-            line = event.memo[key] = _line(kind, await self._object(_item(event, kind), served, cluster, None))
+            obj = event.memo.get(self._object_key(served, now=kind != "DELETED"))
+            line = event.memo[key] = _line(kind, await self._object(_item(event, kind), served, cluster, obj))
         return line
 
+    def _object_key(self, served: Served, *, now: bool) -> tuple[object, ...]:
+        return ("object", now, served.resource, self.items.wildcard)
+
+    async def _convert(self, events: Sequence[ObjectEvent]) -> None:
+        """Have everything converted that somebody else converts, once for all who watch it, and all of a cluster together."""
+        tasks: dict[asyncio.Task[None], None] = {}
+        unconverted: dict[Name, list[tuple[ObjectEvent, bool, Served]]] = {}
+        selective = not self._selection.empty
+        for event in events:
+            cluster = Name(event.route.cluster)
+            served = await self._served(event, cluster)
+            if served is None or served.resource.converter is None:
+                continue
+            for now in (True, False):
+                if (event.value if now else event.previous) is None or not (now or selective or event.value is None):
+                    continue
+                known = event.memo.get(self._object_key(served, now=now))
+                if known is None:
+                    unconverted.setdefault(cluster, []).append((event, now, served))
+                elif isinstance(known, asyncio.Task):
+                    tasks[known] = None
+        for cluster, states in unconverted.items():
+            task = asyncio.ensure_future(self._convert_together(cluster, states))
+            # Who waits may leave, all of them even: that nobody has asked for a failure is none.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            for event, now, served in states:
+                event.memo[self._object_key(served, now=now)] = task
+            tasks[task] = None
+        for task in tasks:
+            await asyncio.shield(task)
+
+    async def _convert_together(self, cluster: Name, states: Sequence[tuple[ObjectEvent, bool, Served]]) -> None:
+        """Put the converted objects in the place of the task that this is; nothing where they can be answered as they are stored."""
+        items = [(_item(event, "MODIFIED" if now else "DELETED"), served, cluster) for event, now, served in states]
+        objects: Sequence[dict[str, Any] | None] = [None] * len(states)
+        try:
+            objects = await self.items.converted(items, needed=not self._selection.empty)
+        finally:
+            for (event, now, served), obj in zip(states, objects, strict=True):
+                key = self._object_key(served, now=now)
+                if obj is None:
+                    event.memo.pop(key, None)
+                else:
+                    event.memo[key] = obj
+
     async def _decoded(self, event: ObjectEvent, served: Served, cluster: Name, *, now: bool) -> dict[str, Any]:
-        key = ("object", now, served.resource.group_version, self.items.wildcard)
+        key = self._object_key(served, now=now)
         obj = event.memo.get(key)
         if obj is None:
             item = _item(event, "MODIFIED" if now else "DELETED")

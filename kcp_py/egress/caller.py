@@ -1,0 +1,202 @@
+"""`Caller`: POSTs JSON to HTTPS endpoints that tenants name.
+
+A name is resolved once per connection, every address it has is checked, and the connection goes to the address that was checked, so a
+name that changes its mind in between reaches nothing else. Redirects are answers like any other. Nothing of an endpoint's TLS or of its
+connections is shared but between endpoints that are equal in every byte: their origin and their authorities.
+
+The texts of `CallError` are those of Go's `net/http`, which operators know from kube-apiserver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from kcp_py._version import __version__
+from kcp_py.egress.endpoint import Answer, CallError, Endpoint, Service, ServiceResolver
+from kcp_py.egress.networks import Networks
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpcore
+
+    from kcp_py.egress.connecting import Connector
+
+TIMEOUT_SECONDS: Final = 30.0
+"""Of a whole call, as upstream's client of conversion webhooks."""
+
+_POOLS: Final = 200
+"""Endpoints whose connections are kept, as many as upstream keeps clients."""
+_CONNECTIONS_PER_POOL: Final = 16
+_CALLS: Final = 256
+"""Calls at once, to whomever."""
+_IDLE_SECONDS: Final = 60.0
+_CHUNK_BYTES: Final = 65536
+
+
+class Caller:
+    """Calls endpoints: a bounded number at once, for a bounded time each, over connections that are kept."""
+
+    def __init__(self, networks: Networks, *, services: ServiceResolver | None = None, timeout: float = TIMEOUT_SECONDS) -> None:
+        """Prepare; nothing is imported or opened before the first call.
+
+        Args:
+            networks: what may be reached.
+            services: finds services; without it there are none.
+            timeout: seconds that a call may take, waiting included.
+        """
+        self._networks = networks
+        self._services = services
+        self._timeout = timeout
+        self._calls = asyncio.Semaphore(_CALLS)
+        self._pools: OrderedDict[tuple[str, bytes, Service | None], _Pool] = OrderedDict()
+        self._connector: Connector | None = None
+        self._contexts: dict[bytes, asyncio.Task[ssl.SSLContext]] = {}
+
+    async def post(self, endpoint: Endpoint, body: bytes, *, max_bytes: int) -> Answer:
+        """Send JSON and wait for all of the answer.
+
+        Args:
+            endpoint: where to.
+            body: JSON.
+            max_bytes: of the answer's body.
+
+        Raises:
+            CallError: no connection, no trust, no answer in time, or one too large.
+        """
+        url = f"{endpoint.url}?timeout={self._timeout:g}s"
+        if not url.isascii():
+            raise CallError("net/http: invalid URL")
+        try:
+            async with asyncio.timeout(self._timeout), self._calls:
+                return await self._post(endpoint, url, body, max_bytes)
+        except TimeoutError:
+            raise CallError(f'Post "{url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)') from None
+        except CallError as error:
+            raise CallError(f'Post "{url}": {error}') from None
+
+    async def _post(self, endpoint: Endpoint, url: str, body: bytes, max_bytes: int) -> Answer:
+        import httpcore  # noqa: PLC0415 - most servers never call anybody, and it costs tens of milliseconds
+
+        try:
+            pool = await self._pool_of(endpoint)
+        except ValueError:
+            raise CallError("net/http: invalid URL") from None
+        try:
+            try:
+                return await _exchange(pool.connections, url, body, max_bytes)
+            except (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError):
+                # A kept connection may have been closed while the request was on its way, as Go's transport allows for.
+                return await _exchange(pool.connections, url, body, max_bytes)
+        except (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError):
+            raise CallError("EOF") from None
+        except httpcore.ConnectError as error:
+            from kcp_py.egress.connecting import tls_failure  # noqa: PLC0415 - as above
+
+            raise CallError(tls_failure(error, urlsplit(endpoint.url).hostname or "")) from None
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, httpcore.UnsupportedProtocol) as error:
+            raise CallError(f"net/http: {error}") from None
+        except ValueError:
+            raise CallError("net/http: invalid URL") from None
+        finally:
+            await self._release(pool)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        for task in self._contexts.values():
+            task.cancel()
+        self._contexts.clear()
+        while self._pools:
+            _, pool = self._pools.popitem()
+            with suppress(RuntimeError):  # still in use by a request that outlives the server
+                await pool.connections.aclose()
+        if self._connector is not None:
+            self._connector.close()
+
+    async def _pool_of(self, endpoint: Endpoint) -> _Pool:
+        """The connections of an endpoint, marked as used."""
+        parts = urlsplit(endpoint.url)
+        key = (f"{parts.scheme}://{parts.netloc}", endpoint.authorities, endpoint.service)
+        pool = self._pools.get(key)
+        if pool is None:
+            context = await self._context_of(endpoint.authorities)
+            pool = self._pools.get(key) or self._new_pool(endpoint, context)
+            self._pools[key] = pool
+        self._pools.move_to_end(key)
+        pool.users += 1
+        return pool
+
+    async def _release(self, pool: _Pool) -> None:
+        """Take note that a call is over, and close what has not been used for longest where there is too much."""
+        pool.users -= 1
+        while len(self._pools) > _POOLS:
+            unused = next((key for key, other in self._pools.items() if not other.users), None)
+            if unused is None:
+                return
+            await self._pools.pop(unused).connections.aclose()
+
+    def _new_pool(self, endpoint: Endpoint, context: ssl.SSLContext) -> _Pool:
+        import httpcore  # noqa: PLC0415 - as above
+
+        from kcp_py.egress.connecting import CheckedNetwork, Connector  # noqa: PLC0415 - as above
+
+        if self._connector is None:
+            self._connector = Connector(self._networks, self._services)
+        return _Pool(
+            httpcore.AsyncConnectionPool(
+                ssl_context=context,
+                max_connections=_CONNECTIONS_PER_POOL,
+                keepalive_expiry=_IDLE_SECONDS,
+                network_backend=CheckedNetwork(self._connector, endpoint.service),
+            )
+        )
+
+    async def _context_of(self, authorities: bytes) -> ssl.SSLContext:
+        """The TLS settings, worked out in a thread: authorities are many, and some are hostile."""
+        from kcp_py.egress.connecting import client_context  # noqa: PLC0415 - as above
+
+        task = self._contexts.get(authorities)
+        if task is None:
+            task = self._contexts[authorities] = asyncio.ensure_future(asyncio.to_thread(client_context, authorities))
+
+            def made(done: asyncio.Task[ssl.SSLContext]) -> None:
+                # Those of the system stay: reading them takes long. Others live as long as the connections made with them.
+                if authorities or done.cancelled() or done.exception() is not None:
+                    self._contexts.pop(authorities, None)
+
+            task.add_done_callback(made)
+        return await asyncio.shield(task)
+
+
+class _Pool:
+    """Kept connections, and how many calls use them right now."""
+
+    __slots__ = ("connections", "users")
+
+    def __init__(self, connections: httpcore.AsyncConnectionPool) -> None:
+        self.connections = connections
+        self.users = 0
+
+
+_HEADERS: Final = (
+    (b"Accept", b"application/json, */*"),
+    (b"Content-Type", b"application/json"),
+    (b"User-Agent", f"kcp-py/{__version__}".encode()),
+)
+
+
+async def _exchange(connections: httpcore.AsyncConnectionPool, url: str, body: bytes, max_bytes: int) -> Answer:
+    headers = [*_HEADERS, (b"Content-Length", str(len(body)).encode())]
+    parts: list[bytes] = []
+    size = 0
+    async with connections.stream("POST", url, headers=headers, content=body) as response:
+        async for part in response.aiter_stream():
+            size += len(part)
+            if size > max_bytes:
+                raise CallError(f"http: response body too large: limit is {max_bytes}")
+            parts.append(part)
+        return Answer(response.status, b"".join(parts))

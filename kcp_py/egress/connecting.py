@@ -1,0 +1,175 @@
+"""Connecting: names to checked addresses, and TLS. Loaded when something is first called, since it brings the HTTP library."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import socket
+import ssl
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import httpcore
+
+from kcp_py.egress.endpoint import CallError, Service, ServiceResolver
+from kcp_py.egress.networks import Networks
+
+_RESOLVING_THREADS: Final = 8
+"""Of their own: a name server that does not answer must not hold up anything but calls."""
+_MAX_ADDRESSES: Final = 16
+
+_VERIFY_TEXTS: Final = {
+    7: "x509: certificate signed by unknown authority",
+    10: "x509: certificate has expired or is not yet valid",
+    9: "x509: certificate has expired or is not yet valid",
+    18: "x509: certificate signed by unknown authority",
+    19: "x509: certificate signed by unknown authority",
+    20: "x509: certificate signed by unknown authority",
+    21: "x509: certificate signed by unknown authority",
+}
+"""By OpenSSL's code of what is wrong with a certificate, in the words of Go's `crypto/x509`."""
+
+
+class Connector:
+    """Finds out where to connect to."""
+
+    def __init__(self, networks: Networks, services: ServiceResolver | None) -> None:
+        self._networks = networks
+        self._services = services
+        self._threads = ThreadPoolExecutor(_RESOLVING_THREADS, thread_name_prefix="resolve")
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def addresses(self, host: str, port: int) -> list[str]:
+        """Those addresses of a host that may be called.
+
+        Raises:
+            CallError: the name is unknown, or none of its addresses may be called.
+        """
+        try:
+            found = [str(ipaddress.ip_address(host))]
+        except ValueError:
+            found = await self._resolved(host, port)
+        allowed = [address for address in found if self._networks.allow(address)]
+        if not allowed:
+            # Without the addresses: what a name stands for inside the operator's network is not for tenants.
+            raise CallError(f"dial tcp: {host} is in no network that webhooks may reach")
+        return allowed[:_MAX_ADDRESSES]
+
+    async def service(self, service: Service) -> tuple[str, int]:
+        """Host and port of a service.
+
+        Raises:
+            CallError: there is none.
+        """
+        found = await self._services(service) if self._services is not None else None
+        if found is None:
+            raise CallError(f'service "{service.name}" not found')
+        return found
+
+    async def _resolved(self, host: str, port: int) -> list[str]:
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.run_in_executor(self._threads, _look_up, host, port)
+        except (OSError, UnicodeError):
+            raise CallError(f"dial tcp: lookup {host}: no such host") from None
+        return list(dict.fromkeys(found))
+
+
+def _look_up(host: str, port: int) -> list[str]:
+    return [str(address[0]) for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+
+class CheckedNetwork(httpcore.AsyncNetworkBackend):
+    """Opens connections to checked addresses only. The name stays what the certificate is checked for."""
+
+    def __init__(self, connector: Connector, service: Service | None) -> None:
+        self._connector = connector
+        self._service = service
+        self._network = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Connect to the first address that lets us.
+
+        Raises:
+            CallError: none does, or none may be called.
+        """
+        del local_address
+        if self._service is not None:
+            host, port = await self._connector.service(self._service)
+            addresses = [host]
+        else:
+            addresses = await self._connector.addresses(host, port)
+        problem = ""
+        for address in addresses:
+            try:
+                return await self._network.connect_tcp(address, port, timeout=timeout, socket_options=socket_options)
+            except httpcore.ConnectError as error:
+                shown = f"[{address}]" if ":" in address else address
+                problem = f"dial tcp {shown}:{port}: connect: {_reason(error)}"
+            except httpcore.ConnectTimeout:
+                problem = f"dial tcp: {host}: i/o timeout"
+        raise CallError(problem)
+
+    async def connect_unix_socket(self, path: str, timeout: float | None = None, socket_options: Any = None) -> httpcore.AsyncNetworkStream:
+        """Refused: sockets of the machine are nobody's endpoints."""
+        del timeout, socket_options
+        raise CallError(f"dial unix {path}: not allowed")
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await asyncio.sleep(seconds)
+
+
+def _reason(error: BaseException) -> str:
+    """What the operating system says, in its own words as Go prints them."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno:
+            return os.strerror(cause.errno).lower()
+        cause = cause.__cause__ or cause.__context__
+    return "connection refused"
+
+
+def tls_failure(error: BaseException, host: str) -> str:
+    """What went wrong while TLS was set up, as Go says it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            text = _VERIFY_TEXTS.get(cause.verify_code)
+            if text is None:
+                text = f"x509: certificate is not valid for {host}" if "match" in cause.verify_message else f"x509: {cause.verify_message}"
+            return f"tls: failed to verify certificate: {text}"
+        if isinstance(cause, ssl.SSLError):
+            return "remote error: tls: handshake failure"
+        cause = cause.__cause__ or cause.__context__
+    return "EOF"
+
+
+def client_context(authorities: bytes) -> ssl.SSLContext:
+    """TLS 1.2 and later, with trust in `authorities` alone, or in those of the system where there are none given.
+
+    Raises:
+        CallError: the authorities are no certificates.
+    """
+    try:
+        context = ssl.create_default_context(cadata=authorities.decode("ascii") if authorities else None)
+    except (ssl.SSLError, ValueError):
+        raise CallError("unable to load root certificates: unable to parse bytes as PEM block") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.hostname_checks_common_name = False
+    # As Go: a certificate that is trusted needs no issuer that is, and old forms of extensions are read.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context

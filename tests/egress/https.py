@@ -1,0 +1,142 @@
+"""A real HTTPS server, with a certificate authority of its own, that answers POSTs as a test says."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import datetime as dt
+import ipaddress
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import orjson
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+LIFETIME = dt.timedelta(days=2)
+
+
+class Certificate(NamedTuple):
+    """What a server shows, and what its clients trust."""
+
+    authority: bytes
+    """PEM."""
+    chain_file: Path
+    """Certificate and key, PEM."""
+
+    @property
+    def bundle(self) -> str:
+        """As in `caBundle`."""
+        return base64.b64encode(self.authority).decode()
+
+
+def issue(folder: Path, *names: str, age: dt.timedelta = dt.timedelta(days=1)) -> Certificate:
+    """A new authority and a certificate of its for addresses or host names."""
+    now = dt.datetime.now(dt.UTC)
+    authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "webhook authority")])
+    base = x509.CertificateBuilder().issuer_name(subject).not_valid_before(now - age).not_valid_after(now - age + LIFETIME)
+    authority = (
+        base.subject_name(subject)
+        .public_key(authority_key.public_key())
+        .serial_number(x509.random_serial_number())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(authority_key, hashes.SHA256())
+    )
+    leaf = (
+        base.subject_name(x509.Name([]))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=True)
+        .sign(authority_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    file = folder / f"{authority.serial_number:x}.pem"
+    file.write_bytes(leaf.public_bytes(pem) + private)
+    return Certificate(authority.public_bytes(pem), file)
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+class Request(NamedTuple):
+    """What came."""
+
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return orjson.loads(self.body)
+
+
+Respond = Callable[[Request], Awaitable[bytes]]
+"""From a request to the bytes of a whole HTTP response; empty ones close the connection."""
+
+
+def http(status: int, body: bytes = b"", *headers: str) -> bytes:
+    """The bytes of a response."""
+    lines = [f"HTTP/1.1 {status} OK", f"Content-Length: {len(body)}", "Content-Type: application/json", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+class HttpsServer:
+    """The server. `respond` may be replaced at any time."""
+
+    def __init__(self, certificate: Certificate, respond: Respond) -> None:
+        self.certificate = certificate
+        self.respond = respond
+        self.requests: list[Request] = []
+        self.connections = 0
+        self.port = 0
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def origin(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    async def __aenter__(self) -> Self:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate.chain_file)
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=context, limit=2**24)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self.connections += 1
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+                headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
+                request = Request(head[0].split(" ")[1], headers, await reader.readexactly(int(headers["content-length"])))
+                self.requests.append(request)
+                response = await self.respond(request)
+                if not response:
+                    return
+                writer.write(response)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError, asyncio.CancelledError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.transport.abort()
