@@ -66,14 +66,15 @@ def compile_finder(pattern: str) -> Callable[[str], Iterator[str]]:
     finditer = re2.compile(pattern, _OPTIONS).finditer
 
     def found(text: str) -> Iterator[str]:
-        end = -1
-        for match in finditer(text):
+        # Of text, the library would convert the place of each match; of bytes it is three times as fast.
+        data, end = text.encode("utf-8", "surrogatepass"), -1
+        for match in finditer(data):
             start, stop = match.span()
-            # Go, other than Python, takes no empty match right behind another match.
-            if start == stop == end:
+            # Go, other than Python, takes no empty match right behind another match, and none takes one inside a character.
+            if start == stop and (start == end or (start < len(data) and data[start] & 0xC0 == 0x80)):
                 continue
             end = stop
-            yield text[start:stop]
+            yield data[start:stop].decode("utf-8", "surrogatepass")
 
     return found
 

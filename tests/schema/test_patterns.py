@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcp_py.schema.patterns import PatternError, compile_pattern
+from kcp_py.schema.patterns import PatternError, compile_finder, compile_pattern
 
 
 def test_patterns_are_searched_not_matched():
@@ -46,3 +46,18 @@ def test_bombs_are_harmless():
     """Patterns that take exponential time elsewhere are answered at once: the test would not finish."""
     assert not compile_pattern("^(a+)+$")("a" * 5000 + "b")
     assert compile_pattern("(x+x+)+y")("x" * 5000 + "y")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "wanted"),
+    [
+        ("a*", "abaabaccadaaae", ["a", "aa", "a", "", "a", "aaa", ""]),
+        ("", "\u4e16a\U0001f431", ["", "", "", ""]),
+        ("[^a]", "\u4e16a\U0001f431", ["\u4e16", "\U0001f431"]),
+        (r"\b", "ab \u4e16", ["", ""]),
+        ("^", "ab\nc", [""]),
+    ],
+)
+def test_finder(pattern, text, wanted):
+    """All matches are found as Go's `FindAllString` finds them, by characters."""
+    assert list(compile_finder(pattern)(text)) == wanted

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kcp_py.schema.cel.equality import contains
+from kcp_py.schema.cel.errors import CostExceededError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
 __all__ = ["Members"]
+
+# To upstream, n elements cost 2n², and an evaluation has a million units.
+_MOST_COMPOUND: Final = 1000
 
 
 def _identity(value: object) -> Hashable | None:
@@ -39,14 +43,24 @@ class Members:
         self._scalars: set[Hashable] = set()
         self._compound: list[object] = []
         for value in values:
-            self.add(value)
+            identity = _identity(value)
+            if identity is None:
+                self._compound.append(value)
+            else:
+                self._scalars.add(identity)
 
     def add(self, value: object) -> bool:
-        """Take a value in; False: an equal one was there."""
+        """Take a value in; False: an equal one was there.
+
+        Raises:
+            CostExceededError: so many lists and maps were taken in that to compare one more with all of them is beyond every budget.
+        """
         identity = _identity(value)
         if identity is None:
             if contains(value, self._compound):
                 return False
+            if len(self._compound) >= _MOST_COMPOUND:
+                raise CostExceededError
             self._compound.append(value)
             return True
         before = len(self._scalars)

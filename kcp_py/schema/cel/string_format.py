@@ -26,6 +26,8 @@ _PRECISION: Final = 6
 # Beyond this, Go's `fmt` takes no precision.
 _LONGEST: Final = 1_000_000
 _LONGEST_DIGITS: Final = 7
+# What a part costs, however short it is: empty lists can stand in one another many times.
+_PART: Final = 16
 _SUPERSCRIPTS: Final = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 _TIMES_TEN: Final = "\u202f\u00d7\u202f10"
 _NON_NUMBERS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
@@ -75,7 +77,7 @@ class _Output:
         Raises:
             CostExceededError: it is too much.
         """
-        self._size += len(text)
+        self._size += len(text) + _PART
         grown(self._size)
         self.parts.append(text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kcp_py.schema.cel import operators
-from kcp_py.schema.cel.arithmetic import LARGEST, grown
+from kcp_py.schema.cel.arithmetic import LARGEST
 from kcp_py.schema.cel.declarations import Function, Library, Macro, Overload
 from kcp_py.schema.cel.errors import CostExceededError, EvaluationError
 from kcp_py.schema.cel.macros import iteration_variable
@@ -25,8 +25,8 @@ __all__ = ["LISTS"]
 
 _T: Final = type_parameter("T")
 _LIST: Final = list_of(_T)
-# Each number costs one unit, and no evaluation has more of them: so much memory is not taken first.
-_LONGEST_RANGE: Final = 1_000_000
+# Each element costs one unit or more, and no evaluation has more of them: so much memory and time is not taken first.
+_MOST_ELEMENTS: Final = 1_000_000
 _SORT_BY: Final = "@sortByAssociatedKeys"
 _SORTED: Final = (ListLiteral, Select, Identifier, Comprehension, Call)
 
@@ -51,11 +51,14 @@ def _flatten(items: list[object], depth: int = 1) -> list[object]:
         raise EvaluationError(msg)
     result: list[object] = []
     pending: list[Iterator[object]] = [iter(items)]
+    left = _MOST_ELEMENTS
     while pending:
         for item in pending[-1]:
             if type(item) is list and len(pending) <= depth:
-                # One list may stand in another many times: the result grows with its uses.
-                grown(len(result) + len(item))
+                # One list may stand in another many times, and counts as often, even when it is empty.
+                left -= len(item) + 1
+                if left < 0:
+                    raise CostExceededError
                 pending.append(iter(item))
                 break
             result.append(item)
@@ -72,7 +75,7 @@ def _range(size: int) -> list[int]:
     if size > LARGEST:
         msg = f"lists.range: size {size} exceeds maximum allowed ({LARGEST})"
         raise EvaluationError(msg)
-    if size > _LONGEST_RANGE:
+    if size > _MOST_ELEMENTS:
         raise CostExceededError
     return list(range(size))
 

@@ -35,7 +35,7 @@ def _intersects(one: list[object], other: list[object]) -> bool:
 
 def _function(name: str, run: Callable[[list[object], list[object]], bool]) -> Function:
     """A relation of two lists."""
-    return Function(f"sets.{name}", (Overload(f"sets_{name}_list_list", (_LIST, _LIST), BOOL, implementation=run),))
+    return Function(f"sets.{name}", (Overload(f"list_sets_{name}_list", (_LIST, _LIST), BOOL, implementation=run),))
 
 
 SETS: Final = Library(

@@ -24,6 +24,6 @@ def evaluate() -> Callable[..., Any]:
 
     def run(text: str, *libraries: Library, **variables: object) -> object:
         environment = Environment(dict.fromkeys(variables, DYN), [STANDARD, *libraries])
-        return compile_expression(text, environment).evaluate(Budget(1_000_000), *variables.values())
+        return compile_expression(text, environment).evaluate(Budget(100_000_000), *variables.values())
 
     return run

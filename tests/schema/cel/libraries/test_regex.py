@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kcp_py.schema.cel.errors import EvaluationError
+from kcp_py.schema.cel.errors import CostExceededError, EvaluationError
 from kcp_py.schema.cel.libraries.regex import REGEX
 
 if TYPE_CHECKING:
@@ -49,3 +49,6 @@ def test_bad_patterns(evaluate: Evaluate, call: str) -> None:
 def test_hostile_patterns(evaluate: Evaluate) -> None:
     """No pattern takes more than linear time."""
     assert evaluate("x.find(y)", REGEX, x="a" * 50_000 + "!", y="(a+)+$") == ""
+    with pytest.raises(CostExceededError):
+        evaluate("x.findAll('')", REGEX, x="a" * 1_000_000)
+    assert evaluate("x.findAll('', 3)", REGEX, x="a" * 1_000_000) == ["", "", ""]

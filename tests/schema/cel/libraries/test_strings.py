@@ -123,6 +123,15 @@ def test_reverse_is_not_there(evaluate: Evaluate) -> None:
         evaluate("'abc'.reverse()", STRINGS)
 
 
+def test_places_from_the_back(evaluate: Evaluate) -> None:
+    """Long parts are looked for in linear time, and found at the same places."""
+    part = "b" + "a" * 100
+    variables = {"x": f"{part}{part}c", "y": part}
+    assert evaluate("x.lastIndexOf(y)", STRINGS, **variables) == 101
+    assert evaluate("x.lastIndexOf(y, 100)", STRINGS, **variables) == 0
+    assert evaluate("x.lastIndexOf(y)", STRINGS, x="a" * 1_000_000, y="b" + "a" * 500_000) == -1
+
+
 @pytest.mark.parametrize(
     "text", ["x.replace('', x)", "x.replace('a', x)", "y.join(x)", "'%s%s%s'.format([y, y, y])", "'%.999999f'.format([1.0])"]
 )
