@@ -8,10 +8,10 @@ the work is what is charged.
 
 from __future__ import annotations
 
-import marshal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from kcp_py.schema.cel.arithmetic import LARGEST
 from kcp_py.schema.cel.syntax import Call, Comprehension, Constant, Identifier, ListLiteral, MapLiteral, Select, StructLiteral
 from kcp_py.schema.cel.values import UINT_MAX, Optional
 
@@ -192,27 +192,22 @@ def _size(value: object) -> int:
     return len(value) if isinstance(value, _MEASURED) else 1
 
 
-def _weight(value: Any) -> int:
-    """The work to look at all of a value, however deep: a unit for a hundred bytes that it would take to write it down."""
-    try:
-        return len(marshal.dumps(value, 2)) // 100
-    except ValueError:
-        return _nodes(value) // 10
-
-
-def _nodes(value: object) -> int:
-    """The values inside a value, itself included, as far as these matter."""
-    count, pending = 0, [value]
-    while pending and count < _ENOUGH:
-        item = pending.pop()
-        count += 1
-        if isinstance(item, list):
-            pending.extend(item)
-        elif isinstance(item, dict):
-            pending.extend(item.values())
-        elif isinstance(item, (str, bytes)):
-            count += len(item) // 100
-    return count
+def _weight(value: object) -> int:
+    """The work to look at all of a value, however deep, and as often as it holds one thing in several places: a unit for eight values."""
+    if type(value) is not list and type(value) is not dict:
+        return 0
+    count, pending = 1, [value]
+    # What holds itself many times over would be counted for ever; that much is beyond every budget.
+    while pending and count < _BEYOND_BUDGETS:
+        items = pending.pop()
+        count += len(items) + 4
+        for item in items.values() if type(items) is dict else items:
+            kind = type(item)
+            if kind is list or kind is dict:
+                pending.append(item)
+            elif kind is str:
+                count += len(item) // 100
+    return count // 8
 
 
 def _tenth(size: int) -> int:
@@ -276,9 +271,10 @@ def _joining(items: Any, separator: Any = "") -> int:
     return _tenth(2 * (sum(map(_size, items)) + max(len(items) - 1, 0) * _size(separator)))
 
 
-def _formatting(text: object, values: object) -> int:
+def _formatting(text: object, values: Any) -> int:
     """`format`: the text, and what is put into it."""
-    return _tenth(_size(text)) + 10 * _weight(values)
+    written = sum(map(_size, values)) if isinstance(values, list) else 0
+    return _tenth(_size(text) + written) + _weight(values)
 
 
 def _slicing(items: object, start: Any, end: Any) -> int:
@@ -288,19 +284,21 @@ def _slicing(items: object, start: Any, end: Any) -> int:
 
 
 def _counting(count: Any) -> int:
-    """`lists.range`."""
-    return max(count, 0) + 11 if isinstance(count, int) else 1
+    """`lists.range`, which refuses to make more than that."""
+    return count + 11 if isinstance(count, int) and 0 <= count <= LARGEST else 1
 
 
 def _flattening(items: Any, depth: Any = 1) -> int:
     """`flatten`: the elements for each level; never less than what is written."""
     if not isinstance(items, list):
         return 1
-    levels = max(depth, 1) if isinstance(depth, int) else 1
+    levels = min(max(depth, 1), _DEEPEST) if isinstance(depth, int) else 1
     return max(len(items) * levels, sum(map(_size, items)), 5 * _weight(items) if levels > 1 else 0) + 11
 
 
-_ENOUGH: Final = 10_000_000
+# No value has more levels than that, so that no number of levels that is asked for makes more work.
+_DEEPEST: Final = 100
+_BEYOND_BUDGETS: Final = 8_000_100
 _CONVERSIONS: Final = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
 _TEXT_CONVERSIONS: Final = frozenset(
     {

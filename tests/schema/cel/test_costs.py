@@ -124,7 +124,18 @@ def test_deep_values_are_paid_for() -> None:
     deep = {"array": [[[str(number) for number in range(50)]] * 20]}
     kind = object_of("deep", {"array": Field(list_of(list_of(list_of(STRING))), "array")})
     assert spent("self.array == self.array", kind, deep) > 50
-    assert spent("self.array == self.array", kind, {"array": [[["1"]]]}) <= 5
+    assert spent("self.array == self.array", kind, {"array": [[["1"]]]}) <= 6
+
+
+def test_values_that_hold_one_thing_many_times_are_beyond_every_budget() -> None:
+    """A list that stands in a list many times over is refused, not walked."""
+    items: list[object] = [1]
+    other: list[object] = [1]
+    for _ in range(40):
+        items, other = [items, items], [other, other]
+    program = compile_expression("a == b", Environment({"a": DYN, "b": DYN}, [STANDARD]))
+    with pytest.raises(CostExceededError):
+        program.evaluate(Budget(1_000_000), items, other)
 
 
 def test_elements_are_adapted_at_a_price() -> None:
