@@ -70,6 +70,9 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
             return await scaled(target, paths, obj, current)
         if (given := obj["metadata"].get("uid")) and given != uid:
             # Only in a PUT the uid is a precondition (`rest.DefaultUpdatedObjectInfo`).
+            if target.subresource == "status" and not target.resource.builtin:
+                obj["metadata"]["uid"] = uid  # the metadata is the stored one anyway
+                return obj
             problems = [invalid("metadata.uid", given, "field is immutable")]
             raise errors.invalid(target.resource.group_version_kind.group_kind, target.name, problems)
         return obj
