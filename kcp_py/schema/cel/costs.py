@@ -93,7 +93,7 @@ def call_cost(overloads: Sequence[Overload], arguments: Sequence[Expression], ki
 
 def adaptation_cost(value: object) -> int:
     """What it costs to adapt the elements of a list, or the values of a map, each time that it is selected."""
-    return _size(value) + _weight(value)
+    return _size(value) + _weight(value) if isinstance(value, (list, dict)) else 1
 
 
 def _overload_cost(overload: str, arguments: Sequence[Expression], kinds: Sequence[Type]) -> int | Callable[..., int]:

@@ -302,7 +302,10 @@ class _Generator:
     def _optional_select(self, kind: Type, operand: str, field: str) -> str:
         """A selection that gives an optional."""
         key, adapt = _key(kind, field)
-        more = "" if adapt is None else f", {self._constant(adapt)}"
+        more = ""
+        if adapt is not None:
+            more = f", lambda value: charged(B, {self._constant(costs.adaptation_cost)}, {self._constant(adapt)}, value)"
+        self._cost += 1
         return f"{self._constant(runtime.optional_select)}({operand}, {key!r}{more})"
 
     def emit_alternative(self, node: Call) -> str:
