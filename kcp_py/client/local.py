@@ -19,7 +19,7 @@ from kcp_py.client.following import follow, scan_changes
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
-from kcp_py.registry.store import Access, Scan, create, delete, get, load_one, scan, update
+from kcp_py.registry.store import Access, Current, Scan, create, delete, get, load_one, scan, update
 from kcp_py.registry.store.access import GUARD_ATTEMPTS, Written, translate
 from kcp_py.registry.store.delete import Deletion
 from kcp_py.registry.store.read import from_storage
@@ -142,7 +142,7 @@ class LocalClient:
         metadata = obj["metadata"]
 
         async def attempt(scope: ClusterScope, served: Served) -> Written:
-            async def transform(current: KeyValue | None) -> dict[str, Any]:
+            async def transform(current: Current | None) -> dict[str, Any]:
                 del current
                 return _settled(obj, served.resource)
 

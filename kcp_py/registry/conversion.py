@@ -139,10 +139,13 @@ class WebhookConverter:
 
 
 def _endpoint(client: Mapping[str, Any]) -> Endpoint:
+    bundle = client.get("caBundle") or ""
     try:
-        authorities = base64.b64decode(client.get("caBundle") or "")
+        authorities = base64.b64decode(bundle, validate=True)
     except (binascii.Error, ValueError):
-        # Kept from before it was checked: nothing can be trusted by it.
+        authorities = b""
+    if bundle and not authorities:
+        # Kept from before it was checked. Nothing is to be trusted by it, the system's authorities least of all.
         authorities = b"-"
     if url := client.get("url"):
         return Endpoint(url if urlsplit(url).path else f"{url}/", authorities)

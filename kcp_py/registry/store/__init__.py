@@ -7,13 +7,14 @@ kind (strategies), who may do it (authz), how the request and the answer look (s
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.create import create
 from kcp_py.registry.store.delete import delete
-from kcp_py.registry.store.read import get, load, load_one
+from kcp_py.registry.store.read import Current, get, load, load_one
 from kcp_py.registry.store.rendered import RenderedPage, can_render, render
 from kcp_py.registry.store.scan import Page, Scan, scan
 from kcp_py.registry.store.update import Transform, update
 
 __all__ = [
     "Access",
+    "Current",
     "Page",
     "RenderedPage",
     "Scan",

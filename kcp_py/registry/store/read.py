@@ -84,6 +84,27 @@ async def load_one(served: Served, item: KeyValue) -> dict[str, Any]:
     return (await load(served, [item]))[0]
 
 
+class Current:
+    """A stored object that a write begins with: decoded as often as it is asked for, converted once."""
+
+    __slots__ = ("_converted", "_served", "item")
+
+    def __init__(self, served: Served, item: KeyValue) -> None:
+        """An item, and the resource as it is served."""
+        self.item = item
+        self._served = served
+        self._converted = b""
+
+    async def load(self) -> dict[str, Any]:
+        """The object as `load_one` gives it, for the caller to keep and to change."""
+        if self._served.resource.converter is None:
+            return await load_one(self._served, self.item)
+        if not self._converted:
+            self._converted = orjson.dumps(await load_one(self._served, self.item))
+        obj: dict[str, Any] = orjson.loads(self._converted)
+        return obj
+
+
 def _decode(served: Served, item: KeyValue) -> tuple[dict[str, Any], CompiledSchema]:
     """A stored object in the version in which it is stored, and that version's schema, which it obeys."""
     resource = served.resource

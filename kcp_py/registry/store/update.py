@@ -15,11 +15,11 @@ from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written, compares_of, definition_compares
 from kcp_py.registry.store.create import check_open, create
-from kcp_py.registry.store.read import find, load_one, to_storage
+from kcp_py.registry.store.read import Current, find, to_storage
 from kcp_py.registry.store.validation import check
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
 
-Transform = Callable[[KeyValue | None], Awaitable[dict[str, Any]]]
+Transform = Callable[[Current | None], Awaitable[dict[str, Any]]]
 """From the object as stored (None: it does not exist) to the new object: decoded, pruned and defaulted, in the served version. May
 be called again after a conflict, and must not change what it was given."""
 
@@ -76,9 +76,10 @@ async def update(
                 if error.reason != "AlreadyExists":
                     raise
                 continue  # somebody else was faster: there is something to update now
-        new = await transform(item)
+        current = Current(served, item)
+        new = await transform(current)
         try:
-            return await _replace(access, scope, served, item, new, warnings=warnings, subresource=subresource, dry_run=dry_run)
+            return await _replace(access, scope, served, current, new, warnings=warnings, subresource=subresource, dry_run=dry_run)
         except ConflictError as conflict:
             if conflict.key != resource.keys.object_key(scope.name, namespace, name):
                 raise StaleScopeError(conflict.key) from conflict
@@ -89,7 +90,7 @@ async def _replace(
     access: Access,
     scope: ClusterScope,
     served: Served,
-    item: KeyValue,
+    current: Current,
     new: dict[str, Any],
     *,
     warnings: list[str],
@@ -102,7 +103,8 @@ async def _replace(
         ConflictError: the object changed since it was read.
     """
     resource = served.resource
-    old = await load_one(served, item)
+    item = current.item
+    old = await current.load()
     _check_lock(resource, new["metadata"], old["metadata"], item)
     undress(new)
     if subresource == "status":

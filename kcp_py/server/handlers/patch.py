@@ -13,7 +13,7 @@ from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.apimachinery.metaoptions import decode_patch_options
 from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge_patch
 from kcp_py.registry.scale import scale_of
-from kcp_py.registry.store import load_one
+from kcp_py.registry.store import Current
 from kcp_py.registry.store import update as update_stored
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
@@ -21,7 +21,6 @@ from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import cannot_be_handled, check_kind, check_metadata, settle
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.handlers.update import check_identity, scaled
-from kcp_py.storage.contract import KeyValue
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -43,11 +42,11 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
     cluster = target.one_cluster().name
     kind, paths = target.body_kind, target.scale
 
-    async def read(current: KeyValue) -> dict[str, Any]:
-        obj = target.resource.renderer.dress(await load_one(target.served, current), current.mod_revision, cluster)
+    async def read(current: Current) -> dict[str, Any]:
+        obj = target.resource.renderer.dress(await current.load(), current.item.mod_revision, cluster)
         return obj if paths is None else scale_of(obj, paths)
 
-    async def transform(current: KeyValue | None) -> dict[str, Any]:
+    async def transform(current: Current | None) -> dict[str, Any]:
         if current is None:
             raise errors.not_found(target.resource.group_resource, target.name)
         del exchange.warnings[warnings_before:]
@@ -67,7 +66,7 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
             raise _undecodable(error, _patched(await read(current), decode_json(body), patch_type, target), target) from error
         check_identity(obj, target)
         if paths is not None:
-            return await scaled(target, paths, obj, current)
+            return await scaled(paths, obj, current)
         if (given := obj["metadata"].get("uid")) and given != uid:
             # Only in a PUT the uid is a precondition (`rest.DefaultUpdatedObjectInfo`).
             if target.subresource == "status" and not target.resource.builtin:

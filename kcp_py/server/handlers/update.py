@@ -7,7 +7,7 @@ from typing import Any
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.metaoptions import decode_update_options
 from kcp_py.registry.scale import ScalePaths, apply_scale
-from kcp_py.registry.store import load_one
+from kcp_py.registry.store import Current
 from kcp_py.registry.store import update as update_stored
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
@@ -15,7 +15,6 @@ from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import decode, settle
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import request_media
-from kcp_py.storage.contract import KeyValue
 
 
 async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
@@ -38,11 +37,11 @@ async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
     # Before the object is looked up, as upstream: a bad body is a 400, whether or not there is an object. An attempt uses it up.
     unused: list[dict[str, Any]] = [read()]
 
-    async def transform(current: KeyValue | None) -> dict[str, Any]:
+    async def transform(current: Current | None) -> dict[str, Any]:
         obj = unused.pop() if unused else read()
         if paths is None or current is None:
             return obj
-        whole = await scaled(target, paths, obj, current)
+        whole = await scaled(paths, obj, current)
         if uid := obj["metadata"].get("uid"):  # a precondition, as in any PUT
             whole["metadata"]["uid"] = uid
         return whole
@@ -62,10 +61,10 @@ async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
     await send_written(backend, exchange, target, written, representation, status=201 if written.created else 200)
 
 
-async def scaled(target: Target, paths: ScalePaths, scale: dict[str, Any], current: KeyValue) -> dict[str, Any]:
+async def scaled(paths: ScalePaths, scale: dict[str, Any], current: Current) -> dict[str, Any]:
     """The object as stored, in the version of the request, with what a Scale says."""
-    obj = await load_one(target.served, current)
-    obj["metadata"]["resourceVersion"] = str(current.mod_revision)
+    obj = await current.load()
+    obj["metadata"]["resourceVersion"] = str(current.item.mod_revision)
     apply_scale(scale, obj, paths)
     return obj
 

@@ -13,7 +13,7 @@ from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope
-from kcp_py.registry.store import Access, create, delete, update
+from kcp_py.registry.store import Access, Current, create, delete, update
 from kcp_py.registry.store.access import Written
 from kcp_py.registry.store.delete import Deletion
 from kcp_py.storage.contract import Compare, Delete, KeyValue, Operation, Put, RangeResult, Storage, WatchBatch
@@ -124,7 +124,8 @@ class World:
         """Change an object as stored at the moment; with `lock`, only that resourceVersion of it."""
         scope, served = await self.scope(), more.pop("served", None) or await self.served(resource)
 
-        async def transform(item: KeyValue | None) -> dict[str, Any]:
+        async def transform(current: Current | None) -> dict[str, Any]:
+            item = current.item if current is not None else None
             new: dict[str, Any] = {"apiVersion": served.resource.group_version, "kind": served.resource.kind, "metadata": {"name": name}}
             if item is not None:
                 new = orjson.loads(item.value)

@@ -10,9 +10,9 @@ from kcp_py.apimachinery.errors import OBJECT_MODIFIED, StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.scope import StaleScopeError
-from kcp_py.registry.store import update
+from kcp_py.registry.store import Current, update
 from kcp_py.registry.store.update import same_json
-from kcp_py.storage.contract import Delete, KeyValue
+from kcp_py.storage.contract import Delete
 from tests.client.registry import LOGICAL_CLUSTERS, NAMESPACES, WIDGETS, config_map, definition, widget
 from tests.registry.store.conftest import CLUSTER_KEY, DEFINITION_KEY, TEAM, World
 
@@ -295,8 +295,8 @@ async def test_a_default_object_is_stored_in_the_life_of_the_cluster_that_it_com
     scope = world.registry.clusters.unborn(fresh)
     served = await world.served(NAMESPACES)
 
-    async def transform(item: KeyValue | None) -> dict[str, Any]:
-        assert item is not None
+    async def transform(current: Current | None) -> dict[str, Any]:
+        assert current is not None
         return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"x": "y"}}}
 
     written = await update(world.registry.access, scope, served, "", "default", transform=transform, warnings=[])

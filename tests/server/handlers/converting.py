@@ -25,6 +25,7 @@ def schema(content: str, default: str) -> dict[str, Any]:
         "properties": {
             content: {"type": "object", "properties": {"key": {"type": "string"}}},
             "numbers": NUMBERS,
+            "spec": {"type": "object", "properties": {"replicas": {"type": "integer"}}},
             "defaults": {"type": "object", "properties": defaults},
             "status": {"type": "object", "properties": {"ready": {"type": "integer"}}},
         },
@@ -35,6 +36,10 @@ def converting(server: HttpsServer | None, storage: str = "v1", **webhook: Any) 
     """Widgets in v1 and v1beta1, which have `content`, and v2, which has `contentV2`."""
     crd = definition(schema=schema("content", "v1"))
     (version,) = crd["spec"]["versions"]
+    version["subresources"] = {
+        "status": {},
+        "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.ready"},
+    }
     versions = [
         {**version, "name": name, "schema": {"openAPIV3Schema": schema(content, name)}}
         for name, content in (("v1", "content"), ("v1beta1", "content"), ("v2", "contentV2"))

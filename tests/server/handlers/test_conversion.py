@@ -24,6 +24,7 @@ KEY = "/registry/example.com/widgets/customresources/a/default/"
 V1 = "/clusters/a/apis/example.com/v1/namespaces/default/widgets"
 BETA = V1.replace("/v1/", "/v1beta1/")
 V2 = V1.replace("/v1/", "/v2/")
+SCALE = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "one"}, "spec": {"replicas": 42}}
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +109,30 @@ async def test_updates_patches_and_status_in_another_version(api: Api, hook: Htt
     assert (reported["status"], reported["contentV2"]) == ({"ready": 1}, {"key": "n"})
     assert reported["metadata"]["generation"] == 3
     assert (await api.ok("GET", f"{V1}/one"))["content"] == {"key": "n"}
+    scaled = await api.ok("PUT", f"{V2}/one/scale", SCALE)
+    assert scaled["spec"] == {"replicas": 42}
+    assert (await stored(api, "one"))["spec"] == {"replicas": 42}
     assert (await api.ok("DELETE", f"{V2}/one"))["status"] == "Success"
+
+
+async def test_how_often_a_webhook_is_asked(api: Api, hook: HttpsServer) -> None:
+    """As often as upstream asks: for what was there, for what is stored, for what is answered."""
+    await install(api, converting(hook))
+    created = await api.ok("POST", V2, widget("one", "v2", contentV2={"key": "k"}))
+    assert sent(hook) == [1, 1]
+    await api.ok("PUT", f"{V2}/one", {**created, "contentV2": {"key": "l"}})
+    assert sent(hook) == [1, 1, 1]
+    await api.ok("PATCH", f"{V2}/one", {"contentV2": {"key": "m"}}, headers=MERGE)
+    assert sent(hook) == [1, 1, 1]
+    await api.ok("PATCH", f"{V2}/one/status", {"status": {"ready": 1}}, headers=MERGE)
+    assert sent(hook) == [1, 1, 1]
+    await api.ok("GET", f"{V2}/one")
+    assert sent(hook) == [1]
+    await api.ok("GET", f"{V1}/one")
+    await api.ok("PATCH", f"{V1}/one", {"content": {"key": "n"}}, headers=MERGE)
+    assert sent(hook) == []
+    await api.ok("DELETE", f"{V2}/one")
+    assert sent(hook) == [1, 1]
 
 
 async def test_storage_versions_mix_until_objects_are_written_again(api: Api, hook: HttpsServer) -> None:
@@ -195,6 +219,9 @@ async def failing(api: Api, text: str) -> None:
         ("GET", f"{V2}/one/status", None, None),
         ("PUT", f"{V2}/one/status", {**current, "apiVersion": "example.com/v2"}, None),
         ("PATCH", f"{V2}/one/status", {"status": {"ready": 1}}, MERGE),
+        ("GET", f"{V2}/one/scale", None, None),
+        ("PUT", f"{V2}/one/scale", SCALE, None),
+        ("PATCH", f"{V2}/one/scale", {"spec": {"replicas": 42}}, MERGE),
         ("DELETE", f"{V2}/one", None, None),
         ("DELETE", V2, None, None),
     ):
