@@ -86,7 +86,16 @@ def go_value(value: Any) -> str:
         case float():
             return format_float(value)
         case _:
-            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str).decode()
+            return go_json(value, sort=True)
+
+
+def go_json(value: Any, *, sort: bool = False) -> str:
+    """A value as Go's `json.Marshal` prints it; `sort`: as a map, whose keys come in order, not as a struct."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort else None, default=str).decode().translate(_HTML)
+
+
+# Go's encoder keeps its output harmless inside of HTML.
+_HTML = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
 _GO_ESCAPES = {

@@ -51,6 +51,16 @@ class Strategy:
         del old
         return self.validate(obj)
 
+    def validate_status_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+        """The same for an update of a custom resource through `/status`, by which nothing but the status can change."""
+        del obj, old
+        return []
+
+    def is_heavy(self, obj: dict[str, Any]) -> bool:
+        """Whether `validate`, `validate_update` and `warnings` take more than a few milliseconds, and should run in a thread."""
+        del obj
+        return False
+
     def warnings(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
         """Texts for `Warning` headers after a successful validation."""
         del obj, old

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from kcp_py.apimachinery.fielderrors import FieldError
+from kcp_py.schema.nodes import Node
 from kcp_py.schema.rules.tree import RuleNode
 
 
@@ -25,6 +26,15 @@ class CompiledSchema(Protocol):
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
         """Every violation, in upstream's order and wording, of all but CEL rules. `old` is the stored object on update."""
+        ...
+
+    def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+        """The same for an update through `/status`: the rules of properties.status, and the uniqueness of lists anywhere."""
+        ...
+
+    @property
+    def root(self) -> Node:
+        """The schema as a tree."""
         ...
 
     @property

@@ -30,6 +30,7 @@ from kcp_py.schema.definition_versions import (
 from kcp_py.schema.formats import is_recognized
 from kcp_py.schema.names_conditions import is_condition_true
 from kcp_py.schema.nodes import read_schema
+from kcp_py.schema.values import equal
 
 Definition = Mapping[str, Any]
 Version = Mapping[str, Any]
@@ -101,7 +102,7 @@ def validate_definition(
         name = (definition.get("metadata") or {}).get("name") or ""
         if name != definition_name(spec):
             errors.append(invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
-    rules = _rules(old)
+    rules = _rules(old, spec)
     errors.extend(_group_errors(spec, builtin_groups))
     errors.extend(_spec_errors(spec, rules))
     if old is not None:
@@ -115,7 +116,7 @@ def validate_definition(
     return errors
 
 
-def _rules(old: Definition | None) -> _Rules:
+def _rules(old: Definition | None, new: Mapping[str, Any]) -> _Rules:
     if old is None:
         return _Rules(
             versions=VersionRules(schema=SchemaRules()),
@@ -140,6 +141,7 @@ def _rules(old: Definition | None) -> _Rules:
             ),
             require_structural=structural,
             selectable_fields={version.get("name") or "": version.get("selectableFields") for version in spec.get("versions") or ()},
+            unchanged_schemas=_unchanged_schemas(spec, new),
             require_pruned_defaults=not structural or not any(has_unpruned_defaults(read_schema(schema)) for schema in schemas),
         ),
         require_schema=len(schemas) == len(spec.get("versions") or ()),
@@ -147,6 +149,13 @@ def _rules(old: Definition | None) -> _Rules:
         immutable_names=established,
         allow_invalid_bundle=not established or bool(bundle and bundle_errors(bundle, "caBundle")),
     )
+
+
+def _unchanged_schemas(spec: Mapping[str, Any], new: Mapping[str, Any]) -> frozenset[str]:
+    """The versions of a specification that have the same schema in a new one."""
+    before = {version.get("name") or "": version.get("schema") for version in spec.get("versions") or ()}
+    now = {version.get("name") or "": version.get("schema") for version in new.get("versions") or ()}
+    return frozenset(name for name, schema in now.items() if name in before and equal(before[name], schema))
 
 
 def _schemas(spec: Mapping[str, Any]) -> list[Schema]:
@@ -256,7 +265,7 @@ def _versions_errors(versions: Sequence[Version], rules: VersionRules) -> list[F
         errors.extend(deprecation_errors(version, path))
         schema = version.get("schema")
         if "schema" not in hoisted:
-            errors.extend(validation_errors(schema, f"{path}.schema", rules, has_status=_has_status(version)))
+            errors.extend(validation_errors(schema, f"{path}.schema", rules, has_status=_has_status(version), version=name))
         if "subresources" not in hoisted:
             errors.extend(subresource_errors(version.get("subresources"), f"{path}.subresources"))
         if "additionalPrinterColumns" not in hoisted:
@@ -273,7 +282,8 @@ def _versions_errors(versions: Sequence[Version], rules: VersionRules) -> list[F
 def _hoisted_errors(versions: Sequence[Version], rules: VersionRules) -> list[FieldError]:
     errors: list[FieldError] = []
     if (schema := _common(versions, "schema")) is not None:
-        errors.extend(validation_errors(schema, "spec.validation", rules, has_status=any(map(_has_status, versions))))
+        has_status = any(map(_has_status, versions))
+        errors.extend(validation_errors(schema, "spec.validation", rules, has_status=has_status, version=versions[0].get("name") or ""))
     errors.extend(subresource_errors(_common(versions, "subresources"), "spec.subresources"))
     errors.extend(column_errors(_common(versions, "additionalPrinterColumns"), "spec.additionalPrinterColumns"))
     if _common(versions, "selectableFields"):

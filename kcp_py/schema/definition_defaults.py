@@ -14,13 +14,16 @@ from kcp_py.schema.nodes import META_FIELDS, NO_DEFAULT, Node
 from kcp_py.schema.predicate import PredicateCompiler
 from kcp_py.schema.prune import CleanCompiler
 from kcp_py.schema.report import NO_FIELD, Reporter, structure_errors
+from kcp_py.schema.rules.evaluation import OBJECT_LIMIT, evaluate
+from kcp_py.schema.rules.tree import RuleNode
 
+_UNKNOWN = "must not have unknown fields"
 _TYPE = {"apiVersion": "validation/v1", "kind": "Validation"}
 
 
-def default_errors(root: Node, path: str, *, require_pruned: bool) -> list[FieldError]:
-    """The problems of every default below `root`, which is the schema of a whole object."""
-    return _Defaults(require_pruned=require_pruned).errors(root, path, (), inside_metadata=False, embedded=True)
+def default_errors(root: Node, path: str, tree: RuleNode | None = None, *, require_pruned: bool) -> list[FieldError]:
+    """The problems of every default below `root`, which is the schema of a whole object, and has the rules of `tree`."""
+    return _Defaults(require_pruned=require_pruned).errors(root, path, (), tree, inside_metadata=False, embedded=True)
 
 
 def has_unpruned_defaults(root: Node) -> bool:
@@ -46,9 +49,10 @@ class _Defaults:
         self._predicates = PredicateCompiler({})
         # Metadata loses its unknown fields when a default is filled in, silently.
         self._cleaner = CleanCompiler({}, metadata=False)
+        self._left = OBJECT_LIMIT
 
     def errors(
-        self, node: Node, path: str, steps: tuple[str | int, ...], *, inside_metadata: bool, embedded: bool = False
+        self, node: Node, path: str, steps: tuple[str | int, ...], tree: RuleNode | None, *, inside_metadata: bool, embedded: bool = False
     ) -> list[FieldError]:
         """Walk; `steps` lead from the nearest resource to this node. Map values are not followed, as upstream does not."""
         embedded = embedded or node.embedded
@@ -56,12 +60,32 @@ class _Defaults:
             inside_metadata, steps = False, ()
         errors: list[FieldError] = []
         if node.default is not NO_DEFAULT:
-            errors.extend(self._check(node, f"{path}.default", steps, inside_metadata=inside_metadata))
+            problems = self._check(node, f"{path}.default", steps, inside_metadata=inside_metadata)
+            # As upstream, rules judge what lacks nothing but the knowledge of a field.
+            if tree is not None and all(problem.text.endswith(_UNKNOWN) for problem in problems):
+                problems.extend(self._rule_errors(tree, node.default, f"{path}.default"))
+            errors.extend(problems)
         if node.items is not None:
-            errors.extend(self.errors(node.items, f"{path}.items", (*steps, 0), inside_metadata=inside_metadata))
+            below = tree and tree.items
+            errors.extend(self.errors(node.items, f"{path}.items", (*steps, 0), below, inside_metadata=inside_metadata))
         for name, child in node.properties.items():
             inside = inside_metadata or (embedded and name in META_FIELDS)
-            errors.extend(self.errors(child, f"{path}.properties[{name}]", (*steps, name), inside_metadata=inside))
+            below = tree and tree.properties.get(name)
+            errors.extend(self.errors(child, f"{path}.properties[{name}]", (*steps, name), below, inside_metadata=inside))
+        return errors
+
+    def _rule_errors(self, tree: RuleNode, value: Any, path: str) -> list[FieldError]:
+        """What the rules say of a default that stays, and, where that is nothing, of one that is new."""
+        if self._left < 0:
+            return []
+        place = (None, path)
+        kept = evaluate(tree, value, value, limit=self._left, path=place)
+        left = kept.left
+        errors = kept.errors
+        if not errors:
+            new = evaluate(tree, value, limit=self._left, path=place)
+            left, errors = min(left, new.left), new.errors
+        self._left = left
         return errors
 
     def _check(self, node: Node, path: str, steps: tuple[str | int, ...], *, inside_metadata: bool) -> list[FieldError]:
@@ -75,7 +99,7 @@ class _Defaults:
                 return [invalid(path, value, f"must result in valid metadata: {aggregate(problems)}")]
             return self._value_errors(node, path)
         if self._require_pruned and not _is_pruned(self._cleaner, node):
-            errors.append(invalid(path, value, "must not have unknown fields"))
+            errors.append(invalid(path, value, _UNKNOWN))
         mistyped = _type_error(node, value, path)
         resource = [mistyped] if mistyped else structure_errors({}, node, value, path, list_types=False)
         errors.extend(resource or self._value_errors(node, path))

@@ -17,6 +17,8 @@ from kcp_py.schema.definition_schema import SchemaRules, schema_errors
 from kcp_py.schema.definition_structure import Schema, has_unsupported, structural_errors, walk_schema
 from kcp_py.schema.field_paths import FieldPathError, find_field
 from kcp_py.schema.nodes import SchemaTooDeepError, read_schema
+from kcp_py.schema.rules.definition_checks import rule_errors
+from kcp_py.schema.rules.tree import compile_tree
 
 MAX_SELECTABLE_FIELDS: Final = 8
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
@@ -42,10 +44,14 @@ class VersionRules:
     require_pruned_defaults: bool = True
     selectable_fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """What the stored versions have already, by name: as many may stay."""
+    unchanged_schemas: frozenset[str] = frozenset()
+    """The versions whose schemas are the stored ones: their rules may go on costing what they cost."""
 
 
-def validation_errors(validation: Mapping[str, Any] | None, path: str, rules: VersionRules, *, has_status: bool) -> list[FieldError]:
-    """The problems of one `schema` (in the internal type, `validation`)."""
+def validation_errors(
+    validation: Mapping[str, Any] | None, path: str, rules: VersionRules, *, has_status: bool, version: str = ""
+) -> list[FieldError]:
+    """The problems of one `schema` (in the internal type, `validation`), which is that of `version`."""
     schema: Schema | None = (validation or {}).get("openAPIV3Schema")
     if schema is None:
         return []
@@ -57,10 +63,16 @@ def validation_errors(validation: Mapping[str, Any] | None, path: str, rules: Ve
     errors = _root_errors(schema, path) if has_status else []
     if schema.get("nullable"):
         errors.append(forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
-    if rules.require_structural and not any(map(has_unsupported, walk_schema(schema))):
-        structural = structural_errors(schema, path)
-        errors.extend(structural or default_errors(root, path, require_pruned=rules.require_pruned_defaults))
-    errors.extend(schema_errors(schema, path, rules.schema, root=True))
+    if not rules.require_structural or any(map(has_unsupported, walk_schema(schema))):
+        return errors + schema_errors(schema, path, rules.schema, root=True)
+    if structural := structural_errors(schema, path):
+        return errors + structural + schema_errors(schema, path, rules.schema, root=True)
+    tree = compile_tree(schema)
+    defaults = default_errors(root, path, tree, require_pruned=rules.require_pruned_defaults)
+    problems = schema_errors(schema, path, rules.schema, root=True)
+    errors.extend(defaults + problems)
+    if not defaults:
+        errors.extend(rule_errors(schema, path, tree, problems, suppress_cost=version in rules.unchanged_schemas))
     return errors
 
 

@@ -13,7 +13,7 @@ _TOKEN: Final = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]]+", re.DOTALL)
 
 
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}
 
 
 class FieldPathError(ValueError):
@@ -27,6 +27,8 @@ class FieldPath(NamedTuple):
     """The names, outermost first."""
     schema: Mapping[str, Any]
     """The schema of what it points to."""
+    text: str
+    """As error messages name the place: `spec.labels[key]`."""
 
 
 def find_field(text: str, schema: Mapping[str, Any], *, array_notation: bool = True) -> FieldPath:
@@ -37,6 +39,7 @@ def find_field(text: str, schema: Mapping[str, Any], *, array_notation: bool = T
     """
     tokens = _TOKEN.findall(text)
     steps: list[str] = []
+    shown = ""
     position = 0
 
     def take(expected: str = "") -> str:
@@ -58,20 +61,29 @@ def find_field(text: str, schema: Mapping[str, Any], *, array_notation: bool = T
             name = take()
             if len(name) < 2 or name[0] != "'" or name[-1] != "'":
                 raise FieldPathError(f"expected single quoted string but got {name}")
-            name = _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), name[1:-1])
+            name = _ESCAPE.sub(_unescape, name[1:-1])
             take("]")
         elif opening == ".":
             name = take()
         else:
             raise FieldPathError(f"expected [ or . but got: {opening}")
+        shown += f".{name}" if schema.get("properties") else f"[{name}]"
         schema = _child(schema, name)
         steps.append(name)
-    return FieldPath(tuple(steps), schema)
+    return FieldPath(tuple(steps), schema, shown.removeprefix("."))
+
+
+def _unescape(match: re.Match[str]) -> str:
+    escaped = _ESCAPED.get(match[1])
+    if escaped is None:
+        raise FieldPathError(f"invalid string literal: invalid escape char {match[0]}")
+    return escaped
 
 
 def _child(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    properties = schema.get("properties") or {}
-    if name in properties:
+    if properties := schema.get("properties"):
+        if name not in properties:
+            raise FieldPathError("does not refer to a valid field")
         child = properties[name]
     elif isinstance(schema.get("additionalProperties"), Mapping):
         child = schema["additionalProperties"]

@@ -13,6 +13,7 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.apimachinery.fielderrors import FieldError, go_quote, invalid, not_supported, required, too_long, too_many, type_invalid
+from kcp_py.schema.correlated import Correlated
 from kcp_py.schema.embedded import resource_errors
 from kcp_py.schema.formats import find_format
 from kcp_py.schema.listtypes import is_unique, list_errors
@@ -46,11 +47,14 @@ class Reporter:
         self._count = 0
         self._size = 0
 
-    def report(self, node: Node, value: Any, path: Path = None) -> list[FieldError]:
-        """The errors of the OpenAPI rules; the paths of children of an empty `path` have no dot."""
+    def report(self, node: Node, value: Any, path: Path = None, was: Correlated | None = None) -> list[FieldError]:
+        """The errors of the OpenAPI rules; the paths of children of an empty `path` have no dot.
+
+        With `was`, the value beside the old one, what is wrong with parts that did not change is left out.
+        """
         found: Found = []
         try:
-            self.check(node, value, path, found)
+            self.check(node, value, path, found, was)
         except _EnoughError:
             if not found:
                 found.append(("", invalid(NO_FIELD, "", "too many errors")))
@@ -67,8 +71,15 @@ class Reporter:
         message = f"{render(path)} in body {text}"
         self._add(found, message, invalid(_field(path), value, message))
 
-    def check(self, node: Node, value: Any, path: Path, found: Found) -> int:
+    def check(self, node: Node, value: Any, path: Path, found: Found, was: Correlated | None = None) -> int:
         """Add the errors of one value; answers with the number of checks passed."""
+        before = len(found)
+        matches = self._check(node, value, path, found, was)
+        if was is not None and len(found) > before and was.unchanged:
+            del found[before:]
+        return matches
+
+    def _check(self, node: Node, value: Any, path: Path, found: Found, was: Correlated | None) -> int:
         if node.ref:
             node = self._definitions[node.ref]
         if value is None:
@@ -89,12 +100,12 @@ class Reporter:
             matches += 2
             self._check_number(node, value, path, found)
         elif kind is list:
-            matches += 2 + self._check_list(node, value, path, found)
+            matches += 2 + self._check_list(node, value, path, found, was)
         matches += 1
         if node.enum and not any(equal(value, choice) for choice in node.enum):
             self._not_supported(node, value, path, found)
         if kind is dict:
-            matches += 1 + self._check_object(node, value, path, found)
+            matches += 1 + self._check_object(node, value, path, found, was)
         return matches
 
     def _check_null(self, node: Node, path: Path, found: Found) -> int:
@@ -227,11 +238,11 @@ class Reporter:
         self._general(found, f"{name} value must be of type {kind} {form} in {render(path)}")
         return False
 
-    def _check_list(self, node: Node, value: list[Any], path: Path, found: Found) -> int:
+    def _check_list(self, node: Node, value: list[Any], path: Path, found: Found, was: Correlated | None) -> int:
         matches = 0
         if node.items is not None:
             for index, element in enumerate(value):
-                matches += self.check(node.items, element, (path, f"[{index}]"), found)
+                matches += self.check(node.items, element, (path, f"[{index}]"), found, was and was.index(index))
         size = len(value)
         if node.min_items is not None and size < node.min_items:
             self._invalid(found, path, size, f"should have at least {node.min_items} items")
@@ -240,7 +251,7 @@ class Reporter:
             self._add(found, message, too_many(_field(path), size, node.max_items))
         return matches
 
-    def _check_object(self, node: Node, value: dict[str, Any], path: Path, found: Found) -> int:
+    def _check_object(self, node: Node, value: dict[str, Any], path: Path, found: Found, was: Correlated | None) -> int:
         size = len(value)
         if node.min_properties is not None and size < node.min_properties:
             self._invalid(found, path, size, f"should have at least {node.min_properties} properties")
@@ -258,14 +269,21 @@ class Reporter:
                 message = f"{render(path)}.{name} in body is a forbidden property"
                 self._add(found, message, invalid(_field(path), name, message))
             elif isinstance(other, Node):
-                matches += self.check(other, part, (path, f".{name}"), found)
+                matches += self.check(other, part, (path, f".{name}"), found, _old_field(was, name))
         for name, part in value.items():
             if (child := properties.get(name)) is not None:
-                matches += self.check(child, part, step(path, name), found)
+                matches += self.check(child, part, step(path, name), found, _old_field(was, name))
         for name in node.required:
             if name not in value:
                 self._add(found, f"{render(path)}.{name} in body is required", required(_field((path, f".{name}"))))
         return matches
+
+
+def _old_field(was: Correlated | None, name: str) -> Correlated | None:
+    """A field beside the old one."""
+    if was is None or (was.top and name in {"apiVersion", "kind"}):
+        return None
+    return was.key(name)
 
 
 def _distinct(found: Found) -> list[FieldError]:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.schema.correlated import Correlated
 from kcp_py.schema.default import DefaultCompiler, Filler
 from kcp_py.schema.nodes import META_FIELDS, Node, SchemaTooDeepError, read_schema
 from kcp_py.schema.predicate import Predicate, PredicateCompiler
@@ -42,8 +43,8 @@ def compile_schema(
     """
     typed = not custom
     read = {name: read_schema(part, typed=typed) for name, part in (definitions or {}).items()}
-    rules = compile_tree(document) if custom else None
-    return StructuralSchema(read_schema(document, typed=typed), read, custom=custom, rules=rules)
+    root = read_schema(document, typed=typed)
+    return StructuralSchema(root, read, custom=custom, rules=compile_tree(document) if custom else None)
 
 
 class StructuralSchema:
@@ -55,6 +56,7 @@ class StructuralSchema:
         self.root = root
         """The tree, for whoever walks it for another purpose (list maps, CEL rules, managed fields)."""
         self.definitions = definitions
+        self._custom = custom
         self._recursive = bool(definitions)
         # Upstream treats every root as an embedded resource when it prunes. The metadata of a built-in kind has a schema of its own.
         self._implicit = META_FIELDS if custom else META_FIELDS - root.properties.keys()
@@ -75,17 +77,47 @@ class StructuralSchema:
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
         """See `contract.CompiledSchema.validate`."""
+        if (settled := self._settled(obj)) is not None:
+            return settled
+        errors = Reporter(self.definitions).report(self.root, obj, was=self._beside(obj, old))
+        errors.extend(structure_errors(self.definitions, self.root, obj, "", list_types=False))
+        return errors + self._list_errors(obj, old)
+
+    def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+        """See `contract.CompiledSchema.validate_status`."""
+        if (settled := self._settled(obj)) is not None:
+            return settled
+        errors: list[FieldError] = []
+        node = self.root.properties.get("status")
+        if node is not None and "status" in obj:
+            both = Correlated(self.root, obj, old).key("status")
+            if both is not None:
+                both.top = True
+            # Messages name the place inside of the status, which is a value of its own here; fields, the place in the object.
+            errors.extend(
+                error._replace(field="status" if error.field == NO_FIELD else f"status.{error.field}")
+                for error in Reporter(self.definitions).report(node, obj["status"], was=both)
+            )
+        return errors + self._list_errors(obj, old)
+
+    def _settled(self, obj: dict[str, Any]) -> list[FieldError] | None:
+        """What is wrong, where that is nothing, or where nothing else is looked at; None: the slow walk has to tell."""
         deep = self._too_deep(obj)
         if not deep and self._is_valid(obj):
             return []
         if deep or is_deeper(obj, MAX_PRINTED_DEPTH):
             return [invalid(NO_FIELD, "", f"must not be nested deeper than {MAX_VALUE_DEPTH if deep else MAX_PRINTED_DEPTH} levels")]
-        errors = Reporter(self.definitions).report(self.root, obj)
-        errors.extend(structure_errors(self.definitions, self.root, obj, "", list_types=False))
-        # A list that was already wrong must not stop the repair of something else.
-        if old is None or not structure_errors(self.definitions, self.root, old, "", list_types=True):
-            errors.extend(structure_errors(self.definitions, self.root, obj, "", list_types=True))
-        return errors
+        return None
+
+    def _beside(self, obj: dict[str, Any], old: dict[str, Any] | None) -> Correlated | None:
+        """The object beside the old one: built-in kinds have rules of their own for what may stay."""
+        return None if old is None or not self._custom else Correlated(self.root, obj, old, top=True)
+
+    def _list_errors(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+        """A list that was already wrong must not stop the repair of something else."""
+        if old is not None and structure_errors(self.definitions, self.root, old, "", list_types=True):
+            return []
+        return structure_errors(self.definitions, self.root, obj, "", list_types=True)
 
     def is_valid(self, obj: dict[str, Any]) -> bool:
         """Whether `validate` without an old object would find nothing."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.schema.contract import CompiledSchema
+from kcp_py.schema.nodes import Node
 from kcp_py.schema.structural import compile_schema
 
 Source = Callable[[str], tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]]
@@ -76,6 +77,15 @@ class DeferredSchema:
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
         """See `contract.CompiledSchema.validate`."""
         return self.compiled.validate(obj, old)
+
+    def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+        """See `contract.CompiledSchema.validate_status`."""
+        return self.compiled.validate_status(obj, old)
+
+    @property
+    def root(self) -> Node:
+        """See `contract.CompiledSchema.root`."""
+        return self.compiled.root
 
     @property
     def rules(self) -> None:

@@ -121,7 +121,7 @@ async def _replace(
     name, namespace = metadata["name"], metadata.get("namespace", "")
     admission = Admission("UPDATE", scope, served, namespace, name, subresource, new, old, dry_run)
     await access.mutate(admission)
-    await check(resource, new, old, warnings)
+    await check(resource, new, old, warnings, subresource=subresource)
     await access.validate(admission)
     finished = bool(metadata.get("deletionTimestamp")) and not resource.strategy.has_pending_finalizers(new)
     stored = await to_storage(resource, new)

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any, Final
+from weakref import WeakSet
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.apimachinery.objectmeta import validate_object_meta, validate_object_meta_update
 from kcp_py.registry.resource import ServedResource
-from kcp_py.schema.rules.correlation import ABSENT
-from kcp_py.schema.rules.evaluation import OBJECT_LIMIT, evaluate
+from kcp_py.registry.strategy import Strategy
+from kcp_py.schema.contract import CompiledSchema
+from kcp_py.schema.correlated import ABSENT
+from kcp_py.schema.rules.evaluation import evaluate
 from kcp_py.schema.rules.tree import RuleNode
 
 __all__ = ["check"]
@@ -24,11 +27,17 @@ _BLOCKING: Final = frozenset(
 _NOT_CHECKED: Final = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 )
+_MANY: Final = 10
+"""Rules of a schema from which on they run in a thread the first time."""
+_WARM: Final[WeakSet[RuleNode]] = WeakSet()
+"""Those that have run before."""
 _AT_ONCE: Final = 20_000
 """Cost of rules, about a millisecond, up to which they run on the event loop. What costs more is begun again in a thread."""
 
 
-async def check(resource: ServedResource, obj: dict[str, Any], old: dict[str, Any] | None, warnings: list[str]) -> None:
+async def check(
+    resource: ServedResource, obj: dict[str, Any], old: dict[str, Any] | None, warnings: list[str], *, subresource: str = ""
+) -> None:
     """Refuse an invalid object.
 
     Args:
@@ -36,6 +45,7 @@ async def check(resource: ServedResource, obj: dict[str, Any], old: dict[str, An
         obj: in the served version.
         old: the stored object on update, in the same version.
         warnings: gets the texts for the client.
+        subresource: through which it is updated.
 
     Raises:
         StatusError: 422 with every problem.
@@ -45,26 +55,51 @@ async def check(resource: ServedResource, obj: dict[str, Any], old: dict[str, An
     problems = validate_object_meta(metadata, namespaced=resource.namespaced, validate_name=strategy.validate_name)
     if old is not None:
         problems += validate_object_meta_update(metadata, old["metadata"])
-    problems += resource.schema.validate(obj, old)
-    problems += strategy.validate(obj) if old is None else strategy.validate_update(obj, old)
+    if old is not None and subresource == "status" and not resource.builtin:
+        problems += resource.schema.validate_status(obj, old)
+        problems += strategy.validate_status_update(obj, old)
+        heavy = False
+    else:
+        problems += resource.schema.validate(obj, old)
+        heavy = strategy.is_heavy(obj)
+        if heavy:
+            problems += await asyncio.to_thread(_judge, strategy, obj, old)
+        else:
+            problems += _judge(strategy, obj, old)
     rules = resource.schema.rules
     if rules is not None:
-        problems += await _rule_problems(rules, obj, old, problems, warnings)
+        problems += await _rule_problems(resource.schema, rules, obj, old, problems=problems, warnings=warnings)
     if problems:
         name = metadata.get("name")
         raise errors.invalid(resource.group_version_kind.group_kind, name if isinstance(name, str) else "", problems)
-    warnings.extend(strategy.warnings(obj, old))
+    warnings.extend(await asyncio.to_thread(strategy.warnings, obj, old) if heavy else strategy.warnings(obj, old))
+
+
+def _judge(strategy: Strategy, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+    """What the kind's own rules say."""
+    return strategy.validate(obj) if old is None else strategy.validate_update(obj, old)
 
 
 async def _rule_problems(
-    rules: RuleNode, obj: dict[str, Any], old: dict[str, Any] | None, problems: list[FieldError], warnings: list[str]
+    schema: CompiledSchema,
+    rules: RuleNode,
+    obj: dict[str, Any],
+    old: dict[str, Any] | None,
+    *,
+    problems: list[FieldError],
+    warnings: list[str],
 ) -> list[FieldError]:
     """What the CEL rules say, unless the object is not even of the types that they were checked for."""
     if any(problem.reason in _BLOCKING for problem in problems):
         return [invalid("<nil>", None, _NOT_CHECKED)]
     before = ABSENT if old is None else old
-    outcome = evaluate(rules, obj, before, limit=_AT_ONCE)
-    if outcome.exhausted:
-        outcome = await asyncio.to_thread(evaluate, rules, obj, before, limit=OBJECT_LIMIT)
+    if rules.count > _MANY and rules not in _WARM:
+        # The first run of a rule makes its code.
+        outcome = await asyncio.to_thread(evaluate, rules, obj, before, schema=schema.root)
+        _WARM.add(rules)
+    else:
+        outcome = evaluate(rules, obj, before, schema=schema.root, limit=_AT_ONCE)
+        if outcome.exhausted:
+            outcome = await asyncio.to_thread(evaluate, rules, obj, before, schema=schema.root)
     warnings.extend(outcome.warnings)
     return outcome.errors

@@ -12,15 +12,16 @@ from typing import Any, Final
 
 from kcp_py.schema.cel.environment import Environment
 from kcp_py.schema.cel.errors import CompileError
-from kcp_py.schema.cel.libraries.standard import STANDARD
+from kcp_py.schema.cel.libraries.kubernetes import KUBERNETES
 from kcp_py.schema.cel.program import Program, compile_expression
 from kcp_py.schema.cel.types import Type, optional_of
+from kcp_py.schema.field_paths import FieldPathError, find_field
 
-__all__ = ["CompiledRule", "compile_rule", "compile_rules"]
+__all__ = ["CompiledRule", "compile_rules"]
 
 SELF: Final = "self"
 OLD_SELF: Final = "oldSelf"
-_ENVIRONMENT: Final = Environment({}, (STANDARD,))
+_ENVIRONMENT: Final = Environment({}, KUBERNETES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,13 +32,13 @@ class CompiledRule:
         rule: as it was written, trimmed.
         message: trimmed; empty where none was given.
         reason: of the cause, `FieldValueInvalid` unless given.
-        field_path: where errors point to, relative to the node, as written.
+        field_path: where errors point to, relative to the node: `spec.labels[key]`; empty: to the node.
         program: (self) or (self, oldSelf) -> bool; None: it cannot be compiled.
         message_program: the same variables -> text; None: there is none, or it cannot be compiled.
         transition: whether the old value is asked for.
         optional_old_self: whether it also runs where there is no old value.
-        error: why the rule is none: (whether it is missing, upstream's detail).
-        message_error: why the message's expression is none.
+        error: why there is no program; empty where there is no rule.
+        message_error: why there is no program of the message.
     """
 
     rule: str
@@ -62,48 +63,60 @@ class CompiledRule:
         return self.message or f"failed rule: {self.rule}"
 
 
-def compile_rules(rules: Sequence[Mapping[str, Any]], kind: Type) -> tuple[CompiledRule, ...]:
+def compile_rules(rules: Sequence[Mapping[str, Any]], kind: Type, schema: Mapping[str, Any]) -> tuple[CompiledRule, ...]:
     """The rules of one node, in order.
 
     Args:
         rules: the node's `x-kubernetes-validations`.
         kind: what `self` is.
+        schema: of the node, which the rules' paths lead through.
     """
-    return tuple(compile_rule(rule, kind) for rule in rules)
+    plain = _ENVIRONMENT.with_variables({SELF: kind, OLD_SELF: kind})
+    optional = _ENVIRONMENT.with_variables({SELF: kind, OLD_SELF: optional_of(kind)})
+    return tuple(_compile_rule(rule, optional if rule.get("optionalOldSelf") is True else plain, schema) for rule in rules)
 
 
-def compile_rule(rule: Mapping[str, Any], kind: Type) -> CompiledRule:
+def _compile_rule(rule: Mapping[str, Any], environment: Environment, schema: Mapping[str, Any]) -> CompiledRule:
     """One rule; what is wrong with it is kept, not raised."""
-    optional = rule.get("optionalOldSelf") is True
-    variables = {SELF: kind, OLD_SELF: optional_of(kind) if optional else kind}
-    environment = _ENVIRONMENT.with_variables(variables)
-    program, error = _compile((rule.get("rule") or "").strip(), environment, "bool", "cel expression must evaluate to a bool")
-    text = (rule.get("messageExpression") or "").strip()
+    text = rule.get("rule") or ""
+    program, error = None, ""
+    if text.strip():
+        program, error = _compile(text, environment, "bool", what="", otherwise="cel expression must evaluate to a bool")
+    message_text = rule.get("messageExpression") or ""
     message_program, message_error = None, ""
-    if text:
-        message_program, message_error = _compile(text, environment, "string", "messageExpression must evaluate to a string")
+    if program is not None and message_text:
+        wanted = "messageExpression must evaluate to a string"
+        message_program, message_error = _compile(message_text, environment, "string", what="messageExpression ", otherwise=wanted)
     return CompiledRule(
-        rule=(rule.get("rule") or "").strip(),
+        rule=text.strip(),
         message=(rule.get("message") or "").strip(),
         reason=rule.get("reason") or "FieldValueInvalid",
-        field_path=(rule.get("fieldPath") or "").strip(),
+        field_path=_field_path(rule.get("fieldPath"), schema),
         program=program,
         message_program=message_program,
         transition=program is not None and OLD_SELF in program.checked.names.values(),
-        optional_old_self=optional,
+        optional_old_self=rule.get("optionalOldSelf") is True,
         error=error,
         message_error=message_error,
     )
 
 
-def _compile(text: str, environment: Environment, wanted: str, otherwise: str) -> tuple[Program | None, str]:
-    """A program of a wanted type, or why there is none."""
+def _field_path(text: str | None, schema: Mapping[str, Any]) -> str:
+    """Where a rule points to; a path that the schema does not have is none."""
     if not text:
-        return None, ""
+        return ""
+    try:
+        return find_field(text, schema).text
+    except FieldPathError:
+        return ""
+
+
+def _compile(text: str, environment: Environment, wanted: str, *, what: str, otherwise: str) -> tuple[Program | None, str]:
+    """A program of a wanted type, or why there is none."""
     try:
         program = compile_expression(text, environment)
     except CompileError as error:
-        return None, f"compilation failed: {error}"
+        return None, f"{what}compilation failed: {error}"
     if program.result.kind != wanted:
         return None, otherwise
     return program, ""

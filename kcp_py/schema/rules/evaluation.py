@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
-from kcp_py.apimachinery.fielderrors import FieldError, duplicate, forbidden, invalid, required
+from kcp_py.apimachinery.fielderrors import FieldError, duplicate, forbidden, go_quote, invalid, required
 from kcp_py.schema.cel.errors import CostExceededError, EvaluationError
 from kcp_py.schema.cel.values import NONE, Budget, Optional
+from kcp_py.schema.correlated import ABSENT, Correlated, correlate_items
+from kcp_py.schema.nodes import Node
 from kcp_py.schema.places import Path, render, step
 from kcp_py.schema.rules.compilation import CompiledRule
-from kcp_py.schema.rules.correlation import ABSENT, correlate_items
 from kcp_py.schema.rules.tree import RuleNode
-from kcp_py.schema.values import equal
 
 __all__ = ["CALL_LIMIT", "OBJECT_LIMIT", "Outcome", "evaluate"]
 
@@ -24,7 +24,14 @@ CALL_LIMIT: Final = 1_000_000
 OBJECT_LIMIT: Final = 10_000_000
 """Units that all rules of one object may cost."""
 _LONGEST_MESSAGE: Final = 5 * 1024
+_MESSAGE_OUT_OF_BUDGET: Final = (
+    "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
+)
 _OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
+
+
+_Pair = tuple[Correlated | None, Correlated | None]
+"""A value beside its old one, where they correlate and unchanged parts count; and the nearest container for which that is so."""
 
 
 class Outcome:
@@ -34,15 +41,17 @@ class Outcome:
         errors: in the order of the walk.
         warnings: of rules that do not hold for a part that did not change (ratcheting).
         exhausted: whether a limit ended the walk.
+        left: units that it did not cost.
     """
 
-    __slots__ = ("errors", "exhausted", "warnings")
+    __slots__ = ("errors", "exhausted", "left", "warnings")
 
     def __init__(self) -> None:
         """Nothing yet."""
         self.errors: list[FieldError] = []
         self.warnings: list[str] = []
         self.exhausted = False
+        self.left = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,68 +62,84 @@ class _Place:
     value: Any
     old: Any
     path: Path
+    unchanged: Correlated | None
 
 
 class _StopError(Exception):
     """The budget is used up."""
 
 
-def evaluate(root: RuleNode, obj: Any, old: Any = ABSENT, *, limit: int = OBJECT_LIMIT) -> Outcome:
+def evaluate(
+    root: RuleNode, obj: Any, old: Any = ABSENT, *, schema: Node | None = None, limit: int = OBJECT_LIMIT, path: Path = None
+) -> Outcome:
     """Run all rules of an object.
 
     Args:
         root: the compiled rules of its schema.
         obj: the new object, valid by the rest of the schema.
         old: the stored object on update.
+        schema: of the object; what rules say of parts that did not change since `old` becomes a warning. None: it stays an error.
         limit: units that all rules together may cost.
+        path: of the object.
     """
+    outcome = _run(root, obj, old, None, limit=limit, path=path)
+    if outcome.errors and schema is not None and old is not ABSENT:
+        # Only now is it worth while to know what did not change.
+        outcome = _run(root, obj, old, Correlated(schema, obj, old, top=True), limit=limit, path=path)
+    return outcome
+
+
+def _run(root: RuleNode, obj: Any, old: Any, was: Correlated | None, *, limit: int, path: Path) -> Outcome:
     walk = _Walk(limit)
     try:
-        walk.node(root, obj, old, None)
+        walk.node(root, obj, old, path, (was, None))
     except _StopError:
         walk.outcome.exhausted = True
+    walk.outcome.left = walk.left
     return walk.outcome
 
 
 class _Walk:
     """One run over one object."""
 
-    __slots__ = ("_granted", "_left", "outcome")
+    __slots__ = ("_granted", "left", "outcome")
 
     def __init__(self, limit: int) -> None:
         """Begin with the whole budget."""
-        self._left = limit
+        self.left = limit
         self._granted = 0
         self.outcome = Outcome()
 
-    def node(self, node: RuleNode, value: Any, old: Any, path: Path) -> None:
+    def node(self, node: RuleNode, value: Any, old: Any, path: Path, pair: _Pair) -> None:
         """A node's own rules, then those below."""
         if value is None:
             return
         if node.rules:
-            place = _Place(node, value, old, path)
+            place = _Place(node, value, old, path, pair[0] or pair[1])
             for rule in node.rules:
                 self._rule(rule, place)
         if type(value) is dict:
-            if not node.correlatable:
-                old = ABSENT
             if node.values is not None:
                 for name, child in value.items():
-                    self.node(node.values, child, _member(old, name), (path, f"[{name}]"))
+                    self.node(node.values, child, _member(old, name), (path, f"[{name}]"), _below(pair, name))
             properties = node.properties
             if properties:
                 for name, child in value.items():
-                    below = properties.get(name)
-                    if below is not None:
-                        self.node(below, child, _member(old, name), step(path, name))
+                    part = properties.get(name)
+                    if part is not None:
+                        self.node(part, child, _member(old, name), step(path, name), _below(pair, name))
         elif type(value) is list and node.items is not None:
             correlated = correlate_items(node.list_type, node.list_keys, old)
             for index, item in enumerate(value):
-                self.node(node.items, item, correlated(item), (path, f"[{index}]"))
+                was = pair[0]
+                below = pair if was is None else (was.index(index), was)
+                self.node(node.items, item, correlated(item), (path, f"[{index}]"), below)
 
     def _rule(self, rule: CompiledRule, place: _Place) -> None:
         """One rule on one value."""
         if rule.program is None:
+            if rule.error:
+                self._add(place, f"rule compile error: {rule.error}")
             return
         old = place.old
         absent = old is ABSENT or old is None
@@ -143,13 +168,13 @@ class _Walk:
 
     def _budget(self) -> Budget:
         """For one evaluation: its own limit, or one unit more than the object has left where that is less."""
-        self._granted = min(CALL_LIMIT, self._left + 1)
+        self._granted = min(CALL_LIMIT, self.left + 1)
         return Budget(self._granted)
 
     def _spend(self, budget: Budget, place: _Place) -> None:
         """Take what an evaluation cost from what the object may cost."""
-        self._left -= self._granted - budget.left
-        if self._left < 0:
+        self.left -= self._granted - budget.left
+        if self.left < 0:
             self._stop(place)
 
     def _check_left(self, place: _Place) -> None:
@@ -165,8 +190,11 @@ class _Walk:
     def _fail(self, rule: CompiledRule, place: _Place, old_self: Any) -> None:
         """A rule does not hold."""
         message = self._message(rule, place, old_self)
-        error = _error_for(rule.reason, _below(_field(place.path), rule.field_path), place.value, message)
-        if not rule.transition and place.old is not ABSENT and equal(place.value, place.old):
+        self._add_failure(rule, place, _error_for(rule.reason, _field_of(rule, place), place, message))
+
+    def _add_failure(self, rule: CompiledRule, place: _Place, error: FieldError) -> None:
+        """A warning is enough where nothing changed that the rule sees."""
+        if not rule.transition and place.unchanged is not None and place.unchanged.unchanged:
             self.outcome.warnings.append(str(error))
         else:
             self.outcome.errors.append(error)
@@ -182,13 +210,19 @@ class _Walk:
         except EvaluationError:
             message = None
         except CostExceededError as error:
-            self._check_left(place)
-            self._add(place, f"messageExpression evaluation failed due to running out of cost budget: {rule.name}")
-            raise _StopError from error
-        self._spend(budget, place)
-        if not isinstance(message, str) or not message.strip() or "\n" in message or len(message.encode()) > _LONGEST_MESSAGE:
-            return rule.failure
-        return message.strip()
+            source = go_quote(program.text)
+            detail = f"no further validation rules will be run due to call cost exceeds limit for messageExpression: {source}"
+            self._stop_message(rule, place, _MESSAGE_OUT_OF_BUDGET if self._granted < CALL_LIMIT else detail, error)
+        self.left -= self._granted - budget.left
+        if self.left < 0:
+            self._stop_message(rule, place, _MESSAGE_OUT_OF_BUDGET, None)
+        text = message.strip() if isinstance(message, str) else ""
+        return text if text and "\n" not in text and len(text.encode()) <= _LONGEST_MESSAGE else rule.failure
+
+    def _stop_message(self, rule: CompiledRule, place: _Place, detail: str, cause: CostExceededError | None) -> NoReturn:
+        """A message cost too much: no further rule will be run, and the rule that it belongs to does not hold."""
+        self._add_failure(rule, place, invalid(_field_of(rule, place), place.node.kind, detail))
+        raise _StopError from cause
 
 
 def _member(old: Any, name: str) -> Any:
@@ -201,13 +235,19 @@ def _field(path: Path) -> str:
     return render(path).removeprefix(".") or "<nil>"
 
 
-def _below(field: str, relative: str) -> str:
-    """A place with a rule's own path behind it."""
-    if not relative:
-        return field
-    if field == "<nil>":
-        return relative.removeprefix(".")
-    return field + relative if relative.startswith("[") else f"{field}.{relative.removeprefix('.')}"
+def _field_of(rule: CompiledRule, place: _Place) -> str:
+    """Where a rule points to."""
+    if not rule.field_path:
+        return _field(place.path)
+    return f"{render(place.path)}.{rule.field_path}".removeprefix(".")
+
+
+def _below(pair: _Pair, name: str) -> _Pair:
+    """A field with its old value, and the container that answers for it where it has none."""
+    was = pair[0]
+    if was is None:
+        return pair
+    return (None, None) if was.top and name in {"apiVersion", "kind"} else (was.key(name), was)
 
 
 def _evaluation_error(rule: CompiledRule, error: EvaluationError) -> str:
@@ -218,21 +258,17 @@ def _evaluation_error(rule: CompiledRule, error: EvaluationError) -> str:
     return f"{text} evaluating rule: {rule.name}"
 
 
-def _error_for(reason: str, field: str, value: Any, message: str) -> FieldError:
+def _error_for(reason: str, field: str, place: _Place, message: str) -> FieldError:
     """The error of a rule's reason. Since 1.34 scalars are printed and containers are not."""
+    omitted = place.node.kind in {"object", "array"}
     match reason:
         case "FieldValueRequired":
             return required(field, message)
         case "FieldValueForbidden":
             return forbidden(field, message)
         case "FieldValueDuplicate":
-            return duplicate(field, _printed(value))
-        case _ if type(value) in {dict, list}:
+            return FieldError("FieldValueDuplicate", field, "Duplicate value") if omitted else duplicate(field, place.value)
+        case _ if omitted:
             return FieldError("FieldValueInvalid", field, f"Invalid value: {message}")
         case _:
-            return invalid(field, value, message)
-
-
-def _printed(value: Any) -> Any:
-    """A scalar; of a container nothing is printed."""
-    return "" if type(value) in {dict, list} else value
+            return invalid(field, place.value, message)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
+__all__ = ["KEYWORDS", "escape"]
+
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SPELLABLE: Final = re.compile(r"[A-Za-z0-9_./-]*", re.ASCII)
 _ESCAPED: Final = re.compile(r"__|[./-]")
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
-_KEYWORDS: Final = frozenset(
+KEYWORDS: Final = frozenset(
     {
         *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import"),
         *("let", "loop", "package", "namespace", "return", "var", "void", "while"),
@@ -22,7 +24,7 @@ _KEYWORDS: Final = frozenset(
 
 def escape(name: str) -> str | None:
     """What a property is called in expressions; None: it cannot be spelled."""
-    if name in _KEYWORDS:
+    if name in KEYWORDS:
         return f"__{name}__"
     if not _SPELLABLE.fullmatch(name):
         return None

@@ -130,7 +130,7 @@ async def test_status_and_the_rest_are_written_apart(api: Api) -> None:
     assert (labelled["status"], labelled["metadata"]["generation"]) == ({"ready": 1}, 2)
     status = await api.fails(422, "PATCH", path, {"status": {"ready": 4}}, headers=MERGE)
     assert status["message"] == (
-        'Widget.example.com "one" is invalid: status.ready: Invalid value: 4: status.ready in body should be less than or equal to 3'
+        'Widget.example.com "one" is invalid: status.ready: Invalid value: 4: ready in body should be less than or equal to 3'
     )
     emptied = await api.ok("PUT", path, {key: value for key, value in labelled.items() if key != "status"})
     assert "status" not in emptied
