@@ -13,6 +13,7 @@ from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store import Access
 from kcp_py.schema.contract import CompiledSchema
+from kcp_py.schema.nodes import Node
 from kcp_py.storage.contract import Delete, Put
 
 _RESOURCES = {resource.resource: resource for resource in builtin_resources("/registry") if not resource.group}
@@ -77,3 +78,10 @@ class Schema(CompiledSchema):
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:  # noqa: ARG002
         return []
+
+    def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:  # noqa: ARG002
+        return []
+
+    @property
+    def root(self) -> Node:
+        return Node(properties={})
