@@ -9,7 +9,6 @@ import hashlib
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -63,18 +62,16 @@ def compile_tree(schema: Schema, *, resource: bool = True) -> RuleNode | None:
     if not has_rules(schema):
         return None
     key = hashlib.sha256(orjson.dumps((schema, resource))).digest()
-    with _LOCK:
-        if (tree := _TREES.get(key)) is not None:
-            return tree
+    if (tree := _TREES.get(key)) is not None:
+        return tree
     tree = _compile(schema, Declarations(), "selfType", resource=resource)
     if tree is not None:
-        with _LOCK:
-            _TREES[key] = tree
-            _LATEST.append(tree)
+        # Definitions are checked in several threads: at worst one is compiled twice.
+        _TREES[key] = tree
+        _LATEST.append(tree)
     return tree
 
 
-_LOCK: Final = Lock()
 _TREES: Final[WeakValueDictionary[bytes, RuleNode]] = WeakValueDictionary()
 _LATEST: Final[deque[RuleNode]] = deque(maxlen=8)
 """Holds what a definition was checked with until the definition is served."""
