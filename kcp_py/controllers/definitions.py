@@ -1,14 +1,18 @@
 """Controller `definitions`: gives CustomResourceDefinitions their names, and deletes their objects when they go.
 
-Source: k8s.io/apiextensions-apiserver `pkg/controller/status` (names), `pkg/controller/establish`, `pkg/controller/finalizer`.
+Source: k8s.io/apiextensions-apiserver `pkg/controller/status` (names), `establish`, `finalizer`, `apiapproval` and
+`nonstructuralschema` of the same folder.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
+from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.client import Change, Client, ObjectName
 from kcp_py.controllers import objects
@@ -18,10 +22,12 @@ from kcp_py.controllers.queue import Key
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.definition_strategy import CLEANUP_FINALIZER
 from kcp_py.registry.resource import ServedResource
+from kcp_py.schema.definition_conditions import may_lack_structure, set_approval, set_structure
 from kcp_py.schema.names_conditions import BuiltinNames, accepted_names, is_condition_true
 
 _ESTABLISHED: Final = b'"InitialNamesAccepted"'
 _CONFLICT: Final = b'Conflict"'
+_OBSERVED: Final = b'"observedGeneration":'
 _REMEMBERED: Final = 10_000
 """So many definitions' names are remembered, so that many definitions can come to a cluster without each one being read for each other."""
 
@@ -51,8 +57,8 @@ class DefinitionController:
         self._held: OrderedDict[Key, tuple[str, Mapping[str, Any]]] = OrderedDict()
 
     def wanted(self, value: bytes) -> bool:
-        """Definitions that were not established, or were being deleted, when the server stopped."""
-        return DELETION_TIMESTAMP in value or _ESTABLISHED not in value or _CONFLICT in value
+        """Definitions that were not established, or were being deleted, when the server stopped, and those of other servers' making."""
+        return DELETION_TIMESTAMP in value or _ESTABLISHED not in value or _CONFLICT in value or _OBSERVED not in value
 
     def keys(self, change: Change) -> Iterable[Key]:
         """The definition, and those of its group that lack a name: it may be free now."""
@@ -79,8 +85,15 @@ class DefinitionController:
         """Decide on the names and establish the definition once it has them."""
         others = await self._others(key)
         builtins = self._builtins.get(crd["spec"]["group"], ())
-        decided = accepted_names(crd, others, builtins, now=self._now())
-        status = {**(crd.get("status") or {}), "acceptedNames": decided.accepted_names, "conditions": decided.conditions}
+        now = self._now()
+        decided = accepted_names(crd, others, builtins, now=now)
+        conditions = decided.conditions
+        set_approval(crd, conditions, now=now)
+        if may_lack_structure(crd):
+            await asyncio.to_thread(set_structure, crd, conditions, now=now)
+        status = {**(crd.get("status") or {}), "acceptedNames": decided.accepted_names, "conditions": conditions}
+        if generation := crd["metadata"].get("generation"):
+            status["observedGeneration"] = generation
         self._note_conflict(key, conflicting=not is_condition_true({"status": status}, "NamesAccepted"))
         if status != crd.get("status"):
             await self._client.update_status(key.cluster, DEFINITIONS, {**crd, "status": status})
@@ -117,15 +130,30 @@ class DefinitionController:
         if CLEANUP_FINALIZER not in finalizers:
             return 0
         spec = crd["spec"]
-        remaining = await delete_instances(self._client, key.cluster, GroupResource(spec["group"], spec["names"]["plural"]))
-        if remaining.objects:
-            await self._report(key, crd, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
-            return remaining.objects
-        if list(finalizers) != [CLEANUP_FINALIZER]:
-            # Others still hold the definition, and can read that its objects are gone.
-            await self._report(key, crd, "False", "InstanceDeletionCompleted", "removed all instances")
+        defined = GroupResource(spec["group"], spec["names"]["plural"])
+        if any(names.plural == defined.resource for names in self._builtins.get(defined.group, ())):
+            await self._report(key, crd, "False", "OverlappingBuiltInResource", "instances overlap with built-in resources in storage")
+        else:
+            # Even what was never established: its conditions are anybody's who may write the status.
+            remaining = await self._delete_instances(key, crd, defined)
+            if remaining:
+                await self._report(key, crd, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+                return remaining
+            if is_condition_true(crd, "Established"):
+                await self._report(key, crd, "False", "InstanceDeletionCompleted", "removed all instances")
+            else:
+                await self._report(key, crd, "False", "NeverEstablished", "resource was never established")
         await self._client.remove_finalizer(key.cluster, DEFINITIONS, "", key.name, finalizer=CLEANUP_FINALIZER, uid=metadata["uid"])
         return 0
+
+    async def _delete_instances(self, key: Key, crd: dict[str, Any], resource: GroupResource) -> int:
+        """How many objects wait for their finalizers."""
+        try:
+            return (await delete_instances(self._client, key.cluster, resource)).objects
+        except StatusError as error:
+            with suppress(StatusError):  # the store may be what failed
+                await self._report(key, crd, "True", "InstanceDeletionFailed", f"could not issue all deletes: {error.message}")
+            raise
 
     async def _report(self, key: Key, crd: dict[str, Any], status: str, reason: str, message: str) -> None:
         condition = {"type": "Terminating", "status": status, "reason": reason, "message": message}

@@ -16,6 +16,7 @@ from kcp_py.apimachinery.objectmeta import finalizer_warnings
 from kcp_py.apimachinery.timestamps import format_time
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.definition import default_definition, stored_version_errors, validate_definition, warnings_for_definition
+from kcp_py.schema.definition_names import names_errors
 from kcp_py.schema.names_conditions import set_condition
 
 CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
@@ -62,9 +63,9 @@ class DefinitionStrategy(Strategy):
     def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         if obj.get("spec") is old.get("spec"):
             # Through /status: the specification is the stored one itself.
-            return stored_version_errors(
-                (obj.get("status") or {}).get("storedVersions") or [], (obj.get("spec") or {}).get("versions") or []
-            )
+            status = obj.get("status") or {}
+            errors = names_errors(status.get("acceptedNames") or {}, "status.acceptedNames")
+            return errors + stored_version_errors(status.get("storedVersions") or [], (obj.get("spec") or {}).get("versions") or [])
         return validate_definition(obj, old)
 
     def is_heavy(self, obj: dict[str, Any]) -> bool:

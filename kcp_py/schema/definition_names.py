@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from kcp_py.apimachinery.fielderrors import FieldError, invalid, required
+from kcp_py.apimachinery.fielderrors import FieldError, go_quote, invalid, required
 from kcp_py.apimachinery.names import dns_1035_label_problems
 
 APPROVED_ANNOTATION: Final = "api-approved.kubernetes.io"
@@ -61,7 +61,7 @@ def approval(definition: Mapping[str, Any]) -> tuple[str, str]:
     if not value:
         return "missing", f'protected groups must have approval annotation "{APPROVED_ANNOTATION}", see {_POLICY}'
     if value.startswith("unapproved"):
-        return "bypassed", f"not approved: {value!r}"
+        return "bypassed", f"not approved: {go_quote(value)}"
     try:
         url = urlsplit(value)
     except ValueError:

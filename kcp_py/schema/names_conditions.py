@@ -2,7 +2,7 @@
 
 Names belong to the first CRD of a group that asked; plural, singular and short names share one pool, kind and list kind another. Source:
 k8s.io/apiextensions-apiserver `pkg/controller/status/naming_controller.go` and `pkg/controller/establish`. Where upstream's establishing
-controller waits, ours does not: a CRD whose names are accepted is established at once.
+controller waits, ours does not: a CRD whose names are accepted is established at once, unless its webhook could never be reached.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kcp_py.apimachinery.fielderrors import go_quote
+from kcp_py.schema.definition_conversion import bundle_errors
 
 
 class BuiltinNames(NamedTuple):
@@ -64,6 +65,8 @@ def accepted_names(
     if conflict is None:
         named = _condition("NamesAccepted", "True", "NoConflicts", "no conflicts found")
         established = _condition("Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
+        if _has_invalid_bundle(spec):
+            established = _condition("Established", "False", "InvalidCABundle", "The conversion webhook CABundle is invalid")
     else:
         named = _condition("NamesAccepted", "False", *conflict)
         established = _condition("Established", "False", "NotAccepted", "not all names are accepted")
@@ -92,6 +95,12 @@ def set_condition(conditions: list[dict[str, Any]], condition: dict[str, Any], *
             return
     condition["lastTransitionTime"] = now
     conditions.append(condition)
+
+
+def _has_invalid_bundle(spec: Mapping[str, Any]) -> bool:
+    webhook = (spec.get("conversion") or {}).get("webhook") or {}
+    bundle = (webhook.get("clientConfig") or {}).get("caBundle")
+    return bool(bundle and bundle_errors(bundle, "caBundle"))
 
 
 def _condition(name: str, status: str, reason: str, message: str) -> dict[str, Any]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import orjson
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.controllers import start_controllers
 from kcp_py.logicalcluster import Name
+from kcp_py.storage.contract import Put
 from kcp_py.storage.memory import MemoryStorage
 from tests.client.registry import DEFINITIONS, WIDGETS, Registry, definition, open_registry, widget
 
@@ -112,3 +116,100 @@ async def test_a_restart_goes_on_where_the_last_run_stopped() -> None:
         start_controllers(registry.supervisor, registry.client)
         await registry.until_condition(TEAM, "widgets.example.com", "Established")
         await registry.until_gone(OTHER, DEFINITIONS, "", "widgets.example.com")
+
+
+async def test_all_of_a_group_are_looked_at_when_a_name_is_free(registry: Registry) -> None:
+    """One definition that leaves, or gives a name up, lets in every other that waited for it, and those alone get it that came first."""
+    await registry.client.create(TEAM, DEFINITIONS, definition(shortNames=["w", "x"]))
+    first = await registry.until_condition(TEAM, "widgets.example.com", "Established")
+    for plural, short in (("gadgets", "w"), ("gizmos", "x"), ("doodads", "x")):
+        kind = plural.removesuffix("s").capitalize()
+        names = {"kind": kind, "listKind": f"{kind}List", "singular": kind.lower(), "shortNames": [short]}
+        await registry.client.create(TEAM, DEFINITIONS, definition(plural, **names))
+        await registry.until_condition(TEAM, f"{plural}.example.com", "NamesAccepted", "False", "ShortNamesConflict")
+    first["spec"]["names"]["shortNames"] = ["x"]
+    await registry.client.update(TEAM, DEFINITIONS, first)
+    await registry.until_condition(TEAM, "gadgets.example.com", "Established")
+    await registry.client.delete(TEAM, DEFINITIONS, "", "widgets.example.com")
+    await registry.until_gone(TEAM, DEFINITIONS, "", "widgets.example.com")
+    await registry.until_condition(TEAM, "gizmos.example.com", "Established")
+    doodads = await registry.until_condition(TEAM, "doodads.example.com", "NamesAccepted", "False", "ShortNamesConflict")
+    assert doodads["status"]["acceptedNames"]["kind"] == "Doodad"
+
+
+async def test_the_generation_that_was_looked_at_is_told(registry: Registry) -> None:
+    """In the status and in each condition, after a change too."""
+    await registry.client.create(TEAM, DEFINITIONS, definition())
+    crd = await registry.until_condition(TEAM, "widgets.example.com", "Established")
+    assert crd["status"]["observedGeneration"] == 1
+    assert {condition["observedGeneration"] for condition in crd["status"]["conditions"]} == {1}
+    crd["spec"]["names"]["shortNames"] = ["wd"]
+    await registry.client.update(TEAM, DEFINITIONS, crd)
+    while crd["status"]["observedGeneration"] != 2:
+        crd = await registry.client.get(TEAM, DEFINITIONS, "", "widgets.example.com")
+        await asyncio.sleep(0)
+    assert {one["type"]: one["observedGeneration"] for one in crd["status"]["conditions"]} == {"NamesAccepted": 2, "Established": 1}
+
+
+async def test_protected_groups_are_told_whether_they_conform(registry: Registry) -> None:
+    """The condition follows the annotation."""
+    crd = definition()
+    crd["metadata"] = {"name": "widgets.x.k8s.io", "annotations": {"api-approved.kubernetes.io": "unapproved, a trial"}}
+    crd["spec"]["group"] = "x.k8s.io"
+    await registry.client.create(TEAM, DEFINITIONS, crd)
+    kind = "KubernetesAPIApprovalPolicyConformant"
+    crd = await registry.until_condition(TEAM, "widgets.x.k8s.io", kind, "False", "UnapprovedAnnotation")
+    crd["metadata"]["annotations"] = {"api-approved.kubernetes.io": "https://example.com/1"}
+    await registry.client.update(TEAM, DEFINITIONS, crd)
+    await registry.until_condition(TEAM, "widgets.x.k8s.io", kind, "True", "ApprovedAnnotation")
+
+
+async def test_a_definition_of_another_server_is_checked_for_structure() -> None:
+    """One that lies in the store since before schemas had to be structural is told so, and no more once it is mended."""
+    storage = MemoryStorage()
+    async with open_registry(storage) as registry:
+        await registry.establish(TEAM)
+        (key,) = [key for key in await registry.keys("team-a") if "customresourcedefinitions" in key]
+        item = await storage.get(key)
+        assert item is not None
+        crd = orjson.loads(item.value)
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {"properties": {"a": {"type": "string"}}}
+        await storage.transact((), (Put(key, orjson.dumps(crd)),))
+    async with open_registry(storage) as registry:
+        start_controllers(registry.supervisor, registry.client)
+        crd = await registry.until_condition(TEAM, "widgets.example.com", "NonStructuralSchema", "True", "Violations")
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {"type": "object"}
+        await registry.client.update(TEAM, DEFINITIONS, crd)
+        while any(one["type"] == "NonStructuralSchema" for one in crd["status"]["conditions"]):
+            crd = await registry.client.get(TEAM, DEFINITIONS, "", "widgets.example.com")
+            await asyncio.sleep(0)
+
+
+async def _terminating(registry: Registry, name: str) -> list[tuple[str, str]]:
+    """Delete a definition; the status and reason of Terminating, from then on until it is gone."""
+    seen: list[tuple[str, str]] = []
+    listed = await registry.client.list(TEAM, DEFINITIONS)
+    await registry.client.delete(TEAM, DEFINITIONS, "", name)
+    events = registry.client.watch(TEAM, DEFINITIONS, listed.resource_version)
+    async for event in events:
+        if event.obj["metadata"]["name"] == name:
+            states = [(one["status"], one["reason"]) for one in event.obj["status"]["conditions"] if one["type"] == "Terminating"]
+            seen += [state for state in states if state not in seen]
+            if event.type == "DELETED":
+                break
+    await events.aclose()
+    return seen
+
+
+async def test_termination_is_told_to_its_end(registry: Registry) -> None:
+    """Whoever watches reads that the instances are gone, or that there never were any."""
+    await registry.client.create(TEAM, DEFINITIONS, definition())
+    await registry.until_condition(TEAM, "widgets.example.com", "Established")
+    await registry.client.create(TEAM, DEFINITIONS, definition("gadgets", singular="gadget"))
+    await registry.until_condition(TEAM, "gadgets.example.com", "NamesAccepted", "False")
+    await registry.client.create(TEAM, WIDGETS, widget("one"))
+    assert await _terminating(registry, "gadgets.example.com") == [("True", "InstanceDeletionPending"), ("False", "NeverEstablished")]
+    assert await _terminating(registry, "widgets.example.com") == [
+        ("True", "InstanceDeletionPending"),
+        ("False", "InstanceDeletionCompleted"),
+    ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from kcp_py.schema.names_conditions import BuiltinNames, accepted_names
 
 NOW = "2026-01-02T03:04:05Z"
@@ -104,3 +106,26 @@ def test_other_conditions_are_kept():
     definition = crd()
     definition["status"] = {"conditions": [{"type": "Terminating", "status": "True", "lastTransitionTime": THEN}]}
     assert accepted_names(definition, [], now=NOW).conditions[0] == {"type": "Terminating", "status": "True", "lastTransitionTime": THEN}
+
+
+@pytest.mark.parametrize(
+    ("bundle", "reason"),
+    [
+        pytest.param(None, "InitialNamesAccepted", id="none"),
+        pytest.param("", "InitialNamesAccepted", id="empty"),
+        pytest.param("bm90IFBFTQ==", "InvalidCABundle", id="no certificate"),
+        pytest.param("%", "InvalidCABundle", id="no base64"),
+    ],
+)
+def test_a_webhook_that_nobody_can_trust_is_not_established(bundle: str | None, reason: str) -> None:
+    """Names are accepted all the same, and what was established before stays so."""
+    definition = crd()
+    client = {"url": "https://example.com", **({} if bundle is None else {"caBundle": bundle})}
+    definition["spec"]["conversion"] = {"strategy": "Webhook", "webhook": {"clientConfig": client}}
+    conditions = by_type(accepted_names(definition, [], now=NOW).conditions)
+    assert conditions["NamesAccepted"][0] == "True"
+    assert conditions["Established"][1] == reason
+    if reason == "InvalidCABundle":
+        assert conditions["Established"] == ("False", reason, "The conversion webhook CABundle is invalid")
+    held = {**definition, "status": holding(crd())["status"]}
+    assert by_type(accepted_names(held, [], now=NOW).conditions)["Established"][0] == "True"
