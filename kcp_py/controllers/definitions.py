@@ -53,7 +53,8 @@ class DefinitionController:
         for resource in builtins:
             names = BuiltinNames(resource.resource, resource.singular, resource.kind, resource.list_kind, tuple(resource.short_names))
             self._builtins.setdefault(resource.group, []).append(names)
-        self._conflicting: dict[tuple[Name, str], set[str]] = {}
+        self._conflicting: dict[tuple[Name, str], dict[str, None]] = {}
+        """The definitions of a group that lack a name. Who has waited longest comes first."""
         self._held: OrderedDict[Key, tuple[str, Mapping[str, Any]]] = OrderedDict()
 
     def wanted(self, value: bytes) -> bool:
@@ -164,9 +165,9 @@ class DefinitionController:
     def _note_conflict(self, key: Key, *, conflicting: bool) -> None:
         group = (key.cluster, _group(key.name))
         if conflicting:
-            self._conflicting.setdefault(group, set()).add(key.name)
+            self._conflicting.setdefault(group, {})[key.name] = None
         elif (names := self._conflicting.get(group)) is not None:
-            names.discard(key.name)
+            names.pop(key.name, None)
             if not names:
                 del self._conflicting[group]
 
