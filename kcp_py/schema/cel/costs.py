@@ -236,7 +236,7 @@ def _equality(one: object, other: object) -> int:
         one, other = one.value, other.value
     size = _size(one)
     if isinstance(one, (list, dict)) and type(one) is type(other) and size == _size(other):
-        return max(_tenth(size), _weight(one))
+        return max(_tenth(size), 5 * _weight(one))
     return _tenth(min(size, _size(other)))
 
 
