@@ -232,6 +232,11 @@ class CustomResourceStrategy(Strategy):
             return []
         return [*replica_problems(obj, self._scale), *status_problems(obj, self._scale)]
 
+    def validate_status_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+        """An update through `/status` is not held to the replicas that are asked for elsewhere."""
+        del old
+        return status_problems(obj, self._scale) if self._scale is not None else []
+
     def warnings(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
         """Finalizers that others could mistake for theirs."""
         return finalizer_warnings(obj["metadata"], old["metadata"] if old else None)

@@ -262,6 +262,16 @@ def test_replicas_are_a_count(spec: Any, problems: list[str]) -> None:
     obj = {"metadata": {}, "spec": spec}
     assert [str(problem) for problem in CustomResourceStrategy(SCALE).validate(obj)] == problems
     assert CustomResourceStrategy({}).validate(obj) == []
+    for version in (SCALE, {}):
+        assert CustomResourceStrategy(version).validate_status_update(obj, obj) == []
+
+
+def test_reported_replicas_are_a_count() -> None:
+    """Whoever writes the object or its status is told."""
+    obj = {"metadata": {}, "status": {"replicas": -1}}
+    strategy = CustomResourceStrategy(SCALE)
+    for problems in (strategy.validate(obj), strategy.validate_update(obj, obj), strategy.validate_status_update(obj, obj)):
+        assert [str(problem) for problem in problems] == [".status.replicas: Invalid value: -1: should be a non-negative integer"]
 
 
 def test_finalizers_that_others_could_mistake_for_theirs() -> None:

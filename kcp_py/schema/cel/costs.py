@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["adaptation_cost", "call_cost", "kept_cost", "node_cost", "step_cost"]
 
-_LIGHT: Final = 100
 _NODES: Final[dict[type[Expression], int]] = {Identifier: 1, Select: 1, StructLiteral: 40}
 _LIST: Final = 10
 _MAP: Final = 30
@@ -237,9 +236,7 @@ def _equality(one: object, other: object) -> int:
         one, other = one.value, other.value
     size = _size(one)
     if isinstance(one, (list, dict)) and type(one) is type(other) and size == _size(other):
-        weight = _weight(one)
-        # Many small values take longer to compare than to write down.
-        return max(_tenth(size), weight if weight < _LIGHT else 5 * weight)
+        return max(_tenth(size), _weight(one))
     return _tenth(min(size, _size(other)))
 
 

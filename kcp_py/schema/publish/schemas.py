@@ -36,6 +36,14 @@ KIND: Final = {
     ),
     "type": "string",
 }
+_EMBEDDED_API_VERSION: Final = (
+    "apiVersion defines the versioned schema of this representation of an object. More info: "
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources"
+)
+_EMBEDDED_KIND: Final = (
+    "kind is a string value representing the type of this object. In CamelCase. More info: "
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"
+)
 _METADATA_DESCRIPTION: Final = (
     "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
 )
@@ -100,6 +108,18 @@ def _object_fields(prefix: str) -> dict[str, Any]:
     }
 
 
+def _embed(schema: dict[str, Any], prefix: str) -> None:
+    """Add, in place, what every embedded object has, whatever its own schema says of it (`addEmbeddedProperties`)."""
+    fields = {
+        "apiVersion": {"description": _EMBEDDED_API_VERSION, "type": "string"},
+        "kind": {"description": _EMBEDDED_KIND, "type": "string"},
+        "metadata": _described_reference(META + "ObjectMeta", prefix, _METADATA_DESCRIPTION),
+    }
+    schema["properties"] = {**(schema.get("properties") or {}), **fields}
+    required = schema.get("required") or []
+    schema["required"] = [*required, *(name for name in ("kind", "apiVersion") if name not in required)]
+
+
 def _described_reference(name: str, prefix: str, description: str) -> dict[str, Any]:
     reference = {"$ref": prefix + name}
     if prefix == _V2_PREFIX:  # v2 documents of Kubernetes put the text beside the reference, where v3 must not have it
@@ -115,7 +135,7 @@ def _unfolded(schema: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(child := schema.get(key), Mapping):
             result[key] = _unfolded(child)
     if schema.get(_EMBEDDED):
-        result["properties"] = {**_object_fields(REFERENCE_PREFIX), **(result.get("properties") or {})}
+        _embed(result, REFERENCE_PREFIX)
     if schema.get(_INT_OR_STRING) and "anyOf" not in schema and "allOf" not in schema:
         result["anyOf"] = _INT_OR_STRING_TYPES
     return result
@@ -152,6 +172,6 @@ def _reduced(schema: Mapping[str, Any]) -> dict[str, Any]:
                     result[key] = kept
             case _ if key not in _JUNCTORS:
                 result[key] = value
-    if embedded and not untyped:
-        result["properties"] = {**_object_fields(_V2_PREFIX), **(result.get("properties") or {})}
+    if embedded and not preserves:  # else kubectl would take these fields for all that there are
+        _embed(result, _V2_PREFIX)
     return result

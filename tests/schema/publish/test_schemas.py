@@ -112,9 +112,20 @@ def test_reduction(schema, v3, v2):
 
 @pytest.mark.parametrize("publish", [full_schema, reduced_schema])
 def test_embedded_resources_are_objects(publish):
-    """An embedded object has apiVersion, kind and metadata without its schema saying so."""
-    published = publish(shirt(spec({"type": "object", "x-kubernetes-embedded-resource": True})))["properties"]["spec"]
+    """An embedded object has apiVersion, kind and metadata whatever its schema says of them, and must say what it is."""
+    schema = {"type": "object", "x-kubernetes-embedded-resource": True, "required": ["kind"], "properties": {"kind": {"enum": ["A"]}}}
+    published = publish(shirt(spec(schema)))["properties"]["spec"]
     assert set(published["properties"]) == {"apiVersion", "kind", "metadata"}
+    assert published["required"] == ["kind", "apiVersion"]
+    assert published["properties"]["kind"]["type"] == "string"
+    assert published["properties"]["kind"]["description"].startswith("kind is a string value representing the type of this object.")
+
+
+def test_embedded_resources_that_preserve_everything():
+    """To v2 they have no fields at all, so that kubectl accepts any."""
+    schema = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
+    assert reduced_schema(shirt(spec(schema)))["properties"]["spec"] == schema
+    assert set(full_schema(shirt(spec(schema)))["properties"]["spec"]["properties"]) == {"apiVersion", "kind", "metadata"}
 
 
 def test_root_that_preserves_everything():

@@ -135,6 +135,27 @@ async def test_how_often_a_webhook_is_asked(api: Api, hook: HttpsServer) -> None
     assert sent(hook) == [1, 1]
 
 
+async def test_selection_in_the_words_of_a_version(api: Api, hook: HttpsServer) -> None:
+    """Fields are those of the version asked for, in lists, watches and deletes of collections."""
+    crd = converting(hook)
+    for version, content in zip(crd["spec"]["versions"], ("content", "content", "contentV2"), strict=True):
+        version["selectableFields"] = [{"jsonPath": f".{content}.key"}]
+    await install(api, crd)
+    for name in ("one", "two"):
+        await api.ok("POST", V1, widget(name, content={"key": name}))
+    for path, field in ((V1, "content.key"), (V2, "contentV2.key")):
+        listed = await api.ok("GET", path, params={"fieldSelector": f"{field}=two"})
+        assert [item["metadata"]["name"] for item in listed["items"]] == ["two"]
+    status = await api.fails(400, "GET", V2, params={"fieldSelector": "content.key=two"})
+    assert status["message"] == "field label not supported: content.key"
+    async with Watch(api, V2, fieldSelector="contentV2.key=two") as watch:
+        assert await watch.brief() == ("ADDED", "two")
+        await api.ok("PATCH", f"{V1}/two", {"content": {"key": "three"}}, headers=MERGE)
+        assert await watch.brief() == ("DELETED", "two")
+    deleted = await api.ok("DELETE", V2, params={"fieldSelector": "contentV2.key=one"})
+    assert [item["metadata"]["name"] for item in deleted["items"]] == ["one"]
+
+
 async def test_storage_versions_mix_until_objects_are_written_again(api: Api, hook: HttpsServer) -> None:
     """A list has them all in its version and has only those converted that need it; an empty patch rewrites, once."""
     crd = await install(api, converting(hook))

@@ -306,9 +306,22 @@ async def test_a_deprecated_version_warns_with_every_answer(api: Api, version: d
     await install(api, crd)
     beta = WIDGETS.replace("v1", "v1beta1")
     sent = {**instance("one"), "apiVersion": "example.com/v1beta1"}
-    for method, path, body in (("POST", beta, sent), ("GET", beta, None), ("GET", f"{beta}/one", None), ("GET", f"{beta}/two", None)):
-        response = await api(method, path, body)
+    for method, path, body in (
+        ("POST", beta, sent),
+        ("GET", beta, None),
+        ("GET", f"{beta}/one", None),
+        ("GET", f"{beta}/two", None),
+        ("PATCH", f"{beta}/one", {}),
+        ("GET", f"{beta}/one/status", None),
+        ("PATCH", f"{beta}/one/status", {}),
+        ("POST", f"{beta}/one", sent),
+        ("DELETE", f"{beta}/one", None),
+        ("DELETE", beta, None),
+    ):
+        response = await api(method, path, body, headers=MERGE if method == "PATCH" else None)
         assert response.headers.get_list("warning") == [f'299 - "{warning}"'], f"{method} {path}"
+    async with Watch(api, beta) as watch:
+        assert (b"warning", f'299 - "{warning}"'.encode()) in watch.started["headers"]
     assert "warning" not in (await api("GET", WIDGETS)).headers
 
 
