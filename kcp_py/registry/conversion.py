@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit
 import orjson
 
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersion
 from kcp_py.egress import Answer, CallError, Endpoint, Service
 from kcp_py.registry.rendering import undress
@@ -36,6 +37,8 @@ _BATCH_BYTES: Final = 1024 * 1024
 """Of requests, objects larger than this excepted: what is encoded and decoded at once must not hold up others."""
 _LARGEST_OBJECT: Final = 3 * 1024 * 1024
 _ENCODED_PER_TURN: Final = 200
+_LONGEST_TEXT: Final = 8192
+"""Characters of what a webhook has to say of a failure."""
 
 
 class Webhooks(Protocol):
@@ -105,7 +108,7 @@ class WebhookConverter:
         try:
             answered = await self._ask(bodies, api_version)
         except (CallError, ReviewError) as error:
-            raise errors.internal(f"{subject} failed: {error}") from None
+            raise _failure(f"{subject} failed: {error}") from None
         if len(answered) != len(batch):
             raise errors.internal(f"{subject} returned {len(answered)} objects, expected {len(batch)}")
         # Upstream's words for the objects of a list differ from those for a single one.
@@ -116,7 +119,7 @@ class WebhookConverter:
                 check_converted(original, converted, api_version)
             except ReviewError as error:
                 where = "object at index 0" if alone and str(error).startswith("invalid ") else "object"
-                raise errors.internal(
+                raise _failure(
                     f"{subject} returned invalid {where}: {error}"
                     if alone
                     else f"{subject} returned invalid converted object at index {index}: {error}"
@@ -125,7 +128,7 @@ class WebhookConverter:
                 converted["metadata"] = restored_metadata(original, converted)
             except ReviewError as error:
                 where = "metadata" if alone else f"metadata in object at index {index}"
-                raise errors.internal(f"{subject} returned invalid {where}: {error}") from None
+                raise _failure(f"{subject} returned invalid {where}: {error}") from None
             undress(converted)
             objects[at] = converted
 
@@ -136,6 +139,10 @@ class WebhookConverter:
         # Objects may grow by being converted: room for the largest there can be, or for all to double.
         answer = await self._webhooks.post(self._endpoint, body, max_bytes=max(_LARGEST_OBJECT, 2 * len(body)))
         return converted_objects(version, uid, decode_answer(answer.status, answer.body))
+
+
+def _failure(text: str) -> StatusError:
+    return errors.internal(text[:_LONGEST_TEXT])
 
 
 def _endpoint(client: Mapping[str, Any]) -> Endpoint:

@@ -19,6 +19,8 @@ from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation
 from kcp_py.storage.contract import KeyValue
 
+_CLUSTERS_AT_ONCE: Final = 16
+"""So many clusters have their objects converted at the same time."""
 _SPLICED_PER_TURN: Final = 1_000
 """After so many spliced items other requests get a turn: about a millisecond."""
 
@@ -69,16 +71,39 @@ class Items:
         objects: list[dict[str, Any] | None] = [None] * len(states)
         places: dict[Name, list[int]] = {}
         for at, (item, served, cluster) in enumerate(states):
-            if served.resource.converter is not None and (needed or self._transform or not self._is_spliced(item, served, cluster)):
-                places.setdefault(cluster, []).append(at)
-        for cluster, together in places.items():
+            if served.resource.converter is None or (not needed and self._is_answered_as_stored(item, served, cluster)):
+                continue
+            places.setdefault(cluster, []).append(at)
+
+        async def convert(cluster: Name, together: Sequence[int]) -> None:
             served = states[together[0]][1]
             for at, obj in zip(together, await load(served, [states[at][0] for at in together]), strict=True):
                 objects[at] = served.resource.renderer.dress(obj, states[at][0].mod_revision, cluster, wildcard=self.wildcard)
+
+        # Of several clusters at once: a slow webhook of one is not to be waited for by all.
+        clusters = list(places.items())
+        for start in range(0, len(clusters), _CLUSTERS_AT_ONCE):
+            await asyncio.gather(*(convert(cluster, together) for cluster, together in clusters[start : start + _CLUSTERS_AT_ONCE]))
         return objects
 
-    def _is_spliced(self, item: KeyValue, served: Served, cluster: Name) -> bool:
+    def _is_answered_as_stored(self, item: KeyValue, served: Served, cluster: Name) -> bool:
+        if self._transform:
+            return self._stored_metadata
         return rendered(served, item, cluster, wildcard=self.wildcard, in_list=True) is not None
+
+    @property
+    def _stored_metadata(self) -> bool:
+        """Whether metadata is answered as it is stored, in whatever version.
+
+        Over all clusters, as kcp does: no cluster's webhook stands in the way of those who look after them all.
+        """
+        return self.wildcard and self._transform.startswith("Partial")
+
+    async def shown(self, item: KeyValue, served: Served, cluster: Name) -> dict[str, Any]:
+        """An object that is answered: `decoded`, or as it is stored where only stored metadata is answered of it."""
+        if served.resource.converter is None or not self._stored_metadata:
+            return await self.decoded(item, served, cluster)
+        return served.resource.renderer.dress(orjson.loads(item.value), item.mod_revision, cluster, wildcard=True)
 
     async def spliced(self, items: Sequence[KeyValue]) -> list[bytes] | None:
         """The elements of a plain list of one cluster, without decoding any; None where that is not possible for all of them."""
@@ -113,7 +138,7 @@ class Items:
                 if spliced is not None:
                     return spliced
             if obj is None:
-                obj = await self.decoded(item, served, cluster)
+                obj = await self.shown(item, served, cluster)
             if self._transform:
                 return orjson.dumps(partial_object_metadata(obj, self._api_version))
             return served.resource.renderer.encode(obj, in_list=True)

@@ -351,7 +351,7 @@ class _Frames:
             if body is not None:
                 return body
         if obj is None:
-            obj = await self.items.decoded(item, served, cluster)
+            obj = await self.items.shown(item, served, cluster)
         api_version = f"meta.k8s.io/{self._representation.transform_version}"
         match transform:
             case "":

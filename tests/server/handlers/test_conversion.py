@@ -434,6 +434,18 @@ async def test_each_cluster_has_its_own_webhook(api: Api, hook: HttpsServer, cer
         assert found == [("a", "a"), ("a", "a"), ("b", "b"), ("b", "b")]
         assert [item.get("numbers") for item in listed["items"]] == [None, None, {"first": 2}, {"first": 2}]
         assert (sent(hook), sent(other)) == ([2], [2])
+        accept = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
+        partial = await api.ok("GET", wildcard, headers=accept)
+        assert [item["metadata"]["name"] for item in partial["items"]] == ["one", "two"] * 2
+        async with Watch(api, wildcard, {"Accept": accept["Accept"].replace("List", "")}, resourceVersion="0") as watch:
+            assert [await watch.brief() for _ in range(4)] == [("ADDED", "one"), ("ADDED", "two")] * 2
+            await api.ok("DELETE", f"{V1}/one")
+            assert await watch.brief() == ("DELETED", "one")
+        assert (sent(hook), sent(other)) == ([], [])
+        other.respond = webhook(field("result", {"message": "x" * 100_000}))
+        status = await api.fails(500, "GET", wildcard)
+        assert len(status["message"]) < 10_000
+        assert len((await api.ok("GET", wildcard, headers=accept))["items"]) == 3
 
 
 async def test_webhooks_of_the_operators_networks_are_not_called(tmp_path: Path, hook: HttpsServer) -> None:
