@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["adaptation_cost", "call_cost", "kept_cost", "node_cost", "step_cost"]
 
+_LIGHT: Final = 100
 _NODES: Final[dict[type[Expression], int]] = {Identifier: 1, Select: 1, StructLiteral: 40}
 _LIST: Final = 10
 _MAP: Final = 30
@@ -236,7 +237,9 @@ def _equality(one: object, other: object) -> int:
         one, other = one.value, other.value
     size = _size(one)
     if isinstance(one, (list, dict)) and type(one) is type(other) and size == _size(other):
-        return max(_tenth(size), _weight(one))
+        weight = _weight(one)
+        # Many small values take longer to compare than to write down.
+        return max(_tenth(size), weight if weight < _LIGHT else 5 * weight)
     return _tenth(min(size, _size(other)))
 
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["contains", "equal", "equality_for", "identity", "identity_by", "is_exact", "type_of_value"]
 
 _NUMBERS: Final = frozenset({int, float, UInt})
+# Of two values of one of these kinds Python's comparison is right, and nothing is inside.
+_ALIKE: Final = frozenset({str, int, bool, float, type(None)})
 _EXACT: Final = frozenset({"null", "bool", "int", "uint", "double", "string", "bytes", "timestamp", "duration"})
 _TYPES: Final[dict[type, Type]] = {
     type(None): NULL,
@@ -68,13 +70,24 @@ def equal(one: object, other: object) -> bool:
             assert isinstance(right, dict)
             if left.keys() != right.keys():
                 return False
-            pending.extend((value, right[key]) for key, value in left.items())
+            for key, value in left.items():
+                other_value = right[key]
+                if type(value) is type(other_value) and type(value) in _ALIKE:
+                    if value != other_value:
+                        return False
+                else:
+                    pending.append((value, other_value))
         elif kind is list:
             assert isinstance(left, list)
             assert isinstance(right, list)
             if len(left) != len(right):
                 return False
-            pending.extend(zip(left, right, strict=True))
+            for value, other_value in zip(left, right, strict=True):
+                if type(value) is type(other_value) and type(value) in _ALIKE:
+                    if value != other_value:
+                        return False
+                else:
+                    pending.append((value, other_value))
         elif kind is Optional:
             assert isinstance(left, Optional)
             assert isinstance(right, Optional)

@@ -42,6 +42,7 @@ _MAX_LENGTH: Final = 100_000
 _MAX_NESTING: Final = 120
 _MAX_DEPTH: Final = 150
 _MAX_NODES: Final = 100_000
+_MAX_COPIES: Final = 10_000
 _RESERVED: Final = frozenset(
     {
         *("as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop"),
@@ -138,7 +139,7 @@ class Expander:
 
     def copy(self, node: Expression) -> Expression:
         """The same once more, for macros that evaluate an argument in two places: every node keeps its own results."""
-        return copied(node, lambda: self._parser.new_id(self.position))
+        return copied(node, lambda: self._parser.new_copy(self.position))
 
     def fold(
         self,
@@ -180,7 +181,7 @@ def parse(text: str, macros: Mapping[tuple[str, int | None, bool], Macro]) -> Ex
 class _Parser:
     """One run over one text."""
 
-    __slots__ = ("_at", "_depth", "_ids", "_macros", "_tokens")
+    __slots__ = ("_at", "_copies", "_depth", "_ids", "_macros", "_tokens")
 
     def __init__(self, text: str, macros: Mapping[tuple[str, int | None, bool], Macro]) -> None:
         """Read the tokens."""
@@ -189,6 +190,7 @@ class _Parser:
         self._at = 0
         self._depth = 0
         self._ids = 0
+        self._copies = 0
 
     def new_id(self, position: int) -> int:
         """The next node's id.
@@ -201,6 +203,18 @@ class _Parser:
             msg = f"expression node count exceeds limit: {_MAX_NODES}"
             raise _SyntaxError(msg, position)
         return self._ids
+
+    def new_copy(self, position: int) -> int:
+        """The next node's id, for a macro that needs a tree twice: chains of such macros double what they copy with every link.
+
+        Raises:
+            _SyntaxError: they did so too often.
+        """
+        self._copies += 1
+        if self._copies > _MAX_COPIES:
+            msg = f"expression node count exceeds limit: {_MAX_COPIES}"
+            raise _SyntaxError(msg, position)
+        return self.new_id(position)
 
     def whole(self) -> Expression:
         """The expression and nothing behind it."""
