@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -19,7 +20,7 @@ from kcp_py.client.following import follow, scan_changes
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
-from kcp_py.registry.store import Access, Current, Scan, create, delete, get, load_one, scan, update
+from kcp_py.registry.store import Access, Current, Scan, create, delete, get, load, load_one, scan, update
 from kcp_py.registry.store.access import GUARD_ATTEMPTS, Written, translate
 from kcp_py.registry.store.delete import Deletion
 from kcp_py.registry.store.read import from_storage
@@ -94,16 +95,20 @@ class LocalClient:
             else:
                 scope, served = await self._resolve(cluster, resource)
             found: list[dict[str, Any]] = []
+            keys = served.resource.keys
             what = Scan(scope, namespace, limit=_CHUNK)
             while True:
                 page = await scan(self._access, served, what, scopes=self._clusters.scopes)
-                for item in page.items:
-                    if len(found) % _ITEMS_PER_TURN == _ITEMS_PER_TURN - 1:
-                        await asyncio.sleep(0)
-                    owner = scope.name if scope is not None else served.resource.keys.parse(item.key).cluster
+                for owner, together in groupby(page.items, lambda item: keys.parse(item.key).cluster):
                     mine = await self._served_in(owner, served, wildcard=wildcard)
-                    if mine is not None:
-                        found.append(await _decoded(mine, item, owner, wildcard=wildcard))
+                    if mine is None:
+                        continue
+                    before = len(found)
+                    items = list(together)
+                    for item, obj in zip(items, await load(mine, items), strict=True):
+                        found.append(mine.resource.renderer.dress(obj, item.mod_revision, owner, wildcard=wildcard))
+                    if before // _ITEMS_PER_TURN != len(found) // _ITEMS_PER_TURN:
+                        await asyncio.sleep(0)
                 if not page.more:
                     return ObjectList(found, str(page.revision))
                 what = what._replace(start=page.items[-1].key + "\x00", revision=page.revision)
