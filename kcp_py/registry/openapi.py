@@ -40,6 +40,19 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
+class PartedDocument(NamedTuple):
+    """A document in the parts that it is sent in: it may be too large to be put together."""
+
+    parts: tuple[bytes, ...]
+    etag: str
+    """With its quotes."""
+
+    @property
+    def body(self) -> bytes:
+        """All of it."""
+        return b"".join(self.parts)
+
+
 class _Entry(NamedTuple):
     digest: bytes
     big: bool
@@ -48,10 +61,10 @@ class _Entry(NamedTuple):
 class FragmentCache:
     """Fragments and documents that were built, for all clusters of a server. Bounded: the longest unused go first."""
 
-    def __init__(self, *, fragment_bytes: int = 32 * 1024 * 1024, document_bytes: int = 32 * 1024 * 1024) -> None:
+    def __init__(self, *, fragment_bytes: int = 64 * 1024 * 1024, document_bytes: int = 32 * 1024 * 1024) -> None:
         self._entries: WeakKeyDictionary[ServedResource, _Entry] = WeakKeyDictionary()
         self._fragments: _Recent[tuple[bytes, bool], Fragment] = _Recent(fragment_bytes, _fragment_size)
-        self._documents: _Recent[tuple[bytes, bool], Document] = _Recent(document_bytes, _document_size)
+        self._documents: _Recent[tuple[bytes, bool], PartedDocument] = _Recent(document_bytes, _parted_size)
         self._definitions = {(kind.group, kind.version, kind.kind): kind.definition for kind in builtin_kinds()}
 
     def entry(self, resource: ServedResource) -> _Entry:
@@ -70,7 +83,7 @@ class FragmentCache:
         build = fragment_v2 if v2 else fragment_v3
         return self._fragments.keep(key, await asyncio.to_thread(build, kind) if entry.big else build(kind))
 
-    async def document(self, resources: Sequence[ServedResource], digest: bytes, *, v2: bool) -> Document:
+    async def document(self, resources: Sequence[ServedResource], digest: bytes, *, v2: bool) -> PartedDocument:
         """A whole document, shared by whoever serves resources of the same digest."""
         key = (digest, v2)
         if (known := self._documents.peek(key)) is not None:
@@ -80,8 +93,11 @@ class FragmentCache:
         for resource in resources:
             fragments.append(await self.fragment(resource, v2=v2))
             await turns.take()
-        body = (document_v2 if v2 else document_v3)(fragments)
-        return self._documents.keep(key, Document(body, f'"{digest.hex().upper()}"'))
+        parts = []
+        for part in (document_v2 if v2 else document_v3)(fragments):
+            parts.append(part)
+            await turns.take()
+        return self._documents.keep(key, PartedDocument(tuple(parts), _etag(digest)))
 
     def _digest(self, resource: ServedResource) -> _Entry:
         kind = self._published(resource)
@@ -154,18 +170,24 @@ class OpenAPIDocuments:
             return ""
         return self._digest((group, version)).hex().upper()
 
-    async def group_version(self, group: str, version: str) -> Document | None:
+    async def group_version(self, group: str, version: str) -> PartedDocument | None:
         """`/openapi/v3/api/v1`, `/openapi/v3/apis/<group>/<version>`; None where that is not served. The ETag is the hash, quoted."""
         resources = self._groups.get((group, version))
         if resources is None:
             return None
         return await self._cache.document(resources, self._digest((group, version)), v2=False)
 
-    async def v2(self) -> Document:
+    async def v2(self) -> PartedDocument:
         """`/openapi/v2`."""
-        digests = await self._all_digests()
-        digest = hashlib.sha512(b"".join(digests.values())).digest()
-        return await self._cache.document([resource for group in self._groups.values() for resource in group], digest, v2=True)
+        everything = [resource for group in self._groups.values() for resource in group]
+        return await self._cache.document(everything, await self._v2_digest(), v2=True)
+
+    async def v2_etag(self) -> str:
+        """The ETag of `v2`, without the document."""
+        return _etag(await self._v2_digest())
+
+    async def _v2_digest(self) -> bytes:
+        return hashlib.sha512(b"".join((await self._all_digests()).values())).digest()
 
     async def _all_digests(self) -> dict[tuple[str, str], bytes]:
         turns = Turns()
@@ -215,6 +237,13 @@ def _document_size(document: Document) -> int:
     return len(document.body)
 
 
+def _parted_size(document: PartedDocument) -> int:
+    return sum(map(len, document.parts))
+
+
 def _fragment_size(fragment: Fragment) -> int:
-    # Built-in models are shared by all fragments and weigh little; counting them again and again errs on the safe side.
-    return sum(map(len, fragment.paths.values())) + sum(map(len, fragment.models.values()))
+    return fragment.weight
+
+
+def _etag(digest: bytes) -> str:
+    return f'"{digest.hex().upper()}"'

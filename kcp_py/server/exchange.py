@@ -209,7 +209,7 @@ class Exchange:
         """
         extra = (*headers, (b"content-length", b"%d" % len(body)))
         if len(body) > GZIP_THRESHOLD_BYTES and self.method == "GET" and self._accepts_gzip():
-            body = await asyncio.to_thread(_compress, body)
+            body = await asyncio.to_thread(_compress, (body,))
             extra = (*extra[:-1], *_GZIP_HEADERS, (b"content-length", b"%d" % len(body)))
         self.status = status
         await self._send({"type": "http.response.start", "status": status, "headers": self._head(content_type, extra)})
@@ -219,15 +219,21 @@ class Exchange:
         if self._callbacks is not None or self._unregister is not None:
             self.release()
 
-    async def respond_in_parts(self, status: int, parts: Sequence[bytes], content_type: bytes = JSON) -> None:
+    async def respond_in_parts(
+        self, status: int, parts: Sequence[bytes], content_type: bytes = JSON, headers: Iterable[Header] = ()
+    ) -> None:
         """`respond` with a body in pieces, which large ones are not put together for; the connection says when it takes the next."""
         size = sum(map(len, parts))
-        compressed = size > GZIP_THRESHOLD_BYTES and self._accepts_gzip()
-        if len(parts) == 1 or size < _SMALL_BODY_BYTES or compressed or self.method == "HEAD":
-            await self.respond(status, b"".join(parts), content_type)
+        compressed = size > GZIP_THRESHOLD_BYTES and self.method == "GET" and self._accepts_gzip()
+        if compressed:
+            parts = (await asyncio.to_thread(_compress, parts),)
+            size = len(parts[0])
+            headers = (*headers, *_GZIP_HEADERS)
+        elif len(parts) == 1 or size < _SMALL_BODY_BYTES or self.method == "HEAD":
+            await self.respond(status, b"".join(parts), content_type, headers)
             return
         self.status = status
-        head = self._head(content_type, ((b"content-length", b"%d" % size),))
+        head = self._head(content_type, (*headers, (b"content-length", b"%d" % size)))
         await self._send({"type": "http.response.start", "status": status, "headers": head})
         self.sent_bytes = size
         for part in parts[:-1]:
@@ -327,7 +333,7 @@ def exchange_of(scope: Scope) -> Exchange:
     return exchange
 
 
-def _compress(body: bytes) -> bytes:
+def _compress(parts: Iterable[bytes]) -> bytes:
     """Gzip at level 1, as upstream does: lists shrink tenfold at a bearable price."""
     packer = zlib.compressobj(1, zlib.DEFLATED, 31)
-    return packer.compress(body) + packer.flush()
+    return b"".join([*map(packer.compress, parts), packer.flush()])

@@ -27,12 +27,18 @@ _BEARER_TOKEN: Final = b'{"description":"Bearer Token authentication","type":"ap
 _UNAUTHORIZED: Final = {"401": {"description": "Unauthorized"}}
 
 
+PART_BYTES: Final = 64 * 1024
+"""Documents are put together in parts of this size: those of hundreds of definitions have tens of megabytes."""
+
+
 class Fragment(NamedTuple):
     """JSON members, each `"name":value`, by name."""
 
     paths: Mapping[str, bytes]
     models: Mapping[str, bytes]
     """`components.schemas` in v3, `definitions` in v2."""
+    weight: int = 0
+    """Bytes that this fragment shares with no other."""
 
 
 def fragment_v3(kind: PublishedKind) -> Fragment:
@@ -42,7 +48,7 @@ def fragment_v3(kind: PublishedKind) -> Fragment:
     if not kind.definition:
         models[kind.model] = _member(kind.model, full_schema(kind))
         models[kind.list_model] = _member(kind.list_model, list_schema(kind, REFERENCE_PREFIX))
-    return Fragment(paths, models)
+    return _weighed(paths, models, kind)
 
 
 def fragment_v2(kind: PublishedKind) -> Fragment:
@@ -52,7 +58,7 @@ def fragment_v2(kind: PublishedKind) -> Fragment:
     if not kind.definition:
         models[kind.model] = _member(kind.model, reduced_schema(kind))
         models[kind.list_model] = _member(kind.list_model, list_schema(kind, _V2_PREFIX))
-    return Fragment(paths, models)
+    return _weighed(paths, models, kind)
 
 
 def _referred(kind: PublishedKind) -> Iterator[str]:
@@ -65,45 +71,45 @@ def _referred(kind: PublishedKind) -> Iterator[str]:
         yield kind.definition + "List"
 
 
-def document_v3(fragments: Iterable[Fragment]) -> bytes:
-    """A whole document of one group and version."""
-    paths, models = _joined(fragments)
-    return b"".join(
-        (
-            b'{"openapi":"3.0.0","info":{"title":"Kubernetes","version":"unversioned"},"paths":{',
-            paths,
-            b'},"components":{"schemas":{',
-            models,
-            b'},"securitySchemes":{"BearerToken":',
-            _BEARER_TOKEN,
-            b"}}}",
-        )
-    )
+def _weighed(paths: Mapping[str, bytes], models: Mapping[str, bytes], kind: PublishedKind) -> Fragment:
+    own = () if kind.definition else (models[kind.model], models[kind.list_model])
+    return Fragment(paths, models, sum(map(len, paths.values())) + sum(map(len, own)))
 
 
-def document_v2(fragments: Iterable[Fragment]) -> bytes:
-    """The document of everything."""
-    paths, models = _joined(fragments)
-    return b"".join(
-        (
-            b'{"swagger":"2.0","info":{"title":"Kubernetes","version":"unversioned"},"paths":{',
-            paths,
-            b'},"definitions":{',
-            models,
-            b'},"securityDefinitions":{"BearerToken":',
-            _BEARER_TOKEN,
-            b'},"security":[{"BearerToken":[]}]}',
-        )
-    )
+def document_v3(fragments: Iterable[Fragment]) -> Iterator[bytes]:
+    """A whole document of one group and version, in parts of about `PART_BYTES`, or of one member where that is longer."""
+    head = b'{"openapi":"3.0.0","info":{"title":"Kubernetes","version":"unversioned"},"paths":{'
+    tail = b'},"securitySchemes":{"BearerToken":' + _BEARER_TOKEN + b"}}}"
+    return _parts(fragments, head, b'},"components":{"schemas":{', tail)
 
 
-def _joined(fragments: Iterable[Fragment]) -> tuple[bytes, bytes]:
+def document_v2(fragments: Iterable[Fragment]) -> Iterator[bytes]:
+    """The document of everything, in parts as well."""
+    head = b'{"swagger":"2.0","info":{"title":"Kubernetes","version":"unversioned"},"paths":{'
+    tail = b'},"securityDefinitions":{"BearerToken":' + _BEARER_TOKEN + b'},"security":[{"BearerToken":[]}]}'
+    return _parts(fragments, head, b'},"definitions":{', tail)
+
+
+def _parts(fragments: Iterable[Fragment], head: bytes, middle: bytes, tail: bytes) -> Iterator[bytes]:
     paths: dict[str, bytes] = {}
     models: dict[str, bytes] = {}
     for fragment in fragments:
         paths.update(fragment.paths)
         models.update(fragment.models)
-    return b",".join(paths[name] for name in sorted(paths)), b",".join(models[name] for name in sorted(models))
+    pieces = [head]
+    size = 0
+    for members, end in ((paths, middle), (models, tail)):
+        for at, name in enumerate(sorted(members)):
+            if at:
+                pieces.append(b",")
+            pieces.append(members[name])
+            size += len(members[name])
+            if size > PART_BYTES:
+                yield b"".join(pieces)
+                pieces.clear()
+                size = 0
+        pieces.append(end)
+    yield b"".join(pieces)
 
 
 def _member(name: str, value: Any) -> bytes:

@@ -12,7 +12,7 @@ import orjson
 from kcp_py.apimachinery import errors
 from kcp_py.logicalcluster import Wildcard
 from kcp_py.registry.discovery import AGGREGATED_TYPE, Discovery, Document
-from kcp_py.registry.openapi import FragmentCache, OpenAPIDocuments
+from kcp_py.registry.openapi import FragmentCache, OpenAPIDocuments, PartedDocument
 from kcp_py.registry.tables import ResourceTable
 from kcp_py.server.exchange import Exchange, Header
 from kcp_py.server.handlers.answer import send_document
@@ -69,7 +69,7 @@ class Documents:
             case ["apis", group, version]:
                 await _send(exchange, described.discovery.resources(group, version))
             case ["openapi", "v2"]:
-                await _send_openapi(exchange, await described.openapi.v2())
+                await _send_v2(exchange, described.openapi)
             case ["openapi", "v3"]:
                 await _send_openapi(exchange, await described.openapi.index(_path_prefix(exchange)))
             case ["openapi", "v3", "api", version]:
@@ -141,6 +141,14 @@ async def _send_openapi(exchange: Exchange, document: Document) -> None:
     await _send_cacheable(exchange, document, b"application/json")
 
 
+async def _send_v2(exchange: Exchange, openapi: OpenAPIDocuments) -> None:
+    _refuse_protobuf_only(exchange)
+    if _has(exchange, etag := await openapi.v2_etag()):
+        await exchange.respond(304, b"", b"application/json", _cacheable(etag))
+    else:
+        await _send_parts(exchange, await openapi.v2())
+
+
 async def _send_group_version(exchange: Exchange, openapi: OpenAPIDocuments, group: str, version: str) -> None:
     """One document of v3. With the hash of the index it may be kept for ever; with another one the client is sent to the right one."""
     _refuse_protobuf_only(exchange)
@@ -150,11 +158,11 @@ async def _send_group_version(exchange: Exchange, openapi: OpenAPIDocuments, gro
         raise errors.unknown_path()
     asked = exchange.query.get("hash")
     if not asked:
-        await _send_cacheable(exchange, document, b"application/json")
+        await _send_parts(exchange, document)
     elif asked[0].upper() == right:
         expires = format_datetime(datetime.now(UTC) + timedelta(days=365), usegmt=True).encode()
         headers = ((b"etag", document.etag.encode()), (b"vary", b"Accept"), (b"cache-control", b"public, immutable"), (b"expires", expires))
-        await exchange.respond(200, document.body, b"application/json", headers)
+        await exchange.respond_in_parts(200, document.parts, b"application/json", headers)
     else:
         path = exchange.context.info.path.rstrip("/")
         location = f"{_path_prefix(exchange)}{path}?hash={right}"
@@ -179,10 +187,24 @@ def _path_prefix(exchange: Exchange) -> str:
     return ""
 
 
-async def _send_cacheable(exchange: Exchange, document: Document, content_type: bytes) -> None:
-    etag = document.etag.encode()
-    headers: tuple[Header, ...] = ((b"etag", etag), (b"vary", b"Accept"), (b"cache-control", b"public"))
-    if etag in {value.strip() for value in exchange.headers.get(b"if-none-match", b"").split(b",")}:
-        await exchange.respond(304, b"", content_type, headers)
+async def _send_parts(exchange: Exchange, document: PartedDocument) -> None:
+    if _has(exchange, document.etag):
+        await exchange.respond(304, b"", b"application/json", _cacheable(document.etag))
     else:
-        await exchange.respond(200, document.body, content_type, headers)
+        await exchange.respond_in_parts(200, document.parts, b"application/json", _cacheable(document.etag))
+
+
+async def _send_cacheable(exchange: Exchange, document: Document, content_type: bytes) -> None:
+    if _has(exchange, document.etag):
+        await exchange.respond(304, b"", content_type, _cacheable(document.etag))
+    else:
+        await exchange.respond(200, document.body, content_type, _cacheable(document.etag))
+
+
+def _has(exchange: Exchange, etag: str) -> bool:
+    """Whether the client has the document already."""
+    return etag.encode() in {value.strip() for value in exchange.headers.get(b"if-none-match", b"").split(b",")}
+
+
+def _cacheable(etag: str) -> tuple[Header, ...]:
+    return ((b"etag", etag.encode()), (b"vary", b"Accept"), (b"cache-control", b"public"))

@@ -10,7 +10,7 @@ import pytest
 
 from kcp_py.bootstrap.kinds import builtin_kinds, definitions
 from kcp_py.registry.resource import ALL_VERBS
-from kcp_py.schema.publish.fragments import document_v2, document_v3, fragment_v2, fragment_v3
+from kcp_py.schema.publish.fragments import PART_BYTES, document_v2, document_v3, fragment_v2, fragment_v3
 from kcp_py.schema.publish.kinds import PublishedKind
 
 PATCHES = ("application/json-patch+json", "application/merge-patch+json")
@@ -56,7 +56,7 @@ def references(value: Any) -> Iterator[str]:
 
 
 def whole(kinds: list[PublishedKind], version: str) -> dict[str, Any]:
-    body = document_v3(map(fragment_v3, kinds)) if version == "v3" else document_v2(map(fragment_v2, kinds))
+    body = b"".join(document_v3(map(fragment_v3, kinds)) if version == "v3" else document_v2(map(fragment_v2, kinds)))
     document: dict[str, Any] = orjson.loads(body)
     return document
 
@@ -120,7 +120,18 @@ def test_quantities_are_text_to_v2():
 
 def test_joining_does_not_depend_on_order():
     """The same kinds make the same bytes."""
-    assert document_v3(map(fragment_v3, [*BUILTIN, WIDGET])) == document_v3(map(fragment_v3, [WIDGET, *reversed(BUILTIN)]))
+    assert list(document_v3(map(fragment_v3, [*BUILTIN, WIDGET]))) == list(document_v3(map(fragment_v3, [WIDGET, *reversed(BUILTIN)])))
+
+
+def test_large_documents_come_in_parts():
+    """None is longer than a part and one member, and together they are the document."""
+    kinds = [WIDGET._replace(plural=f"widgets{number}", kind=f"Widget{number}", list_kind=f"Widget{number}List") for number in range(100)]
+    parts = list(document_v2(map(fragment_v2, kinds)))
+    assert len(parts) > 5
+    assert all(PART_BYTES < len(part) < 2 * PART_BYTES for part in parts[:-1])
+    document = orjson.loads(b"".join(parts))
+    assert len([name for name in document["definitions"] if "Widget" in name]) == 200
+    assert list(document["paths"]) == sorted(document["paths"])
 
 
 def _no_siblings(value: Any) -> bool:
