@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import orjson
 
@@ -244,13 +245,23 @@ def _aggregated(groups: Mapping[str, Mapping[str, Sequence[ServedResource]]]) ->
             {
                 "metadata": {"name": group, "creationTimestamp": None} if group else {"creationTimestamp": None},
                 "versions": [
-                    {"version": version, "resources": [_aggregated_entry(resource) for resource in resources], "freshness": "Current"}
+                    {"version": version, "resources": [_encoded_entry(resource) for resource in resources], "freshness": "Current"}
                     for version, resources in versions.items()
                 ],
             }
             for group, versions in groups.items()
         ],
     }
+
+
+_ENCODED: Final[WeakKeyDictionary[ServedResource, orjson.Fragment]] = WeakKeyDictionary()
+"""Entries by their resource: clusters that serve the same share it, and one more definition changes no other's."""
+
+
+def _encoded_entry(resource: ServedResource) -> orjson.Fragment:
+    if (known := _ENCODED.get(resource)) is None:
+        known = _ENCODED[resource] = orjson.Fragment(orjson.dumps(_aggregated_entry(resource)))
+    return known
 
 
 def _aggregated_entry(resource: ServedResource) -> dict[str, Any]:

@@ -17,8 +17,8 @@ import pytest
 
 from kcp_py.registry import openapi as module
 from kcp_py.registry.builtin.resources import builtin_resources
-from kcp_py.registry.discovery import AGGREGATED_TYPE, Discovery, Document
-from kcp_py.registry.openapi import FragmentCache, OpenAPIDocuments
+from kcp_py.registry.discovery import AGGREGATED_TYPE, Discovery
+from kcp_py.registry.openapi import FragmentCache, OpenAPIDocuments, PartedDocument
 from kcp_py.registry.resource import ServedResource
 from kcp_py.schema.publish.fragments import Fragment, fragment_v3
 from kcp_py.schema.publish.kinds import PublishedKind
@@ -61,7 +61,7 @@ def documents(*resources: ServedResource, cache: FragmentCache | None = None) ->
     return OpenAPIDocuments(resources, cache or FragmentCache())
 
 
-async def built(published: OpenAPIDocuments) -> Document:
+async def built(published: OpenAPIDocuments) -> PartedDocument:
     document = await published.group_version("example.com", "v1")
     assert document is not None
     return document
@@ -102,7 +102,9 @@ async def test_hash_follows_content():
 async def test_clusters_with_equal_resources_share_documents():
     """A second cluster with the same resources builds nothing: it gets the very same bytes."""
     cache, shirt = FragmentCache(), custom()
-    first = await documents(*BUILTIN, shirt, cache=cache).v2()
+    published = documents(*BUILTIN, shirt, cache=cache)
+    first = await published.v2()
+    assert first.etag == await published.v2_etag()
     assert await documents(*BUILTIN, shirt, cache=cache).v2() is first
 
 
