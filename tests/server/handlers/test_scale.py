@@ -285,6 +285,19 @@ async def test_values_of_another_type_from_before_the_definition(api: Api) -> No
     assert (await api.ok("GET", SCALE))["spec"] == {"replicas": 3}
 
 
+async def test_counts_from_before_the_definition(api: Api) -> None:
+    """A status is judged by itself; whoever writes the object has to repair what it asks for, through `/scale` too."""
+    await install(api, scalable(subresources={"status": {}}))
+    await api.ok("POST", WIDGETS, instance("one", spec={"replicas": -3}))
+    operation = [{"op": "add", "path": "/spec/versions/0/subresources/scale", "value": PATHS}]
+    await api.ok("PATCH", f"/clusters/a{DEFINITIONS}/widgets.example.com", operation, headers=JSON_PATCH)
+    assert (await api.ok("GET", SCALE))["spec"] == {"replicas": -3}
+    assert (await api.ok("PATCH", f"{ONE}/status", {"status": {"replicas": 1}}, headers=MERGE))["status"] == {"replicas": 1}
+    status = await api.fails(422, "PATCH", ONE, {"spec": {"size": 1}}, headers=MERGE)
+    assert status["details"]["causes"][0]["field"] == ".spec.replicas"
+    assert (await api.ok("PATCH", SCALE, {"spec": {"replicas": 3}}, headers=MERGE))["spec"] == {"replicas": 3}
+
+
 async def test_what_is_not_there(api: Api) -> None:
     """404 for a missing object, whatever is done; 404 in plain text without the subresource; 405 for other verbs."""
     await scaled_one(api)

@@ -111,6 +111,22 @@ async def test_statuses_are_pruned_defaulted_and_checked(api: Api) -> None:
     assert cause["message"].endswith("ready in body should be less than or equal to 3")
 
 
+async def test_a_status_is_judged_by_its_own_schema_alone(api: Api) -> None:
+    """What is wrong with the rest of an object, by a schema of later, does not keep anybody from reporting."""
+    await widget(api)
+    place = "/spec/versions/0/schema/openAPIV3Schema/properties/spec"
+    operations = [
+        {"op": "add", "path": f"{place}/required/-", "value": "code"},
+        {"op": "add", "path": f"{place}/anyOf", "value": [{"required": ["free"]}]},
+    ]
+    await api.ok("PATCH", CRD, operations, headers=JSON_PATCH)
+    assert (await api.ok("PATCH", STATUS, {"status": {"ready": 2}}, headers=MERGE))["status"] == {"ready": 2}
+    status = await api.fails(422, "PATCH", STATUS, {"status": {"ready": 4}}, headers=MERGE)
+    fault = "status.ready: Invalid value: 4: ready in body should be less than or equal to 3"
+    assert status["message"] == f'Widget.example.com "one" is invalid: {fault}'
+    await api.fails(422, "PATCH", ONE, {"spec": {"size": 2}}, headers=MERGE)
+
+
 async def test_no_status_creates_an_object(api: Api) -> None:
     """404 for what is not there, before anything else is checked of it."""
     await install(api)
