@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from kcp_py.apimachinery.fielderrors import FieldError
+from kcp_py.schema.default import MAX_FILLED
 from kcp_py.schema.nodes import Node
 from kcp_py.schema.rules.tree import RuleNode
 
@@ -20,8 +21,16 @@ class CompiledSchema(Protocol):
         """
         ...
 
-    def default(self, obj: dict[str, Any]) -> None:
-        """Drop nulls where null is not allowed, then fill defaults, in place."""
+    def default(self, obj: dict[str, Any], limit: int = MAX_FILLED) -> None:
+        """Drop nulls where null is not allowed, then fill defaults, in place.
+
+        Args:
+            obj: the object.
+            limit: characters, about, that defaults may add.
+
+        Raises:
+            TooManyDefaultsError: they would add more; what is there is filled in part, and calling again goes on.
+        """
         ...
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:

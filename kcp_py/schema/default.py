@@ -2,6 +2,9 @@
 
 Source: k8s.io/apiextensions-apiserver `pkg/apiserver/schema/defaulting/algorithm.go` and `prunenulls.go`. Upstream makes two
 passes; one gives the same, because a default that is filled in was itself checked to hold no null that would be dropped.
+
+Defaults of the items of lists and of defaults themselves multiply: a small schema and a small object can ask for more than any memory
+holds. So what is filled in is counted, and there is an end to it.
 """
 
 from __future__ import annotations
@@ -12,7 +15,37 @@ from typing import Any, Final
 from kcp_py.schema.nodes import NO_DEFAULT, Node
 from kcp_py.schema.prune import Pruner
 
-Filler = Callable[[Any], None]
+MAX_FILLED: Final = 4 * 1024 * 1024
+"""Characters, about, that defaults may add to one object. Bodies have three million at most."""
+
+
+class TooManyDefaultsError(ValueError):
+    """The defaults of a schema would make an object larger than was allowed. It is filled in part: filling may be continued."""
+
+    def __init__(self) -> None:
+        super().__init__("the defaults of the schema make the object too large")
+
+
+class Allowance:
+    """How much may still be filled in."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, characters: int) -> None:
+        self.left = characters
+
+    def take(self, characters: int) -> None:
+        """Count a default that is about to be filled in.
+
+        Raises:
+            TooManyDefaultsError: there is no room for it.
+        """
+        if characters > self.left:
+            raise TooManyDefaultsError
+        self.left -= characters
+
+
+Filler = Callable[[Any, Allowance], None]
 
 _FEW: Final = 5
 """Children that are looked up one by one, rather than looking for a child for each field."""
@@ -40,11 +73,11 @@ class DefaultCompiler:
             return known
         resolved: Filler | None = None
 
-        def fill(value: Any) -> None:
+        def fill(value: Any, allowance: Allowance) -> None:
             nonlocal resolved
             if resolved is None:
                 resolved = self.filler(self._definitions[name]) or _leave
-            resolved(value)
+            resolved(value, allowance)
 
         self._references[name] = fill
         return fill
@@ -60,9 +93,9 @@ class DefaultCompiler:
         if fill_list is None:
             return fill_object
 
-        def fill(value: Any) -> None:
-            fill_object(value)
-            fill_list(value)
+        def fill(value: Any, allowance: Allowance) -> None:
+            fill_object(value, allowance)
+            fill_list(value, allowance)
 
         return fill
 
@@ -76,7 +109,7 @@ class DefaultCompiler:
 
     def _object_filler(self, properties: Mapping[str, Node], other: Node | None) -> Filler:
         values = {name: self._default(part) for name, part in properties.items() if part.default is not NO_DEFAULT}
-        defaults = [(name, value, _copier(value)) for name, value in values.items()]
+        defaults = [(name, value, _copier(value), len(name) + _size(value)) for name, value in values.items()]
         names = frozenset(values)
         other_default = NO_DEFAULT if other is None else self._default(other)
         fillers = {name: self.filler(part) for name, part in properties.items()}
@@ -85,7 +118,7 @@ class DefaultCompiler:
         other_child = self.filler(other) if other is not None else None
         few = tuple(children.items()) if other_child is None and len(children) <= _FEW else None
 
-        def drop_nulls(value: dict[str, Any]) -> None:
+        def drop_nulls(value: dict[str, Any], allowance: Allowance) -> None:
             for name in [name for name, part in value.items() if part is None]:
                 part = properties.get(name, other)
                 if part is None or part.nullable or part.ref:
@@ -94,26 +127,30 @@ class DefaultCompiler:
                 if default is NO_DEFAULT:
                     del value[name]
                 else:
+                    allowance.take(_size(default))
                     value[name] = copy_value(default)
 
-        def fill(value: Any) -> None:
+        def fill(value: Any, allowance: Allowance) -> None:
             if type(value) is not dict:
                 return
             if None in value.values():
-                drop_nulls(value)
+                drop_nulls(value, allowance)
             if names and not value.keys() >= names:
-                for name, default, copy in defaults:
+                for name, default, copy, size in defaults:
                     if name not in value:
+                        if size > allowance.left:
+                            raise TooManyDefaultsError
+                        allowance.left -= size
                         value[name] = default if copy is None else copy(default)
             if few is not None:
                 for name, filler in few:
                     if (part := value.get(name)) is not None:
-                        filler(part)
+                        filler(part, allowance)
                 return
             for name, part in value.items():
                 kind = type(part)
                 if (kind is dict or kind is list) and (child := find_child(name, other_child)) is not None:
-                    child(part)
+                    child(part, allowance)
 
         return fill
 
@@ -123,23 +160,25 @@ class DefaultCompiler:
         replace = default is not NO_DEFAULT and not item.nullable
         if child is None and not replace:
             return None
+        size = _size(default) if replace else 0
 
-        def fill(value: Any) -> None:
+        def fill(value: Any, allowance: Allowance) -> None:
             if type(value) is not list:
                 return
             if replace and None in value:
                 for index, part in enumerate(value):
                     if part is None:
+                        allowance.take(size)
                         value[index] = copy_value(default)
             if child is not None:
                 for part in value:
                     if type(part) is dict or type(part) is list:
-                        child(part)
+                        child(part, allowance)
 
         return fill
 
 
-def _leave(_value: Any) -> None:
+def _leave(_value: Any, _allowance: Allowance) -> None:
     return
 
 
@@ -155,3 +194,13 @@ def copy_value(value: Any) -> Any:
     if type(value) is list:
         return [copy_value(part) for part in value]
     return value
+
+
+def _size(value: Any) -> int:
+    """About the characters of a default's JSON; a container of nothing counts too, so that every one that is made is counted."""
+    kind = type(value)
+    if kind is dict:
+        return 8 + sum(len(name) + _size(part) for name, part in value.items())
+    if kind is list:
+        return 8 + sum(map(_size, value))
+    return 8 + len(value) if kind is str else 8

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.schema.correlated import Correlated
-from kcp_py.schema.default import DefaultCompiler, Filler
+from kcp_py.schema.default import MAX_FILLED, Allowance, DefaultCompiler, Filler
 from kcp_py.schema.nodes import META_FIELDS, Node, SchemaTooDeepError, read_schema
 from kcp_py.schema.predicate import Predicate, PredicateCompiler
 from kcp_py.schema.prune import Clean, CleanCompiler, Pruner
@@ -70,10 +70,10 @@ class StructuralSchema:
         pruner.prune(self.root, obj, skip=self._implicit)
         return pruner.dropped
 
-    def default(self, obj: dict[str, Any]) -> None:
+    def default(self, obj: dict[str, Any], limit: int = MAX_FILLED) -> None:
         """See `contract.CompiledSchema.default`."""
         if self._fill is not None and not self._too_deep(obj):
-            self._fill(obj)
+            self._fill(obj, Allowance(limit))
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
         """See `contract.CompiledSchema.validate`."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.schema.contract import CompiledSchema
+from kcp_py.schema.default import MAX_FILLED
 from kcp_py.schema.nodes import Node
 from kcp_py.schema.structural import compile_schema
 
@@ -62,13 +63,13 @@ class DeferredSchema:
         """See `contract.CompiledSchema.prune`."""
         return self.compiled.prune(obj)
 
-    def default(self, obj: dict[str, Any]) -> None:
+    def default(self, obj: dict[str, Any], limit: int = MAX_FILLED) -> None:
         """See `contract.CompiledSchema.default`. The last step of decoding: for typed kinds it also refuses values of the wrong type.
 
         Raises:
             StatusError: 400, worded as the decoder of upstream words it.
         """
-        self.compiled.default(obj)
+        self.compiled.default(obj, limit)
         if self._typed:
             for problem in self.compiled.validate(obj):
                 if problem.reason == "FieldValueTypeInvalid":

@@ -27,6 +27,7 @@ async def create(
     *,
     warnings: list[str],
     dry_run: bool = False,
+    size: int = 0,
 ) -> Written:
     """Store a new object.
 
@@ -38,6 +39,7 @@ async def create(
         obj: decoded, pruned and defaulted, in the served version; changed in place.
         warnings: filled with texts for the client.
         dry_run: do everything but store.
+        size: bytes, about, of the object.
 
     Raises:
         StatusError: 409 AlreadyExists, 422 and whatever admission says.
@@ -51,7 +53,7 @@ async def create(
         if base_name:
             metadata["name"] = generate_name(base_name, random.randrange)
         try:
-            return await _create_named(access, scope, served, obj, warnings=warnings, dry_run=dry_run)
+            return await _create_named(access, scope, served, obj, warnings=warnings, dry_run=dry_run, size=size)
         except StatusError as error:
             if not base_name or error.reason != "AlreadyExists":
                 raise
@@ -86,7 +88,7 @@ def prepare_new(access: Access, resource: ServedResource, namespace: str, obj: d
 
 
 async def _create_named(
-    access: Access, scope: ClusterScope, served: Served, obj: dict[str, Any], *, warnings: list[str], dry_run: bool
+    access: Access, scope: ClusterScope, served: Served, obj: dict[str, Any], *, warnings: list[str], dry_run: bool, size: int
 ) -> Written:
     resource = served.resource
     metadata = obj["metadata"]
@@ -97,7 +99,7 @@ async def _create_named(
     namespace_compares = await namespace_guard(access.storage, resource, scope, namespace) if namespace else ()
     admission = Admission("CREATE", scope, served, namespace, name, "", obj, None, dry_run)
     await access.mutate(admission)
-    await check(resource, obj, None, warnings)
+    await check(resource, obj, None, warnings, size=size)
     await access.validate(admission)
     key = resource.keys.object_key(scope.name, namespace, name)
     if name in defaults_of(resource, scope):

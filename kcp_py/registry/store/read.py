@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import orjson
 
+from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.objectmeta_decoding import drop_malformed_fields
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import Access
 from kcp_py.schema.contract import CompiledSchema
+from kcp_py.schema.default import MAX_FILLED, TooManyDefaultsError
 from kcp_py.storage.contract import KeyValue
 
 _DECODED_PER_TURN: Final = 200
+LARGE: Final = 64 * 1024
+"""Bytes of an object up to which the event loop works on it itself: a millisecond or two."""
+_FILLED_ON_READ: Final = 1024 * 1024
+"""Characters of defaults that a read adds to an object: many of them are read together."""
 
 
 async def find(access: Access, scope: ClusterScope, served: Served, namespace: str, name: str) -> KeyValue | None:
@@ -65,7 +73,7 @@ async def load(served: Served, items: Sequence[KeyValue]) -> list[dict[str, Any]
     objects: list[dict[str, Any]] = []
     schemas: list[CompiledSchema | None] = []
     for at, item in enumerate(items, start=1):
-        obj, schema = _decode(served, item)
+        obj, schema = await _decode_item(served, item)
         objects.append(obj)
         # What a webhook answers obeys no schema yet.
         schemas.append(schema if resource.converter is None or obj["apiVersion"] == resource.group_version else None)
@@ -80,7 +88,7 @@ async def load_one(served: Served, item: KeyValue) -> dict[str, Any]:
     """`load` for a single object."""
     resource = served.resource
     if resource.converter is None:
-        return _served_form(resource, *_decode(served, item))
+        return _served_form(resource, *await _decode_item(served, item))
     return (await load(served, [item]))[0]
 
 
@@ -105,15 +113,25 @@ class Current:
         return obj
 
 
+async def _decode_item(served: Served, item: KeyValue) -> tuple[dict[str, Any], CompiledSchema]:
+    if item.mod_revision < served.fresh_since and len(item.value) > LARGE:
+        return await run_aside(_decode, served, item)
+    return _decode(served, item)
+
+
 def _decode(served: Served, item: KeyValue) -> tuple[dict[str, Any], CompiledSchema]:
     """A stored object in the version in which it is stored, and that version's schema, which it obeys."""
     resource = served.resource
     obj: dict[str, Any] = orjson.loads(item.value)
+    # What others have written into the store may be of the wrong types; it has to be possible to repair and to delete it.
+    drop_malformed_fields(obj["metadata"])
     if item.mod_revision >= served.fresh_since:
         return obj, resource.storage_schema
     schema = resource.stored_schemas.get(obj["apiVersion"], resource.storage_schema)
     schema.prune(obj)
-    schema.default(obj)
+    # A schema that asks for more than this is read without the rest of it: the object can still be seen, changed and deleted.
+    with suppress(TooManyDefaultsError):
+        schema.default(obj, _FILLED_ON_READ)
     return obj, schema
 
 
@@ -130,6 +148,9 @@ async def to_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str,
 
     The storage version's defaults, which upstream fills in whenever it reads, are stored: what is as new as its definition is read as it
     stands.
+
+    Raises:
+        StatusError: 413 where they make it too large.
     """
     converted = resource.converter is not None and resource.group_version != resource.storage_group_version
     if converted:
@@ -138,7 +159,10 @@ async def to_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str,
     obj["apiVersion"] = resource.storage_group_version
     if converted or resource.schema is not resource.storage_schema:
         resource.storage_schema.prune(obj)
-        resource.storage_schema.default(obj)
+        try:
+            resource.storage_schema.default(obj)
+        except TooManyDefaultsError as error:
+            raise errors.too_large(MAX_FILLED) from error
     return obj
 
 

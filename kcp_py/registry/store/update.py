@@ -36,6 +36,7 @@ async def update(
     subresource: str = "",
     may_create: bool = False,
     dry_run: bool = False,
+    size: int = 0,
 ) -> Written:
     """Replace an object by what `transform` makes of it.
 
@@ -53,6 +54,7 @@ async def update(
         subresource: `status`, `finalize`, `scale` or empty.
         may_create: whether the verb creates missing objects where the kind allows that.
         dry_run: do everything but store.
+        size: bytes of the request.
 
     Raises:
         StatusError: 404, 409, 422 and whatever transform and admission say.
@@ -71,7 +73,7 @@ async def update(
                 raise errors.not_found(resource.group_resource, name)
             obj["metadata"].pop("resourceVersion", None)
             try:
-                return await create(access, scope, served, namespace, obj, warnings=warnings, dry_run=dry_run)
+                return await create(access, scope, served, namespace, obj, warnings=warnings, dry_run=dry_run, size=size)
             except StatusError as error:
                 if error.reason != "AlreadyExists":
                     raise
@@ -79,7 +81,17 @@ async def update(
         current = Current(served, item)
         new = await transform(current)
         try:
-            return await _replace(access, scope, served, current, new, warnings=warnings, subresource=subresource, dry_run=dry_run)
+            return await _replace(
+                access,
+                scope,
+                served,
+                current,
+                new,
+                warnings=warnings,
+                subresource=subresource,
+                dry_run=dry_run,
+                size=size + len(item.value),
+            )
         except ConflictError as conflict:
             if conflict.key != resource.keys.object_key(scope.name, namespace, name):
                 raise StaleScopeError(conflict.key) from conflict
@@ -96,6 +108,7 @@ async def _replace(
     warnings: list[str],
     subresource: str,
     dry_run: bool,
+    size: int,
 ) -> Written:
     """One try.
 
@@ -121,7 +134,7 @@ async def _replace(
     name, namespace = metadata["name"], metadata.get("namespace", "")
     admission = Admission("UPDATE", scope, served, namespace, name, subresource, new, old, dry_run)
     await access.mutate(admission)
-    await check(resource, new, old, warnings, subresource=subresource)
+    await check(resource, new, old, warnings, subresource=subresource, size=size)
     await access.validate(admission)
     finished = bool(metadata.get("deletionTimestamp")) and not resource.strategy.has_pending_finalizers(new)
     stored = await to_storage(resource, new)

@@ -5,14 +5,15 @@ Source: k8s.io/apiextensions-apiserver `pkg/registry/customresource/strategy.go`
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 from weakref import WeakSet
 
+from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.apimachinery.objectmeta import validate_object_meta, validate_object_meta_update
 from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.store.read import LARGE
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.correlated import ABSENT
@@ -36,7 +37,13 @@ _AT_ONCE: Final = 20_000
 
 
 async def check(
-    resource: ServedResource, obj: dict[str, Any], old: dict[str, Any] | None, warnings: list[str], *, subresource: str = ""
+    resource: ServedResource,
+    obj: dict[str, Any],
+    old: dict[str, Any] | None,
+    warnings: list[str],
+    *,
+    subresource: str = "",
+    size: int = 0,
 ) -> None:
     """Refuse an invalid object.
 
@@ -46,6 +53,7 @@ async def check(
         old: the stored object on update, in the same version.
         warnings: gets the texts for the client.
         subresource: through which it is updated.
+        size: bytes, about, of the object; large ones are looked at aside from the event loop.
 
     Raises:
         StatusError: 422 with every problem.
@@ -55,15 +63,17 @@ async def check(
     problems = validate_object_meta(metadata, namespaced=resource.namespaced, validate_name=strategy.validate_name)
     if old is not None:
         problems += validate_object_meta_update(metadata, old["metadata"])
+    schema = resource.schema
+    large = size > LARGE
     if old is not None and subresource == "status" and not resource.builtin:
-        problems += resource.schema.validate_status(obj, old)
+        problems += await run_aside(schema.validate_status, obj, old) if large else schema.validate_status(obj, old)
         problems += strategy.validate_status_update(obj, old)
         heavy = False
     else:
-        problems += resource.schema.validate(obj, old)
+        problems += await run_aside(schema.validate, obj, old) if large else schema.validate(obj, old)
         heavy = strategy.is_heavy(obj)
         if heavy:
-            problems += await asyncio.to_thread(_judge, strategy, obj, old)
+            problems += await run_aside(_judge, strategy, obj, old)
         else:
             problems += _judge(strategy, obj, old)
     rules = resource.schema.rules
@@ -72,7 +82,7 @@ async def check(
     if problems:
         name = metadata.get("name")
         raise errors.invalid(resource.group_version_kind.group_kind, name if isinstance(name, str) else "", problems)
-    warnings.extend(await asyncio.to_thread(strategy.warnings, obj, old) if heavy else strategy.warnings(obj, old))
+    warnings.extend(await run_aside(strategy.warnings, obj, old) if heavy else strategy.warnings(obj, old))
 
 
 def _judge(strategy: Strategy, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
@@ -95,11 +105,11 @@ async def _rule_problems(
     before = ABSENT if old is None else old
     if rules.count > _MANY and rules not in _WARM:
         # The first run of a rule makes its code.
-        outcome = await asyncio.to_thread(evaluate, rules, obj, before, schema=schema.root)
+        outcome = await run_aside(evaluate, rules, obj, before, schema=schema.root)
         _WARM.add(rules)
     else:
         outcome = evaluate(rules, obj, before, schema=schema.root, limit=_AT_ONCE)
         if outcome.exhausted:
-            outcome = await asyncio.to_thread(evaluate, rules, obj, before, schema=schema.root)
+            outcome = await run_aside(evaluate, rules, obj, before, schema=schema.root)
     warnings.extend(outcome.warnings)
     return outcome.errors

@@ -38,27 +38,26 @@ _SMALLEST_PLAIN: Final = -4
 _LARGEST_PLAIN: Final = 6
 
 
-def _unreadable(function: str, text: str, why: str = "invalid syntax") -> EvaluationError:
-    """Go's words for text that is no number."""
-    quoted = text if len(text) <= _DIGITS else text[:_DIGITS] + "..."
-    return EvaluationError(f'strconv.{function}: parsing "{quoted}": {why}')
+def _unreadable(kind: str) -> EvaluationError:
+    """cel-go's words for text that is no value of a type, whatever is wrong with it (`types/string.go`)."""
+    return EvaluationError(f"type conversion error from 'string' to '{kind}'")
 
 
 def int_of_text(text: str) -> int:
     """A decimal number."""
     if not _DECIMAL.fullmatch(text):
-        raise _unreadable("ParseInt", text)
+        raise _unreadable("int")
     if len(text) > _DIGITS or not INT_MIN <= (number := int(text)) <= INT_MAX:
-        raise _unreadable("ParseInt", text, "value out of range")
+        raise _unreadable("int")
     return number
 
 
 def uint_of_text(text: str) -> UInt:
     """A decimal number without a sign."""
     if not _UNSIGNED.fullmatch(text):
-        raise _unreadable("ParseUint", text)
+        raise _unreadable("uint")
     if len(text) > _DIGITS or (number := int(text)) > UINT_MAX:
-        raise _unreadable("ParseUint", text, "value out of range")
+        raise _unreadable("uint")
     return UInt(number)
 
 
@@ -68,12 +67,12 @@ def double_of_text(text: str) -> float:
         if _HEXADECIMAL.fullmatch(text):
             return float.fromhex(text)
         if not _FLOAT.fullmatch(text):
-            raise _unreadable("ParseFloat", text)
+            raise _unreadable("double")
         value = float(text)
     except OverflowError as error:
-        raise _unreadable("ParseFloat", text, "value out of range") from error
+        raise _unreadable("double") from error
     if math.isinf(value) and "n" not in text.lower():
-        raise _unreadable("ParseFloat", text, "value out of range")
+        raise _unreadable("double")
     return value
 
 
@@ -83,7 +82,7 @@ def bool_of_text(text: str) -> bool:
         return True
     if text in _FALSE:
         return False
-    raise _unreadable("ParseBool", text)
+    raise _unreadable("bool")
 
 
 def int_of_double(value: float) -> int:
@@ -141,7 +140,7 @@ def timestamp_of_text(text: str) -> Timestamp:
     """RFC 3339."""
     value = timestamp_of(text)
     if value is None:
-        raise EvaluationError(f'parsing time "{text[:_DIGITS]}" as "2006-01-02T15:04:05Z07:00": cannot parse')
+        raise _unreadable("google.protobuf.Timestamp")
     return value
 
 
@@ -149,7 +148,7 @@ def duration_of_text(text: str) -> Duration:
     """Go's `time.ParseDuration`."""
     value = duration_of(text)
     if value is None:
-        raise EvaluationError(f'time: invalid duration "{text[:_DIGITS]}"')
+        raise _unreadable("google.protobuf.Duration")
     return value
 
 

@@ -1,10 +1,11 @@
-"""From a request body to an object: decoded, of the right kind, pruned and defaulted."""
+"""From a request body to an object: decoded, of the right kind, pruned and defaulted. Large ones are read aside from the event loop."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors, protobuf
 from kcp_py.apimachinery.codec import decode_json, decode_yaml_strict, duplicate_fields
 from kcp_py.apimachinery.errors import StatusError
@@ -13,6 +14,7 @@ from kcp_py.apimachinery.objectmeta import deduplicate_owner_references, prune_o
 from kcp_py.apimachinery.protobuf import ProtobufError, decode_envelope
 from kcp_py.bootstrap.wire import META, message_of
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
+from kcp_py.schema.default import MAX_FILLED, TooManyDefaultsError
 from kcp_py.server.negotiation import BodyMedia
 
 _EXCERPT_BYTES: Final = 30
@@ -27,7 +29,7 @@ class BodySchema(Protocol):
         """See `schema.contract.CompiledSchema.prune`."""
         ...
 
-    def default(self, obj: dict[str, Any]) -> None:
+    def default(self, obj: dict[str, Any], limit: int = MAX_FILLED) -> None:
         """See `schema.contract.CompiledSchema.default`."""
         ...
 
@@ -56,6 +58,31 @@ class BodyKind(Protocol):
 
     @property
     def schema(self) -> BodySchema: ...
+
+
+INLINE_BYTES: Final[Mapping[BodyMedia, int]] = {"json": 64 * 1024, "yaml": 8 * 1024, "protobuf": 32 * 1024}
+"""Sizes of bodies up to which the event loop reads them itself: one to two milliseconds of work."""
+_INLINE_FILLED: Final = 64 * 1024
+"""Characters of defaults that it fills in itself."""
+
+
+async def read(body: bytes, media: BodyMedia, resource: BodyKind, *, field_validation: str, warnings: list[str]) -> dict[str, Any]:
+    """`decode` and `settle`.
+
+    Args:
+        body: as sent.
+        media: its type.
+        resource: the kind.
+        field_validation: `Strict`, `Warn` (also when empty) or `Ignore`.
+        warnings: filled under `Warn`.
+
+    Raises:
+        StatusError: 400, 413 or 422.
+    """
+    repeated: list[str] | None = None if field_validation == "Ignore" else []
+    large = len(body) > INLINE_BYTES[media]
+    obj = await run_aside(decode, body, media, resource, repeated) if large else decode(body, media, resource, repeated)
+    return await settle(obj, resource, field_validation=field_validation, warnings=warnings, repeated=repeated or (), large=large)
 
 
 def decode(body: bytes, media: BodyMedia, resource: BodyKind, repeated: list[str] | None = None) -> dict[str, Any]:
@@ -163,13 +190,14 @@ def cannot_be_handled(resource: BodyKind, problem: str) -> StatusError:
     return errors.bad_request(f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {problem}')
 
 
-def settle(
+async def settle(
     obj: dict[str, Any],
     resource: BodyKind,
     *,
     field_validation: str,
     warnings: list[str],
     repeated: Sequence[str] = (),
+    large: bool = False,
 ) -> dict[str, Any]:
     """Prune what the kind does not know, tell the client as it asked to be told, and fill defaults; in place.
 
@@ -179,10 +207,32 @@ def settle(
         field_validation: `Strict`, `Warn` (also when empty) or `Ignore`.
         warnings: filled under `Warn`.
         repeated: what `decode` had to say of keys that stand in the body twice.
+        large: whether it is too large for the event loop.
 
     Raises:
-        StatusError: 400 for unknown or duplicate fields under `Strict`, and for values of the wrong type in typed kinds.
+        StatusError: 400 for unknown or duplicate fields under `Strict`, and for values of the wrong type in typed kinds; 413 where defaults
+            make it too large.
     """
+    if large:
+        await run_aside(_prune, obj, resource, field_validation=field_validation, warnings=warnings, repeated=repeated)
+    else:
+        _prune(obj, resource, field_validation=field_validation, warnings=warnings, repeated=repeated)
+        try:
+            resource.schema.default(obj, _INLINE_FILLED)
+        except TooManyDefaultsError:
+            large = True
+    if large:
+        try:
+            await run_aside(resource.schema.default, obj)
+        except TooManyDefaultsError as error:
+            raise errors.too_large(MAX_FILLED) from error
+    warning = deduplicate_owner_references(obj["metadata"])
+    if warning:
+        warnings.append(warning)
+    return obj
+
+
+def _prune(obj: dict[str, Any], resource: BodyKind, *, field_validation: str, warnings: list[str], repeated: Sequence[str]) -> None:
     issues = list(repeated)
     metadata = obj["metadata"]
     annotations = metadata.get("annotations")
@@ -198,11 +248,6 @@ def settle(
         # A header has one line: of what YAML says in several, each is a warning of its own.
         lines = [line for issue in issues[:_MAX_STRICT_ISSUES] for line in issue.removeprefix(_YAML_ERRORS).split("\n  ")]
         warnings.extend(lines[:_MAX_STRICT_ISSUES])
-    resource.schema.default(obj)
-    warning = deduplicate_owner_references(metadata)
-    if warning:
-        warnings.append(warning)
-    return obj
 
 
 def _unrecognized(resource: BodyKind, detail: str) -> str:

@@ -8,7 +8,7 @@ from kcp_py.registry.store import create as create_stored
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
 from kcp_py.server.handlers.backend import Backend
-from kcp_py.server.handlers.body import decode, settle
+from kcp_py.server.handlers.body import read
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import request_media
 
@@ -23,9 +23,7 @@ async def create(backend: Backend, exchange: Exchange, target: Target) -> None:
     body = await exchange.read_body(backend.limits.max_body_bytes)
     options = decode_create_options(exchange.query)
     resource = target.resource
-    repeated: list[str] = []
-    obj = decode(body, media, resource, repeated if options.field_validation != "Ignore" else None)
-    settle(obj, resource, field_validation=options.field_validation, warnings=exchange.warnings, repeated=repeated)
+    obj = await read(body, media, resource, field_validation=options.field_validation, warnings=exchange.warnings)
     given = obj["metadata"].get("namespace")
     if resource.namespaced and given and given != target.namespace:
         raise errors.bad_request("the namespace of the provided object does not match the namespace sent on the request")
@@ -40,5 +38,6 @@ async def create(backend: Backend, exchange: Exchange, target: Target) -> None:
         obj,
         warnings=exchange.warnings,
         dry_run=options.dry_run,
+        size=len(body),
     )
     await send_written(backend, exchange, target, written, representation, status=201)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import orjson
 
+from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import decode_json, duplicate_fields
 from kcp_py.apimachinery.errors import StatusError
@@ -18,7 +19,7 @@ from kcp_py.registry.store import update as update_stored
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
 from kcp_py.server.handlers.backend import Backend
-from kcp_py.server.handlers.body import cannot_be_handled, check_kind, check_metadata, settle
+from kcp_py.server.handlers.body import INLINE_BYTES, cannot_be_handled, check_kind, check_metadata, settle
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.handlers.update import check_identity, scaled
 
@@ -33,11 +34,9 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
     patch_type = _patch_type(exchange, target)
     body = await exchange.read_body(backend.limits.max_body_bytes)
     options = decode_patch_options(exchange.query, apply=False)
-    try:
-        document = decode_json(body)
-    except ValueError as error:
-        raise errors.bad_request(f"error decoding patch: {error}") from error
-    repeated = [] if options.field_validation == "Ignore" else _repeated(body, document, patch_type)
+    strict = options.field_validation != "Ignore"
+    large = len(body) > INLINE_BYTES["json"]
+    document, repeated = await run_aside(_decode, body, patch_type, strict=strict) if large else _decode(body, patch_type, strict=strict)
     warnings_before = len(exchange.warnings)
     cluster = target.one_cluster().name
     kind, paths = target.body_kind, target.scale
@@ -52,13 +51,21 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
         del exchange.warnings[warnings_before:]
         base = await read(current)
         uid = base["metadata"]["uid"]
-        obj = _patched(base, document, patch_type, target)
+        large = len(body) + len(current.item.value) > INLINE_BYTES["json"]
+        obj = await run_aside(_patched, base, document, patch_type, target) if large else _patched(base, document, patch_type, target)
         if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
             raise errors.bad_request("the result of the patch is no object")
         try:
             check_kind(obj, kind)
             check_metadata(obj, kind)
-            settle(obj, kind, field_validation=options.field_validation, warnings=exchange.warnings, repeated=repeated)
+            await settle(
+                obj,
+                kind,
+                field_validation=options.field_validation,
+                warnings=exchange.warnings,
+                repeated=repeated,
+                large=large,
+            )
         except StatusError as error:
             if error.code != 400:
                 raise
@@ -86,6 +93,7 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
         warnings=exchange.warnings,
         subresource=target.subresource,
         dry_run=options.dry_run,
+        size=len(body),
     )
     await send_written(backend, exchange, target, written, representation, status=200)
 
@@ -98,6 +106,19 @@ def _patch_type(exchange: Exchange, target: Target) -> str:
     if given not in accepted:
         raise errors.unsupported_media_type(accepted)
     return given
+
+
+def _decode(body: bytes, patch_type: str, *, strict: bool) -> tuple[Any, list[str]]:
+    """The patch, and where asked for what is wrong with its form.
+
+    Raises:
+        StatusError: 400.
+    """
+    try:
+        document = decode_json(body)
+    except ValueError as error:
+        raise errors.bad_request(f"error decoding patch: {error}") from error
+    return document, _repeated(body, document, patch_type) if strict else []
 
 
 def _repeated(body: bytes, document: Any, patch_type: str) -> list[str]:

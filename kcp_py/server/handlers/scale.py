@@ -48,7 +48,7 @@ class _ScaleSchema:
             unknown += [f"{field}.{name}" for name in value if name not in types]
         return unknown
 
-    def default(self, obj: dict[str, Any]) -> None:
+    def default(self, obj: dict[str, Any], limit: int = 0) -> None:
         """What is missing is zero."""
 
 

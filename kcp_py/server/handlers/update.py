@@ -12,7 +12,7 @@ from kcp_py.registry.store import update as update_stored
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
 from kcp_py.server.handlers.backend import Backend
-from kcp_py.server.handlers.body import decode, settle
+from kcp_py.server.handlers.body import read
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import request_media
 
@@ -26,19 +26,17 @@ async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
     options = decode_update_options(exchange.query)
     warnings_before = len(exchange.warnings)
 
-    def read() -> dict[str, Any]:
+    async def read_anew() -> dict[str, Any]:
         del exchange.warnings[warnings_before:]
-        repeated: list[str] = []
-        obj = decode(body, media, kind, repeated if options.field_validation != "Ignore" else None)
-        settle(obj, kind, field_validation=options.field_validation, warnings=exchange.warnings, repeated=repeated)
+        obj = await read(body, media, kind, field_validation=options.field_validation, warnings=exchange.warnings)
         check_identity(obj, target)
         return obj
 
     # Before the object is looked up, as upstream: a bad body is a 400, whether or not there is an object. An attempt uses it up.
-    unused: list[dict[str, Any]] = [read()]
+    unused: list[dict[str, Any]] = [await read_anew()]
 
     async def transform(current: Current | None) -> dict[str, Any]:
-        obj = unused.pop() if unused else read()
+        obj = unused.pop() if unused else await read_anew()
         if paths is None or current is None:
             return obj
         whole = await scaled(paths, obj, current)
@@ -57,6 +55,7 @@ async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
         subresource=target.subresource,
         may_create=True,
         dry_run=options.dry_run,
+        size=len(body),
     )
     await send_written(backend, exchange, target, written, representation, status=201 if written.created else 200)
 

@@ -73,7 +73,7 @@ class Schema(CompiledSchema):
         obj.get("data", {}).pop("old", None)
         return []
 
-    def default(self, obj: dict[str, Any]) -> None:
+    def default(self, obj: dict[str, Any], limit: int = 0) -> None:  # noqa: ARG002
         obj.setdefault("data", {}).setdefault("new", self._value)
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:  # noqa: ARG002
