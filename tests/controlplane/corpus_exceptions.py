@@ -19,7 +19,6 @@ class Reason(NamedTuple):
 
 
 _BUILT_IN = "the kind is built in here and cannot be defined a second time"
-_WEBHOOK = "upstream refuses it by the project's own admission webhook, not by the definition"
 _LABEL = "labelled by a structural check that does not run CEL; a rule of the definition refuses it"
 
 REASONS: Final = (
@@ -50,29 +49,6 @@ REASONS: Final = (
         "crs-unknown-fields: accepted",
         ("crs-unknown-fields/apiextensions.crossplane.io_compositions/", "crs-unknown-fields/gateway.networking.x-k8s.io_xbackend"),
         f"{_LABEL}, once the fields that the schema lacks are dropped",
-    ),
-    Reason(
-        "crs: round trip",
-        ("crs/apiextensions.crossplane.io_compositeresourcedefinitions/", "crs/apis.kcp.io_apiexports/"),
-        "the other version requires fields, or refuses values, that this one's conversion webhook would have changed",
-    ),
-    Reason(
-        "crs-invalid: refused",
-        (
-            "crs-invalid/apiextensions.crossplane.io_managedresourcedefinitions/mrd-invalid-0-",
-            "crs-invalid/apiextensions.crossplane.io_compositeresourcedefinitions/xrd-invalid-0-",
-        ),
-        _WEBHOOK,
-    ),
-    Reason(
-        "crs-invalid: refused",
-        (
-            "crs-invalid/security.istio.io_requestauthentications/reqauth-invalid-8-",
-            "crs-invalid/extensions.istio.io_wasmplugins/wasm-invalid-2-",
-            "crs-invalid/extensions.istio.io_wasmplugins/wasm-invalid-3-",
-            "crs-invalid/networking.istio.io_workloadentries/workloadentry-invalid-3-",
-        ),
-        "its rule calls a function of a CEL library that schemas do not have yet",
     ),
     Reason(
         "crs-invalid: refused with the message named",
