@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from kcp_py.schema.default import DefaultCompiler
+from kcp_py.schema.default import MAX_FILLED, Allowance, DefaultCompiler
 from kcp_py.schema.nodes import META_FIELDS, Node, read_schema
 from kcp_py.schema.predicate import PredicateCompiler
 from kcp_py.schema.prune import CleanCompiler, Pruner
@@ -78,7 +78,7 @@ def test_pruning():
 def defaulted(node: Node, value: Any) -> Any:
     fill = DefaultCompiler({}).compile(node)
     if fill is not None:
-        fill(value)
+        fill(value, Allowance(MAX_FILLED))
     return value
 
 
