@@ -40,7 +40,9 @@ def read(path: str) -> Any:
     """One YAML document of the corpus, as a server would have decoded it."""
     assert CORPUS is not None
     data = (CORPUS / path).read_bytes()
-    return yaml.load(gzip.decompress(data) if path.endswith(".gz") else data, Loader=_JsonLoader)
+    decoded = yaml.load(gzip.decompress(data) if path.endswith(".gz") else data, Loader=_JsonLoader)
+    # Keys become text on the way from YAML to JSON.
+    return json.loads(json.dumps(decoded))
 
 
 def rows(index: str) -> list[dict[str, Any]]:

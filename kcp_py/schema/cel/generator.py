@@ -217,13 +217,16 @@ class _Generator:
         operand = self._emit(node.operand)
         if kind.name == "optional_type":
             if node.test_only:
-                return f"{self._constant(runtime.has_optional)}({operand}, {_key(kind, node.field)[0]!r})"
+                key, _, more = _key(kind, node.field)
+                return f"{self._constant(runtime.has_optional)}({operand}, {key!r}{more})"
             return self._optional_select(kind, operand, node.field)
         if kind.kind == "object" and kind.fields is not None and node.field in kind.fields:
             field = kind.fields[node.field]
             if node.test_only:
-                return f"({field.key!r} in {operand})"
+                return f"({operand}.get({field.key!r}) is not None)" if field.nullable else f"({field.key!r} in {operand})"
             text = f"{operand}[{field.key!r}]"
+            if field.nullable:
+                text = f"{self._constant(runtime.select_nullable)}({operand}, {field.key!r})"
             adapt = adapter(field.type)
             if adapt is not None and field.type.kind in {"list", "map"}:
                 return f"charged(B, {self._constant(costs.adaptation_cost)}, {self._constant(adapt)}, {text})"
@@ -301,10 +304,9 @@ class _Generator:
 
     def _optional_select(self, kind: Type, operand: str, field: str) -> str:
         """A selection that gives an optional."""
-        key, adapt = _key(kind, field)
-        more = ""
+        key, adapt, more = _key(kind, field)
         if adapt is not None:
-            more = f", lambda value: charged(B, {self._constant(costs.adaptation_cost)}, {self._constant(adapt)}, value)"
+            more = f", lambda value: charged(B, {self._constant(costs.adaptation_cost)}, {self._constant(adapt)}, value){more}"
         self._cost += 1
         return f"{self._constant(runtime.optional_select)}({operand}, {key!r}{more})"
 
@@ -645,13 +647,14 @@ def _are_known(overloads: Sequence[Overload], kinds: Sequence[Type]) -> bool:
     return all(kind.kind not in _UNKNOWN or wanted.kind in _UNKNOWN for kind, wanted in zip(kinds, overloads[0].parameters, strict=True))
 
 
-def _key(kind: Type, field: str) -> tuple[str, Callable[[Any], Any] | None]:
-    """How a field of an object, or of an optional of one, is spelled in JSON, and what makes it a value."""
+def _key(kind: Type, field: str) -> tuple[str, Callable[[Any], Any] | None, str]:
+    """How a field of an object, or of an optional of one, is spelled in JSON, what makes it a value, what more its selection is told."""
     if kind.name == "optional_type":
         kind = kind.parameters[0]
     if kind.kind == "object" and kind.fields is not None and field in kind.fields:
-        return kind.fields[field].key, adapter(kind.fields[field].type)
-    return field, None
+        found = kind.fields[field]
+        return found.key, adapter(found.type), ", nullable=True" if found.nullable else ""
+    return field, None, ""
 
 
 def _equality(one: Type, other: Type) -> Callable[[object, object], bool]:

@@ -57,6 +57,14 @@ def in_list(value: object, items: list[object]) -> bool:
     return value in items
 
 
+def select_nullable(value: dict[str, Any], field: str) -> object:
+    """A field of an object that is not there where it is null."""
+    selected = value.get(field)
+    if selected is None:
+        raise KeyError(field)
+    return selected
+
+
 def select_dynamic(value: object, field: str) -> object:
     """A field of something whose type is not known."""
     if type(value) is dict:
@@ -75,7 +83,7 @@ def has_dynamic(value: object, field: str) -> bool:
     return field in value
 
 
-def optional_select(value: object, field: str, adapt: Callable[[Any], Any] | None = None) -> Optional:
+def optional_select(value: object, field: str, adapt: Callable[[Any], Any] | None = None, *, nullable: bool = False) -> Optional:
     """`value.?field`, also of an optional."""
     if isinstance(value, Optional):
         if value is NONE:
@@ -83,14 +91,14 @@ def optional_select(value: object, field: str, adapt: Callable[[Any], Any] | Non
         value = value.value
     if type(value) is not dict:
         raise EvaluationError(NO_SUCH_OVERLOAD)
-    if field not in value:
+    if field not in value or (nullable and value[field] is None):
         return NONE
     return Optional(value[field] if adapt is None else adapt(value[field]))
 
 
-def has_optional(value: object, field: str) -> bool:
+def has_optional(value: object, field: str, *, nullable: bool = False) -> bool:
     """`has()` of a field of an optional."""
-    return optional_select(value, field) is not NONE
+    return optional_select(value, field, nullable=nullable) is not NONE
 
 
 def as_optional(value: object) -> Optional:

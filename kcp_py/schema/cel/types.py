@@ -45,10 +45,12 @@ class Field:
     Attributes:
         type: what a selection of the field has.
         key: the key in the decoded JSON; differs from the name in CEL where that had to be escaped (`__namespace__`).
+        nullable: whether it may be null, which is to CEL as if it were not there.
     """
 
     type: Type
     key: str
+    nullable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

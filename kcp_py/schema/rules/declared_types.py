@@ -145,7 +145,7 @@ class Declarations:
             if declared is None:
                 continue
             if escaped is not None:
-                fields[escaped] = Field(declared.type, key)
+                fields[escaped] = Field(declared.type, key, nullable=child is not None and child.get("nullable") is True)
                 if key in KEYWORDS:
                     # Since 1.31 keywords are names of fields, too, where the grammar lets them be.
                     fields[key] = fields[escaped]
@@ -167,16 +167,19 @@ def bound(schema: Schema, keyword: str) -> int | None:
 
 
 def _implicit(properties: Mapping[str, Any], name: str) -> dict[str, DeclaredType]:
-    """What every object has, whatever its schema says of it."""
+    """What every object has, whatever its schema says of it, unless that says it all."""
+    metadata = properties.get("metadata") or {}
+    declared = metadata.get("properties") or {}
+    texts = [properties.get("apiVersion"), properties.get("kind"), declared.get("name"), declared.get("generateName")]
+    if metadata.get("type") == "object" and all((part or {}).get("type") == "string" for part in texts):
+        return {}
     text = DeclaredType(_sized(STRING, _MAX_TEXT), _MIN_STRING)
-    declared = (properties.get("metadata") or {}).get("properties") or {}
     names = {
         key: Field(_sized(STRING, min(most, length if length is not None else most) * _BYTES_OF_A_CHARACTER), key)
         for key, most in (("name", _MAX_NAME), ("generateName", _MAX_GENERATE_NAME))
         for length in (bound(declared.get(key) or {}, "maxLength"),)
     }
-    metadata = DeclaredType(object_of(f"{name}.metadata", names), _MIN_CONTAINER)
-    return {"apiVersion": text, "kind": text, "metadata": metadata}
+    return {"apiVersion": text, "kind": text, "metadata": DeclaredType(object_of(f"{name}.metadata", names), _MIN_CONTAINER)}
 
 
 def _sized(kind: Type, size: int) -> Type:
