@@ -1,0 +1,113 @@
+"""CEL rules and ratcheting as clients see them: on create, update and `/status`, and when definitions are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.server.handlers.conftest import Api, definition, instance
+from tests.server.handlers.widgets import DEFINITIONS, WIDGETS, change_schema, install
+
+pytestmark = pytest.mark.anyio
+
+INTEGER = {"type": "integer"}
+
+
+def rule(text: str, **more: Any) -> list[dict[str, Any]]:
+    return [{"rule": text, **more}]
+
+
+def spec_with(rules: list[dict[str, Any]], **properties: Mapping[str, Any]) -> dict[str, Any]:
+    spec = {"type": "object", "properties": properties, "x-kubernetes-validations": rules}
+    status = {"type": "object", "properties": {"n": INTEGER}, "x-kubernetes-validations": rule("self.n < 5", message="n too large")}
+    return {"type": "object", "properties": {"spec": spec, "status": status}}
+
+
+def warnings_of(response: httpx.Response) -> list[str]:
+    return [warning.removeprefix('299 - "').removesuffix('"') for warning in response.headers.get_list("warning")]
+
+
+async def test_rules_judge_creates_updates_and_status(api: Api) -> None:
+    """422 with a cause for each rule; transition rules begin with the second write; `/status` is judged by all rules."""
+    rules = [*rule("self.low <= self.high", message="low above high", fieldPath=".low"), *rule("self.high >= oldSelf.high")]
+    await install(api, definition(schema=spec_with(rules, low=INTEGER, high=INTEGER)))
+    status = await api.fails(422, "POST", WIDGETS, instance("one", spec={"low": 2, "high": 1}))
+    assert status["message"] == 'Widget.example.com "one" is invalid: spec.low: Invalid value: low above high'
+    assert status["details"]["causes"] == [{"reason": "FieldValueInvalid", "message": "Invalid value: low above high", "field": "spec.low"}]
+    created = await api.ok("POST", WIDGETS, instance("one", spec={"low": 1, "high": 2}))
+    status = await api.fails(422, "PUT", f"{WIDGETS}/one", {**created, "spec": {"low": 1, "high": 1}})
+    assert status["message"].endswith("spec: Invalid value: failed rule: self.high >= oldSelf.high")
+    status = await api.fails(422, "PUT", f"{WIDGETS}/one/status", {**created, "status": {"n": 9}})
+    assert status["message"].endswith("status: Invalid value: n too large")
+    await api.ok("PUT", f"{WIDGETS}/one/status", {**created, "status": {"n": 4}})
+
+
+async def test_rules_wait_for_an_object_of_the_right_types(api: Api) -> None:
+    """What is missing or of another type is said first, with a word that rules were not run."""
+    await install(api, definition(schema=spec_with(rule("self.n > 1"), n=INTEGER)))
+    status = await api.fails(422, "POST", WIDGETS, instance("one", spec={"n": "x"}))
+    assert status["details"]["causes"][-1] == {
+        "reason": "FieldValueInvalid",
+        "message": "Invalid value: null: some validation rules were not checked because the object was invalid; "
+        "correct the existing errors to complete validation",
+        "field": "<nil>",
+    }
+
+
+async def test_what_did_not_change_may_stay_invalid(api: Api) -> None:
+    """A schema that becomes stricter refuses only what changes; a rule that no longer holds becomes a warning."""
+    await install(api, definition(schema=spec_with([], n=INTEGER, m=INTEGER)))
+    created = await api.ok("POST", WIDGETS, instance("one", spec={"n": 1, "m": 1}))
+    strict = spec_with([], n={**INTEGER, "minimum": 5}, m={**INTEGER, "x-kubernetes-validations": rule("self > 5")})
+    await change_schema(api, strict)
+    await api.fails(422, "POST", WIDGETS, instance("two", spec={"n": 1, "m": 1}))
+    response = await api("PUT", f"{WIDGETS}/one", {**created, "metadata": {**created["metadata"], "labels": {"a": "b"}}})
+    assert response.status_code == 200, response.text
+    assert warnings_of(response) == ["spec.m: Invalid value: 1: failed rule: self > 5"]
+    changed = response.json()
+    status = await api.fails(422, "PUT", f"{WIDGETS}/one", {**changed, "spec": {"n": 2, "m": 1}})
+    assert [cause["field"] for cause in status["details"]["causes"]] == ["spec.n"]
+    status = await api.fails(422, "PUT", f"{WIDGETS}/one", {**changed, "spec": {"n": 1, "m": 2}})
+    assert [cause["field"] for cause in status["details"]["causes"]] == ["spec.m"]
+    await api.ok("PUT", f"{WIDGETS}/one/status", {**changed, "status": {"n": 1}})
+
+
+async def test_the_rules_of_a_definition_are_judged_when_it_is_written(api: Api) -> None:
+    """What does not compile, and what may cost too much, is refused with the place of the rule."""
+    path = f"/clusters/a{DEFINITIONS}"
+    status = await api.fails(422, "POST", path, definition(schema=spec_with(rule("self.missing > 1"), n=INTEGER)))
+    field = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule"
+    assert [cause["field"] for cause in status["details"]["causes"]] == [field]
+    assert "compilation failed: ERROR: <input>:1:5: undefined field 'missing'\n | self.missing > 1\n | ....^" in status["message"]
+    names = {"type": "array", "items": {"type": "string"}}
+    status = await api.fails(
+        422, "POST", path, definition(schema=spec_with(rule("self.names.all(x, self.names.all(y, x == y))"), names=names))
+    )
+    causes = status["details"]["causes"]
+    assert [cause["reason"] for cause in causes] == ["FieldValueForbidden"] * 3
+    assert "estimated rule cost exceeds budget by factor of more than 100x" in causes[0]["message"]
+    assert "contributed to estimated rule cost total exceeding cost limit" in causes[1]["message"]
+    assert causes[2]["field"] == "spec.validation.openAPIV3Schema"
+
+
+async def test_an_object_may_cost_so_much_and_no_more(api: Api) -> None:
+    """A rule that costs more than it may on an object refuses the object, away from the event loop."""
+    names = {"type": "array", "maxItems": 500, "items": {"type": "string", "maxLength": 8}}
+    rules = rule("self.names.all(x, self.names.all(y, size(x) + size(y) > 0))")
+    await install(api, definition(schema=spec_with(rules, names=names)))
+    status = await api.fails(422, "POST", WIDGETS, instance("one", spec={"names": [f"name-{index}" for index in range(500)]}))
+    assert "call cost exceeds limit for rule" in status["message"]
+    await api.ok("POST", WIDGETS, instance("two", spec={"names": ["a"] * 100}))
+
+
+async def test_many_rules_run_beside_the_event_loop_the_first_time(api: Api) -> None:
+    """All of them judge the first object as they do the second."""
+    rules = [{"rule": f"self.n != {index}", "message": f"not {index}"} for index in range(40)]
+    await install(api, definition(schema=spec_with(rules, n=INTEGER)))
+    for _ in range(2):
+        status = await api.fails(422, "POST", WIDGETS, instance("one", spec={"n": 7}))
+        assert status["message"].endswith("spec: Invalid value: not 7")
+    await api.ok("POST", WIDGETS, instance("one", spec={"n": 40}))
