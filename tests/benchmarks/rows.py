@@ -38,8 +38,8 @@ class Row(NamedTuple):
     percentiles: str = ""
 
 
-def definition(plural: str = "gadgets", group: str = GROUP) -> bytes:
-    """A CRD of ordinary size."""
+def definition(plural: str = "gadgets", group: str = GROUP, *, rules: int = 0) -> bytes:
+    """A CRD of ordinary size, with so many CEL rules."""
     properties = {
         "replicas": {"type": "integer", "minimum": 0},
         "image": {"type": "string", "pattern": "^[a-z0-9./:-]+$"},
@@ -50,11 +50,19 @@ def definition(plural: str = "gadgets", group: str = GROUP) -> bytes:
             "items": {"type": "object", "required": ["port"], "properties": {"name": {"type": "string"}, "port": {"type": "integer"}}},
         },
     }
+    spec: dict[str, Any] = {"type": "object", "required": ["image"], "properties": properties}
+    if rules:
+        texts = (
+            "self.replicas <= {n} + 100",
+            "self.image.startsWith('registry') || {n} < 0",
+            "!has(self.mode) || self.mode != 'never-{n}'",
+        )
+        spec["x-kubernetes-validations"] = [{"rule": texts[n % len(texts)].format(n=n)} for n in range(rules)]
     schema = {
         "type": "object",
         "required": ["spec"],
         "properties": {
-            "spec": {"type": "object", "required": ["image"], "properties": properties},
+            "spec": spec,
             "status": {"type": "object", "properties": {"phase": {"type": "string"}}},
         },
     }
@@ -80,9 +88,9 @@ def gadgets(cluster: str, plural: str = "gadgets") -> str:
     return f"/clusters/{cluster}/apis/{GROUP}/v1/namespaces/default/{plural}"
 
 
-async def install(target: Target, cluster: str, plural: str = "gadgets") -> None:
+async def install(target: Target, cluster: str, plural: str = "gadgets", *, rules: int = 0) -> None:
     """Create the CRD and wait until its resource is served."""
-    body = definition(plural)
+    body = definition(plural, rules=rules)
     await target.one("POST", f"/clusters/{cluster}/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
     while b" 200 " not in (await target.one("GET", gadgets(cluster, plural)))[:16]:
         await asyncio.sleep(0.01)
@@ -137,6 +145,21 @@ async def create_row(directory: Path) -> AsyncIterator[Row]:
         name = f"create of a 1 KB CR, durable, 64 clients, {'plain' if plain else 'TLS'}"
         ratio = f"{mine.rate / theirs.rate:.0%}"
         yield Row(name, f"{mine.rate:,.0f}/s", f"{theirs.rate:,.0f}/s", ratio, ">= 40 %", percentiles(mine))
+
+
+async def rules_row(directory: Path) -> AsyncIterator[Row]:
+    """Creates of a custom resource whose schema has CEL rules, beside one that has none."""
+    with kcp(directory / "rules") as ours:
+        plain = 0.0
+        for rules in (0, 10, 100):
+            cluster = f"rules-{rules}"
+            await install(ours.target, cluster, rules=rules)
+            names = (f"g{number}" for number in range(10**9))
+            await run(ours.target, creates(ours.target, gadgets(cluster), islice(names, 1_000)), connections=64, expect=b" 201 ")
+            mine = await run(ours.target, creates(ours.target, gadgets(cluster), islice(names, 10_000)), connections=64, expect=b" 201 ")
+            plain = plain or mine.rate
+            name = f"create of a 1 KB CR with {rules} CEL rules, durable, 64 clients"
+            yield Row(name, f"{mine.rate:,.0f}/s", "", f"{mine.rate / plain:.0%}", "", percentiles(mine))
 
 
 async def list_row(directory: Path) -> AsyncIterator[Row]:
@@ -494,6 +517,7 @@ async def cel_row(directory: Path) -> AsyncIterator[Row]:
 ROWS: dict[str, Callable[[Path], AsyncIterator[Row]]] = {
     "get": get_row,
     "create": create_row,
+    "rules": rules_row,
     "list": list_row,
     "watch": watch_row,
     "clusters": clusters_row,

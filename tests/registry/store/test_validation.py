@@ -1,0 +1,94 @@
+"""What is asked before an object is stored, and where it is asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.fielderrors import FieldError, invalid, required
+from kcp_py.registry.store.validation import check
+from kcp_py.registry.strategy import Strategy
+from kcp_py.schema.structural import compile_schema
+from tests.registry.store.shelf import CONFIG_MAPS
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "required": ["n"],
+            "properties": {"n": {"type": "integer", "minimum": 2}},
+            "x-kubernetes-validations": [{"rule": "self.n > 5"}],
+        },
+        "status": {"type": "object", "properties": {"n": {"type": "integer", "maximum": 3}}},
+    },
+}
+
+
+class Opinion(Strategy):
+    """Says what it is told to say, and counts how it is asked."""
+
+    def __init__(self, *problems: FieldError, heavy: bool = False) -> None:
+        self._problems = list(problems)
+        self._heavy = heavy
+
+    def validate(self, obj: dict[str, Any]) -> list[FieldError]:  # noqa: ARG002
+        return list(self._problems)
+
+    def is_heavy(self, obj: dict[str, Any]) -> bool:  # noqa: ARG002
+        return self._heavy
+
+    def warnings(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:  # noqa: ARG002
+        return ["said"]
+
+
+def thing(spec: dict[str, Any], **more: Any) -> dict[str, Any]:
+    metadata = {"name": "x", "namespace": "default", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "1"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "spec": spec, **more}
+
+
+async def said(obj: dict[str, Any], old: dict[str, Any] | None = None, strategy: Strategy | None = None, **more: Any) -> list[str]:
+    """The causes of a refusal, or the warnings of an acceptance."""
+    schema = compile_schema(SCHEMA)
+    resource = replace(CONFIG_MAPS.resource, schema=schema, strategy=strategy or Opinion(), builtin=False)
+    warnings: list[str] = []
+    try:
+        await check(resource, obj, old, warnings, **more)
+    except StatusError as error:
+        return [f"{cause['field']}: {cause['message']}" for cause in (error.details or {})["causes"]]
+    return warnings
+
+
+async def test_rules_come_last_and_only_on_objects_of_the_right_types() -> None:
+    """An error of a value does not keep them from running; a missing field does, wherever it was missed."""
+    low = "spec.n: Invalid value: 1: spec.n in body should be greater than or equal to 2"
+    skipped = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; "
+    skipped += "correct the existing errors to complete validation"
+    assert await said(thing({"n": 1})) == [low, "spec: Invalid value: failed rule: self.n > 5"]
+    assert await said(thing({})) == ["spec.n: Required value", skipped]
+    assert await said(thing({"n": 9}), strategy=Opinion(required("spec.m"))) == ["spec.m: Required value", skipped]
+    assert await said(thing({"n": 9}), strategy=Opinion(invalid("spec.m", 1, "no"))) == ["spec.m: Invalid value: 1: no"]
+    assert await said(thing({"n": 9})) == ["said"]
+
+
+@pytest.mark.parametrize("heavy", [True, False])
+async def test_a_heavy_strategy_says_the_same(*, heavy: bool) -> None:
+    """In a thread or not."""
+    assert await said(thing({"n": 9}), strategy=Opinion(invalid("a", 1, "no"), heavy=heavy)) == ["a: Invalid value: 1: no"]
+    assert await said(thing({"n": 9}), strategy=Opinion(heavy=heavy)) == ["said"]
+
+
+async def test_an_update_of_the_status_is_judged_by_the_schema_of_the_status() -> None:
+    """What is wrong with the rest of the object is no matter, except to CEL rules; and an unchanged status may stay as it is."""
+    old = thing({"n": 1}, status={"n": 9})
+    problem = "status.n: Invalid value: 8: n in body should be less than or equal to 3"
+    rule = "spec: Invalid value: failed rule: self.n > 5"
+    assert await said(thing({"n": 1}, status={"n": 8}), old, subresource="status") == [problem]
+    assert await said(thing({"n": 1}, status={"n": 9}), old, subresource="status") == [rule, "said"]
+    assert await said(thing({"n": 1}, status={"n": 3}), old, subresource="status") == [rule, "said"]
+    assert await said(thing({"n": 1}, status={"n": 3}), old) == [rule, "said"]
