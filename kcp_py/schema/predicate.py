@@ -350,4 +350,14 @@ def _enum_check(node: Node) -> Predicate | None:
     if all(type(choice) is str for choice in choices):
         texts = frozenset(choices)
         return lambda value: type(value) is str and value in texts
-    return lambda value: any(equal(value, choice) for choice in choices)
+    # A value may have to be looked for among a hundred thousand: only containers are compared one by one.
+    scalars = frozenset((type(choice) is bool, choice) for choice in choices if type(choice) is not dict and type(choice) is not list)
+    containers = tuple(choice for choice in choices if type(choice) is dict or type(choice) is list)
+
+    def check(value: Any) -> bool:
+        kind = type(value)
+        if kind is dict or kind is list:
+            return any(equal(value, choice) for choice in containers)
+        return (kind is bool, value) in scalars
+
+    return check

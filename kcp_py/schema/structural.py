@@ -18,6 +18,7 @@ from kcp_py.schema.predicate import Predicate, PredicateCompiler
 from kcp_py.schema.prune import Clean, CleanCompiler, Pruner
 from kcp_py.schema.report import NO_FIELD, Reporter, structure_errors
 from kcp_py.schema.rules.tree import RuleNode, compile_tree
+from kcp_py.schema.widths import exceeds, width
 
 __all__ = ["SchemaTooDeepError", "StructuralSchema", "compile_schema"]
 
@@ -26,6 +27,13 @@ MAX_VALUE_DEPTH: Final = 256
 
 MAX_PRINTED_DEPTH: Final = 240
 """Nesting of values whose errors are told in full, because errors print values."""
+
+
+WIDE: Final = 100
+"""Nodes that look at one value up to which the product with the size of any body is affordable."""
+
+MAX_CHECKS: Final = 100_000_000
+"""What that product may be."""
 
 
 def compile_schema(
@@ -102,6 +110,8 @@ class StructuralSchema:
 
     def _settled(self, obj: dict[str, Any]) -> list[FieldError] | None:
         """What is wrong, where that is nothing, or where nothing else is looked at; None: the slow walk has to tell."""
+        if self._width > WIDE and exceeds(obj, MAX_CHECKS // self._width):
+            return [invalid(NO_FIELD, "", f"must not need more than {MAX_CHECKS} checks of a schema with {self._width} alternatives")]
         deep = self._too_deep(obj)
         if not deep and self._is_valid(obj):
             return []
@@ -122,6 +132,11 @@ class StructuralSchema:
     def is_valid(self, obj: dict[str, Any]) -> bool:
         """Whether `validate` without an old object would find nothing."""
         return not self._too_deep(obj) and self._is_valid(obj)
+
+    @cached_property
+    def _width(self) -> int:
+        # Those of built-in kinds refer to themselves, and have no alternatives.
+        return 1 if self._recursive else width(self.root)
 
     @cached_property
     def _is_valid(self) -> Predicate:

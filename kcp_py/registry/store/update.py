@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
@@ -15,7 +16,7 @@ from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written, compares_of, definition_compares
 from kcp_py.registry.store.create import check_open, create
-from kcp_py.registry.store.read import Current, find, to_storage
+from kcp_py.registry.store.read import LARGE, Current, find, to_storage
 from kcp_py.registry.store.validation import check
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
 
@@ -129,7 +130,10 @@ async def _replace(
             resource.strategy.prepare_for_finalize(new, old)
         else:
             resource.strategy.prepare_for_update(new, old)
-        _raise_generation(new, old, resource)
+        if size > LARGE:
+            await run_aside(_raise_generation, new, old, resource)
+        else:
+            _raise_generation(new, old, resource)
     metadata = new["metadata"]
     name, namespace = metadata["name"], metadata.get("namespace", "")
     admission = Admission("UPDATE", scope, served, namespace, name, subresource, new, old, dry_run)
