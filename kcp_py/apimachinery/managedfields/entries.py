@@ -1,0 +1,141 @@
+"""`metadata.managedFields`: its entries, their order, and who they are of.
+
+Source: k8s.io/apimachinery `pkg/util/managedfields/internal/{managedfields,capmanagers}.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kcp_py.apimachinery.managedfields.fieldsets import FieldSetError, decode, encode, union
+from kcp_py.apimachinery.managedfields.ownership import Manager, Owned, Owners
+
+__all__ = ["APPLY", "UPDATE", "Managed", "ManagedFieldsError", "cap", "decode_entries", "encode_entries", "is_reset"]
+
+APPLY: Final = "Apply"
+UPDATE: Final = "Update"
+MAX_UPDATERS: Final = 10
+"""Entries of updates; beyond them the oldest become one."""
+ANCIENT: Final = "ancient-changes"
+
+
+class ManagedFieldsError(ValueError):
+    """Entries that cannot be read."""
+
+
+@dataclass(slots=True)
+class Managed:
+    """What the entries of an object say.
+
+    Attributes:
+        owners: manager -> what it owns.
+        times: manager -> RFC 3339 time of its last change; managers without one are missing.
+    """
+
+    owners: Owners = field(default_factory=dict)
+    times: dict[Manager, str] = field(default_factory=dict)
+
+
+def is_reset(entries: Any) -> bool:
+    """Whether a client asks to forget all owners: `[]` or `[{}]`."""
+    return isinstance(entries, list) and (not entries or entries == [{}])
+
+
+def decode_entries(entries: Any) -> Managed:
+    """Read `metadata.managedFields`.
+
+    Raises:
+        ManagedFieldsError: it is no list of entries.
+    """
+    managed = Managed()
+    if entries is None:
+        return managed
+    if not isinstance(entries, list):
+        raise ManagedFieldsError("managedFields must be a list")
+    for entry in entries:
+        if not isinstance(entry, dict):
+            raise ManagedFieldsError("an entry must be an object")
+        operation = entry.get("operation")
+        if operation not in {APPLY, UPDATE}:
+            raise ManagedFieldsError(f"operation is `{operation or ''}`")
+        version = _text(entry, "apiVersion")
+        manager = Manager(_text(entry, "manager"), operation, _text(entry, "subresource"), "" if operation == APPLY else version)
+        try:
+            fields = decode(entry.get("fieldsV1") or {})
+        except FieldSetError as error:
+            raise ManagedFieldsError(str(error)) from error
+        managed.owners[manager] = Owned(fields, version, applied=operation == APPLY)
+        if time := _text(entry, "time"):
+            managed.times[manager] = time
+    return managed
+
+
+def _text(entry: Mapping[str, Any], name: str) -> str:
+    """A member that is a text, or is not there."""
+    value = entry.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ManagedFieldsError(f"{name} must be a string")
+    return value
+
+
+def encode_entries(managed: Managed) -> list[dict[str, Any]]:
+    """Write `metadata.managedFields`: applies before updates, older before newer."""
+    return [_entry(managed, manager) for manager in sorted(managed.owners, key=lambda manager: _order(managed, manager))]
+
+
+def _order(managed: Managed, manager: Manager) -> tuple[str, str, str, str, str]:
+    version = managed.owners[manager].api_version
+    return manager.operation, managed.times.get(manager, ""), manager.name, version, manager.subresource
+
+
+def _entry(managed: Managed, manager: Manager) -> dict[str, Any]:
+    owned = managed.owners[manager]
+    entry: dict[str, Any] = {}
+    if manager.name:
+        entry["manager"] = manager.name
+    entry["operation"] = manager.operation
+    entry["apiVersion"] = owned.api_version
+    if (time := managed.times.get(manager)) is not None:
+        entry["time"] = time
+    entry["fieldsType"] = "FieldsV1"
+    entry["fieldsV1"] = encode(owned.fields)
+    if manager.subresource:
+        entry["subresource"] = manager.subresource
+    return entry
+
+
+def cap(managed: Managed) -> None:
+    """Let the oldest of too many updaters become `ancient-changes`, one for each version, in place."""
+    updaters = sorted(
+        (manager for manager in managed.owners if manager.operation == UPDATE),
+        key=lambda manager: (managed.times.get(manager, ""), manager),
+    )
+    excess = len(updaters) - MAX_UPDATERS
+    first: dict[str, Manager] = {}
+    for manager in _while(updaters, excess):
+        owned = managed.owners[manager]
+        version = owned.api_version
+        known = first.setdefault(version, manager)
+        if known is manager:
+            continue
+        bucket = Manager(ANCIENT, UPDATE, "", version)
+        if bucket not in managed.owners:
+            managed.owners[bucket] = managed.owners.pop(known)
+        together = union(owned.fields, managed.owners[bucket].fields)
+        managed.owners[bucket] = Owned(together, version, applied=False)
+        if manager != bucket:
+            del managed.owners[manager]
+        if (time := managed.times.get(manager)) is not None:
+            managed.times[bucket] = time
+        excess -= 1
+        if excess <= 0:
+            return
+
+
+def _while(updaters: Sequence[Manager], excess: int) -> Sequence[Manager]:
+    """All of them, where there are too many at all."""
+    return updaters if excess > 0 else ()

@@ -1,0 +1,232 @@
+"""Who owns what after an update or an apply (structured-merge-diff `merge/update.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kcp_py.apimachinery.managedfields.fieldsets import EMPTY, FieldSet, difference, intersection, union, with_named_fields
+from kcp_py.apimachinery.managedfields.types import MergeType
+from kcp_py.apimachinery.managedfields.walks import Comparison, compare, fields_of, merge, remove
+
+__all__ = ["ConflictsError", "Manager", "MissingVersionError", "Owned", "Owners", "Versions", "apply", "update"]
+
+
+class Manager(NamedTuple):
+    """Who manages fields; what tells entries of `metadata.managedFields` apart."""
+
+    name: str
+    operation: str
+    """`Apply` or `Update`."""
+    subresource: str = ""
+    api_version: str = ""
+    """Of an Update; empty for Apply, whose entry is replaced by an apply in another version."""
+
+
+class Owned(NamedTuple):
+    """What a manager owns."""
+
+    fields: FieldSet
+    api_version: str
+    """The version that the fields are of."""
+    applied: bool
+
+
+Owners = dict[Manager, Owned]
+
+
+class MissingVersionError(Exception):
+    """An object has no form in a version any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The forms that an object has in versions other than the request's.
+
+    Attributes:
+        version: of the request.
+        kind: the type in the request's version.
+        convert: (object, version) -> (type there, object there). Raises `MissingVersionError`.
+    """
+
+    version: str
+    kind: MergeType
+    convert: Callable[[Any, str], tuple[MergeType, Any]]
+
+    def at(self, obj: Any, version: str) -> tuple[MergeType, Any]:
+        """The object in a version."""
+        return (self.kind, obj) if version == self.version else self.convert(obj, version)
+
+
+class ConflictsError(Exception):
+    """Others own fields that an apply would change.
+
+    Attributes:
+        conflicts: manager -> the fields, in its version.
+    """
+
+    def __init__(self, conflicts: Mapping[Manager, Owned]) -> None:
+        """Keep them."""
+        self.conflicts = conflicts
+        super().__init__("conflicts")
+
+
+def update(
+    versions: Versions,
+    live: Any,
+    new: Any,
+    owners: Owners,
+    manager: Manager,
+    *,
+    ignored: FieldSet = EMPTY,
+) -> tuple[Owners, bool]:
+    """The owners after `manager` has changed `live` into `new`, and whether it has come to own anything by that.
+
+    It owns what it changed, and nobody owns what it removed.
+    """
+    result, comparison = _take(versions, live, new, dict(owners), manager, force=True, ignored=ignored)
+    before = result.get(manager)
+    mine = difference(before.fields if before is not None else EMPTY, comparison.removed)
+    mine = difference(union(union(mine, comparison.modified), comparison.added), ignored)
+    if mine:
+        result[manager] = Owned(mine, versions.version, applied=False)
+    else:
+        result.pop(manager, None)
+    return result, bool(comparison.modified or comparison.added)
+
+
+def apply(
+    versions: Versions,
+    live: Any,
+    config: Any,
+    owners: Owners,
+    manager: Manager,
+    *,
+    force: bool,
+    ignored: FieldSet = EMPTY,
+) -> tuple[Any, Owners]:
+    """Lay `config` over `live`: the new object, without what the manager no longer applies, and the owners after it.
+
+    Raises:
+        ConflictsError: others own what would change, and `force` is off.
+        DuplicateKeyError: `config` has items with the same keys.
+    """
+    merged = merge(versions.kind, live, config)
+    result = dict(owners)
+    last = result.get(manager)
+    mine = difference(fields_of(versions.kind, config), ignored)
+    result[manager] = Owned(mine, versions.version, applied=True)
+    new = _prune(versions, merged, result, last)
+    result, _ = _take(versions, live, new, result, manager, force=force, ignored=ignored)
+    return new, result
+
+
+def _take(
+    versions: Versions,
+    live: Any,
+    new: Any,
+    owners: Owners,
+    manager: Manager,
+    *,
+    force: bool,
+    ignored: FieldSet,
+) -> tuple[Owners, Comparison]:
+    """Take from the others what a change touches."""
+    found: dict[str, Comparison | None] = {versions.version: _filtered(compare(versions.kind, live, new), ignored)}
+    conflicts: dict[Manager, Owned] = {}
+    for other, owned in list(owners.items()):
+        if other == manager:
+            continue
+        if owned.api_version not in found:
+            found[owned.api_version] = _compare_at(versions, live, new, owned.api_version, ignored)
+        comparison = found[owned.api_version]
+        if comparison is None:
+            del owners[other]  # nothing is known of the version any more
+            continue
+        if comparison.is_same():
+            continue
+        changed = intersection(owned.fields, union(comparison.modified, comparison.added))
+        if changed:
+            conflicts[other] = Owned(changed, owned.api_version, applied=False)
+        rest = difference(difference(owned.fields, changed), comparison.removed)
+        if rest is not owned.fields:
+            owners[other] = owned._replace(fields=rest)
+    if conflicts and not force:
+        raise ConflictsError(conflicts)
+    comparison = found[versions.version]
+    assert comparison is not None
+    return {other: owned for other, owned in owners.items() if owned.fields}, comparison
+
+
+def _compare_at(versions: Versions, live: Any, new: Any, version: str, ignored: FieldSet) -> Comparison | None:
+    """The comparison in another version; None where the object has no form there."""
+    try:
+        kind, before = versions.at(live, version)
+        _, after = versions.at(new, version)
+    except MissingVersionError:
+        return None
+    return _filtered(compare(kind, before, after), ignored)
+
+
+def _filtered(comparison: Comparison, ignored: FieldSet) -> Comparison:
+    """Without fields that nobody owns."""
+    if not ignored:
+        return comparison
+    return Comparison(
+        difference(comparison.added, ignored), difference(comparison.modified, ignored), difference(comparison.removed, ignored)
+    )
+
+
+def _prune(versions: Versions, merged: Any, owners: Owners, last: Owned | None) -> Any:
+    """Take out what the manager applied before, applies no longer, and nobody else owns."""
+    if last is None or not last.fields:
+        return merged
+    if last.api_version == versions.version and not _dropped(last.fields, owners.values()):
+        return merged
+    try:
+        kind, obj = versions.at(merged, last.api_version)
+        before = with_named_fields(last.fields, kind)
+        pruned = remove(kind, obj, before)
+        pruned = _add_back_owned(versions, merged, pruned, last.api_version, owners)
+        return _add_back_dangling(versions, merged, pruned, before, last.api_version)
+    except MissingVersionError:
+        return merged
+
+
+def _dropped(fields: FieldSet, owners: Iterable[Owned]) -> bool:
+    """Whether anything of a set is owned by nobody, versions left aside."""
+    rest = fields
+    for owned in owners:
+        rest = difference(rest, owned.fields)
+    return bool(rest)
+
+
+def _add_back_owned(versions: Versions, merged: Any, pruned: Any, pruned_version: str, owners: Owners) -> Any:
+    """Put back what somebody owns."""
+    managed: dict[str, FieldSet] = {}
+    for owned in owners.values():
+        managed[owned.api_version] = union(managed.get(owned.api_version, EMPTY), owned.fields)
+    current = pruned_version
+    for version in sorted(managed, key=lambda name: (name != pruned_version, name)):
+        kind, whole = versions.at(merged, version)
+        part = pruned if version == current else _convert(versions, pruned, current, version)
+        there = with_named_fields(fields_of(kind, whole), kind)
+        kept = union(with_named_fields(fields_of(kind, part), kind), with_named_fields(managed[version], kind))
+        pruned, current = remove(kind, whole, difference(there, kept)), version
+    return pruned if current == versions.version else _convert(versions, pruned, current, versions.version)
+
+
+def _add_back_dangling(versions: Versions, merged: Any, pruned: Any, before: FieldSet, version: str) -> Any:
+    """Put back what went although the manager never owned it: only what it owned before may go."""
+    kind, whole = versions.at(merged, version)
+    part = _convert(versions, pruned, versions.version, version)
+    there = with_named_fields(fields_of(kind, whole), kind)
+    left = with_named_fields(fields_of(kind, part), kind)
+    result = remove(kind, whole, intersection(difference(there, left), before))
+    return _convert(versions, result, version, versions.version)
+
+
+def _convert(versions: Versions, obj: Any, given: str, wanted: str) -> Any:
+    """An object of one version in another."""
+    return obj if given == wanted else versions.convert(obj, wanted)[1]

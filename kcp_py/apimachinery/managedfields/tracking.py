@@ -1,0 +1,204 @@
+"""What a write does to `metadata.managedFields`: an update is noted, an apply is carried out.
+
+Source: k8s.io/apimachinery `pkg/util/managedfields/internal` (`fieldmanager.go`, `structuredmerge.go`, `skipnonapplied.go`, `stripmeta.go`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kcp_py.apimachinery.managedfields.entries import (
+    APPLY,
+    UPDATE,
+    Managed,
+    ManagedFieldsError,
+    cap,
+    decode_entries,
+    encode_entries,
+    is_reset,
+)
+from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, difference, paths, show
+from kcp_py.apimachinery.managedfields.ownership import ConflictsError, Manager, Owned, Owners, Versions, apply, update
+
+__all__ = ["Conflict", "Writer", "conflict_message", "conflicts_of", "track_apply", "track_update"]
+
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+_LEAF: Final[FieldSet] = {OWN: True}
+_SERVERS: Final[FieldSet] = {
+    "f:apiVersion": _LEAF,
+    "f:kind": _LEAF,
+    "f:metadata": {
+        OWN: True,
+        **{
+            f"f:{name}": _LEAF
+            for name in (
+                *("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields"),
+                "resourceVersion",
+            )
+        },
+    },
+}
+"""What the server owns, so that nobody does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """Who writes, and what of it is theirs.
+
+    Attributes:
+        name: the field manager.
+        subresource: `status`, `scale` or empty.
+        time: RFC 3339 with seconds.
+        ignored: fields that this endpoint resets, which nobody comes to own through it.
+    """
+
+    name: str
+    subresource: str = ""
+    time: str
+    ignored: FieldSet = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """One field that an apply may not take.
+
+    Attributes:
+        manager: how messages name its owner: `"m" using apps/v1`.
+        path: `.spec.replicas`.
+    """
+
+    manager: str
+    path: str
+
+
+def track_update(versions: Versions, live: dict[str, Any] | None, new: dict[str, Any], writer: Writer) -> None:
+    """Note in `new`, in place, what an update or create changed.
+
+    Args:
+        versions: of the object.
+        live: the stored object; None on create.
+        new: the object to be stored; its managedFields are the request's.
+        writer: who writes.
+    """
+    managed = _live_or_new(live, new, writer)
+    new["metadata"].pop("managedFields", None)
+    if live is not None and not managed.owners:
+        return  # nobody has been tracked here, and an update does not begin it
+    manager = Manager(writer.name, UPDATE, writer.subresource, versions.version)
+    owners, taken = update(versions, {} if live is None else _bare(live), new, managed.owners, manager, ignored=writer.ignored)
+    managed.owners = _stripped(owners)
+    after = managed.owners.get(manager)
+    if after is not None and taken:
+        managed.times[manager] = writer.time
+    cap(managed)
+    _write(new, managed)
+
+
+def track_apply(versions: Versions, live: dict[str, Any] | None, config: dict[str, Any], writer: Writer, *, force: bool) -> dict[str, Any]:
+    """Apply a configuration.
+
+    Args:
+        versions: of the object.
+        live: the stored object; None where there is none.
+        config: what is applied, without managedFields.
+        writer: who applies.
+        force: take what others own.
+
+    Returns:
+        The new object, with its managedFields. Parts of `live` and `config` are shared.
+
+    Raises:
+        ConflictsError: see `conflict_message`.
+        DuplicateKeyError: a list in `config` has items with the same keys.
+    """
+    managed = _decoded((live or {}).get("metadata", {}).get("managedFields"))
+    before = {} if live is None else _bare(live)
+    if live is not None and not managed.owners:
+        first = Manager(BEFORE_FIRST_APPLY, UPDATE, "", versions.version)
+        managed.owners = _stripped(update(versions, {}, before, {}, first)[0])
+        if first in managed.owners:
+            managed.times[first] = writer.time
+    former = dict(managed.owners)
+    manager = Manager(writer.name, APPLY, writer.subresource)
+    new, owners = apply(versions, before, config, managed.owners, manager, force=force, ignored=writer.ignored)
+    managed.owners = _stripped(owners)
+    new = dict(new)
+    new["metadata"] = dict(new.get("metadata") or {})
+    if manager in managed.owners and (managed.owners != former or new != before):
+        managed.times[manager] = writer.time
+    _write(new, managed)
+    return new
+
+
+def conflicts_of(error: ConflictsError) -> list[Conflict]:
+    """Every conflict, by manager and then by path."""
+    return [Conflict(_named(manager), show(path)) for manager in sorted(error.conflicts) for path in paths(error.conflicts[manager].fields)]
+
+
+def conflict_message(conflicts: list[Conflict]) -> str:
+    """The message of the 409."""
+    if len(conflicts) == 1:
+        return f"Apply failed with 1 conflict: conflict with {conflicts[0].manager}: {conflicts[0].path}"
+    by_manager: dict[str, list[str]] = defaultdict(list)
+    for conflict in conflicts:
+        by_manager[conflict.manager].append(conflict.path)
+    blocks = [f"conflicts with {manager}:\n" + "\n".join(f"- {path}" for path in found) for manager, found in by_manager.items()]
+    return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(blocks)
+
+
+def _named(manager: Manager) -> str:
+    text = f'"{manager.name}"'
+    if manager.subresource:
+        text += f' with subresource "{manager.subresource}"'
+    return f"{text} using {manager.api_version}" if manager.operation == UPDATE else text
+
+
+def _live_or_new(live: dict[str, Any] | None, new: dict[str, Any], writer: Writer) -> Managed:
+    """The entries to go on from: the request's own, where it brings any that can be read; an empty list forgets all."""
+    stored = (live or {}).get("metadata", {}).get("managedFields")
+    if not writer.subresource:
+        given = new["metadata"].get("managedFields")
+        if is_reset(given):
+            return Managed()
+        try:
+            managed = decode_entries(given)
+        except ManagedFieldsError:
+            managed = Managed()
+        if managed.owners:
+            return managed
+    return _decoded(stored)
+
+
+def _decoded(entries: Any) -> Managed:
+    """Stored entries; none where they cannot be read."""
+    try:
+        return decode_entries(entries)
+    except ManagedFieldsError:
+        return Managed()
+
+
+def _bare(obj: dict[str, Any]) -> dict[str, Any]:
+    """An object without its managedFields."""
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict) or "managedFields" not in metadata:
+        return obj
+    return obj | {"metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
+
+
+def _stripped(owners: Owners) -> Owners:
+    """Without what the server owns, and without managers that own nothing."""
+    result: Owners = {}
+    for manager, owned in owners.items():
+        fields = difference(owned.fields, _SERVERS)
+        if fields:
+            result[manager] = Owned(fields, owned.api_version, owned.applied)
+    return result
+
+
+def _write(obj: dict[str, Any], managed: Managed) -> None:
+    """Put the entries into an object, in place."""
+    entries = encode_entries(managed)
+    if entries:
+        obj["metadata"]["managedFields"] = entries

@@ -1,0 +1,36 @@
+"""What a merge has to know of a type: which maps and lists are taken apart, and by what elements of lists are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+__all__ = ["DEDUCED", "SCALAR", "MergeType"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MergeType:
+    """One type. Immutable; a type may refer to itself through `fields`.
+
+    Attributes:
+        kind: `scalar`, `map`, `list`, or `deduced`: the value decides; its maps are granular and its lists atomic.
+        atomic: a map or list that is owned as a whole.
+        fields: of a map: those that have types of their own.
+        element: of a list, and of a map's other entries; None: scalar, whatever is there is owned as a whole.
+        list_type: of a list that is not atomic: `set` or `map`.
+        keys: of a list of type `map`.
+        key_defaults: what keys are where an element leaves them out.
+    """
+
+    kind: str
+    atomic: bool = False
+    fields: Mapping[str, MergeType] = field(default_factory=dict)
+    element: MergeType | None = None
+    list_type: str = ""
+    keys: tuple[str, ...] = ()
+    key_defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+SCALAR: Final = MergeType(kind="scalar")
+DEDUCED: Final = MergeType(kind="deduced")
