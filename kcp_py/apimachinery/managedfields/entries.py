@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kcp_py.apimachinery.managedfields.fieldsets import FieldSetError, decode, encode, union
+from kcp_py.apimachinery.managedfields.fieldsets import FieldSetError, decode, union
 from kcp_py.apimachinery.managedfields.ownership import Manager, Owned, Owners
 
 __all__ = ["APPLY", "UPDATE", "Managed", "ManagedFieldsError", "cap", "decode_entries", "encode_entries", "is_reset"]
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
+FIELDS_V1: Final = "FieldsV1"
 MAX_UPDATERS: Final = 10
 """Entries of updates; beyond them the oldest become one."""
 ANCIENT: Final = "ancient-changes"
@@ -43,8 +44,12 @@ def is_reset(entries: Any) -> bool:
     return isinstance(entries, list) and (not entries or entries == [{}])
 
 
-def decode_entries(entries: Any) -> Managed:
+def decode_entries(entries: Any, *, stored: bool = False) -> Managed:
     """Read `metadata.managedFields`.
+
+    Args:
+        entries: the list; None for none.
+        stored: they were read and written here before, which spares some work.
 
     Raises:
         ManagedFieldsError: it is no list of entries.
@@ -58,12 +63,16 @@ def decode_entries(entries: Any) -> Managed:
         if not isinstance(entry, dict):
             raise ManagedFieldsError("an entry must be an object")
         operation = entry.get("operation")
-        if operation not in {APPLY, UPDATE}:
-            raise ManagedFieldsError(f"operation is `{operation or ''}`")
+        if operation not in (APPLY, UPDATE):
+            raise ManagedFieldsError("operation must be `Apply` or `Update`")
         version = _text(entry, "apiVersion")
+        if not version:
+            raise ManagedFieldsError("apiVersion must not be empty")
+        if entry.get("fieldsType") != FIELDS_V1:
+            raise ManagedFieldsError("invalid fieldsType")
         manager = Manager(_text(entry, "manager"), operation, _text(entry, "subresource"), "" if operation == APPLY else version)
         try:
-            fields = decode(entry.get("fieldsV1") or {})
+            fields = entry.get("fieldsV1") or {} if stored else decode(entry.get("fieldsV1") or {})
         except FieldSetError as error:
             raise ManagedFieldsError(str(error)) from error
         managed.owners[manager] = Owned(fields, version, applied=operation == APPLY)
@@ -101,8 +110,8 @@ def _entry(managed: Managed, manager: Manager) -> dict[str, Any]:
     entry["apiVersion"] = owned.api_version
     if (time := managed.times.get(manager)) is not None:
         entry["time"] = time
-    entry["fieldsType"] = "FieldsV1"
-    entry["fieldsV1"] = encode(owned.fields)
+    entry["fieldsType"] = FIELDS_V1
+    entry["fieldsV1"] = owned.fields
     if manager.subresource:
         entry["subresource"] = manager.subresource
     return entry

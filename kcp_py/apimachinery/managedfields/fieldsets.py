@@ -1,13 +1,16 @@
-"""Sets of fields, as nested dicts: path element -> what is owned below, with `"."` where the element itself is owned.
+"""Sets of fields, in the very form of `fieldsV1`: path element -> what is owned below.
 
-Path elements are written as `fieldsV1` writes them: `f:name`, `k:{"key":"value"}`, `v:"value"`, `i:0`. Sets are never changed once they are
-made; the functions share what they can.
+Path elements are `f:name`, `k:{"key":"value"}`, `v:"value"`, `i:0`. Below the root an empty dict is a member, with nothing below it; one
+that has something below it contains `"."`. The root is no member: there, empty is empty. Sets are never changed once they are made;
+the functions share what they can, and return their first argument itself where nothing is different. What a set costs is what the
+smaller one of two costs.
 
 Source: structured-merge-diff `fieldpath/set.go`, `serialize.go`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -17,26 +20,32 @@ from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
 
 __all__ = [
     "EMPTY",
+    "OWN",
     "FieldSet",
     "FieldSetError",
+    "child_type",
     "decode",
     "difference",
-    "encode",
     "intersection",
+    "is_member",
+    "key_element",
+    "member",
     "paths",
+    "settled",
     "show",
     "union",
+    "value_element",
     "with_named_fields",
     "without",
 ]
 
 FieldSet = dict[str, Any]
-"""Path element -> FieldSet, and `"."` -> True."""
+"""Path element -> FieldSet."""
 
 EMPTY: Final[FieldSet] = {}
 OWN: Final = "."
-_LEAF: Final[FieldSet] = {OWN: True}
-_MAX_DEPTH: Final = 200
+_MAX_DEPTH: Final = 128
+_INDEX: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
 class FieldSetError(ValueError):
@@ -44,139 +53,193 @@ class FieldSetError(ValueError):
 
 
 def decode(fields: Any) -> FieldSet:
-    """Read `fieldsV1`.
+    """Read `fieldsV1` that a client sent: elements in other spellings become those that compare.
 
     Raises:
         FieldSetError: it is no set of fields.
     """
     if not isinstance(fields, dict):
         raise FieldSetError("fieldsV1 must be an object")
-    return _decode(fields, root=True, depth=0)
-
-
-def _decode(fields: Mapping[str, Any], *, root: bool, depth: int) -> FieldSet:
-    if depth > _MAX_DEPTH:
-        raise FieldSetError("fieldsV1 is nested too deep")
-    if not fields:
-        return {} if root else _LEAF
-    result: FieldSet = {}
-    for element, below in fields.items():
-        if element == OWN:
-            result[OWN] = True
-            continue
-        if not isinstance(below, dict):
-            raise FieldSetError(f"{element} must be an object")
-        result[_canonical(element)] = _decode(below, root=False, depth=depth + 1)
+    result = _decode(fields, 0)
+    result.pop(OWN, None)
     return result
 
 
+def _decode(fields: Mapping[str, Any], depth: int) -> FieldSet:
+    if depth > _MAX_DEPTH:
+        raise FieldSetError("fieldsV1 is nested too deep")
+    result: FieldSet = {}
+    for element, below in fields.items():
+        if not isinstance(below, dict):
+            raise FieldSetError(f"{element[:100]} must be an object")
+        if element == OWN:
+            result[OWN] = {}
+        elif canonical := _canonical(element):
+            result[canonical] = _decode(below, depth + 1)
+    return {} if len(result) == 1 and OWN in result else result
+
+
 def _canonical(element: str) -> str:
-    """A path element in the one form in which it compares."""
+    """A path element in the one form in which it compares; empty for kinds that a later version may know."""
     kind = element[:2]
     if kind == "f:":
         return element
+    if kind[1:] != ":":
+        raise FieldSetError("missing colon" if len(element) > 1 else "key must be 2 characters long")
     try:
-        value = orjson.loads(element[2:])
         match kind:
-            case "k:" if isinstance(value, dict) and value:
-                return key_element(value)
+            case "k:":
+                value = orjson.loads(element[2:])
+                if isinstance(value, dict):
+                    return key_element(value)
             case "v:":
-                return value_element(value)
-            case "i:" if type(value) is int:
-                return element
-    except orjson.JSONDecodeError:
+                return value_element(orjson.loads(element[2:]))
+            case "i:":
+                if _INDEX.fullmatch(element[2:]):
+                    return element
+            case _:
+                return ""
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         pass
-    raise FieldSetError(f"missing or unknown path element {element[:100]}")
+    raise FieldSetError(f"invalid path element {element[:100]}")
 
 
 def key_element(keys: Mapping[str, Any]) -> str:
     """The path element of a list's item with keys."""
-    return "k:" + orjson.dumps(keys, option=orjson.OPT_SORT_KEYS).decode()
+    return "k:" + orjson.dumps({name: _number(value) for name, value in keys.items()}, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def value_element(value: Any) -> str:
     """The path element of a set's item."""
-    return "v:" + orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    return "v:" + orjson.dumps(_number(value), option=orjson.OPT_SORT_KEYS).decode()
 
 
-def encode(fields: FieldSet) -> dict[str, Any]:
-    """Write `fieldsV1`, its elements in the order of upstream: fields, then the others, each by text."""
-    result: dict[str, Any] = {}
-    if OWN in fields and len(fields) > 1:
-        result[OWN] = {}
-    for element in sorted(fields):
-        if element != OWN:
-            below = fields[element]
-            result[element] = {} if len(below) == 1 and OWN in below else encode(below)
-    return result
+def _number(value: Any) -> Any:
+    """1.0 is the number 1."""
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
+def is_member(node: FieldSet) -> bool:
+    """Whether what stands behind a path element is a member itself."""
+    return not node or OWN in node
+
+
+def member(node: FieldSet | None) -> FieldSet:
+    """A place as a member, with what is below it."""
+    if not node:
+        return {}
+    return node if OWN in node else {OWN: {}, **node}
 
 
 def union(one: FieldSet, other: FieldSet) -> FieldSet:
     """What is in one or the other."""
     if not other or one is other:
         return one
-    if not one:
-        return other
+    return _joined(one, other) if one else other
+
+
+def _joined(one: FieldSet, other: FieldSet) -> FieldSet:
+    """Of two that have something below them."""
     result = dict(one)
-    for element, below in other.items():
+    for element, theirs in other.items():
         mine = result.get(element)
-        result[element] = below if mine is None or mine is True else union(mine, below)
+        if mine is None or mine is theirs:
+            result[element] = theirs
+        elif not mine or not theirs:
+            result[element] = member(mine or theirs)
+        else:
+            result[element] = _joined(mine, theirs)
     return result
 
 
 def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
     """What is in both."""
+    if one is other:
+        return one
     result: FieldSet = {}
-    for element, below in one.items():
+    if len(other) < len(one):
+        one, other = other, one
+    for element, mine in one.items():
         theirs = other.get(element)
         if theirs is None:
             continue
-        if element == OWN:
-            result[OWN] = True
-        elif both := intersection(below, theirs):
-            result[element] = both
+        below: FieldSet = intersection(mine, theirs) if mine and theirs else {}
+        if element == OWN or (is_member(mine) and is_member(theirs)):
+            result[element] = {} if len(below) == 1 and OWN in below else below
+        elif below:
+            result[element] = below
     return result
 
 
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
     """What is in one alone."""
-    if not other or not one:
-        return one
-    result: FieldSet = {}
-    for element, below in one.items():
-        theirs = other.get(element)
-        if theirs is None:
-            result[element] = below
-        elif element != OWN and (rest := difference(below, theirs)):
-            result[element] = rest
-    return result
+    return _minus(one, other, whole=False)
 
 
 def without(one: FieldSet, other: FieldSet) -> FieldSet:
     """What is in one, and neither in the other nor below a member of it."""
-    result: FieldSet = {}
-    for element, below in one.items():
-        theirs = other.get(element)
-        if theirs is None:
-            result[element] = below
-        elif element != OWN and OWN not in theirs and (rest := without(below, theirs)):
-            result[element] = rest
-    return result
+    return _minus(one, other, whole=True)
+
+
+def _minus(one: FieldSet, other: FieldSet, *, whole: bool) -> FieldSet:
+    result: FieldSet | None = None
+    for element, theirs in other.items():
+        mine = one.get(element)
+        if mine is None:
+            continue
+        taken = is_member(theirs)
+        if element == OWN or (taken and (whole or not mine)):
+            rest: FieldSet | None = None
+        elif not mine:
+            continue
+        elif not theirs:
+            rest = {name: below for name, below in mine.items() if name != OWN} if OWN in mine else mine
+        else:
+            rest = _minus(mine, theirs, whole=whole) or None
+        if rest is mine:
+            continue
+        if result is None:
+            result = dict(one)
+        if rest is None:
+            del result[element]
+        else:
+            result[element] = {} if len(rest) == 1 and OWN in rest else rest
+    return one if result is None else result
 
 
 def with_named_fields(fields: FieldSet, kind: MergeType) -> FieldSet:
     """The set with every field on the way to a member as a member, where the type names the field (or every field, where it names none)."""
     result: FieldSet = {}
+    deduced, named = kind.kind == "deduced", kind.fields
     for element, below in fields.items():
-        if element == OWN:
-            result[OWN] = True
+        if not below:
+            result[element] = below
             continue
-        child = child_type(kind, element)
-        inner = with_named_fields(below, child) if len(below) > 1 or OWN not in below else below
-        if element.startswith("f:") and OWN not in inner and (kind.kind == "deduced" or element[2:] in kind.fields):
-            inner = {OWN: True, **inner}
+        inner = with_named_fields(below, child_type(kind, element))
+        if element.startswith("f:") and (deduced or element[2:] in named):
+            inner = member(inner)
         result[element] = inner
     return result
+
+
+def settled(fields: FieldSet, kind: MergeType) -> FieldSet:
+    """The set where the type has become atomic since it was made: who owned parts of a place owns all of it.
+
+    Source: structured-merge-diff `typed/reconcile_schema.go`. What has become granular stays owned as it was.
+    """
+    if kind.kind == "deduced" or not fields:
+        return fields
+    if kind.atomic:
+        return {}
+    result: FieldSet | None = None
+    for element, below in fields.items():
+        if not below:
+            continue
+        found = settled(below, child_type(kind, element))
+        if found is not below:
+            result = dict(fields) if result is None else result
+            result[element] = found
+    return fields if result is None else result
 
 
 def child_type(kind: MergeType, element: str) -> MergeType:
@@ -189,12 +252,13 @@ def child_type(kind: MergeType, element: str) -> MergeType:
 
 
 def paths(fields: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every member's path, outermost first, members before what is below them."""
-    if OWN in fields and prefix:
-        yield prefix
-    for element in sorted(fields, key=_order):
-        if element != OWN:
-            yield from paths(fields[element], (*prefix, element))
+    """Every member's path: the members of one level before what is below any of them."""
+    elements = sorted((element for element in fields if element != OWN), key=_order)
+    for element in elements:
+        if is_member(fields[element]):
+            yield (*prefix, element)
+    for element in elements:
+        yield from paths(fields[element], (*prefix, element))
 
 
 def _order(element: str) -> tuple[int, str]:

@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kcp_py.apimachinery.managedfields.fieldsets import EMPTY, FieldSet, difference, intersection, union, with_named_fields
+from kcp_py.apimachinery.managedfields.fieldsets import (
+    EMPTY,
+    FieldSet,
+    difference,
+    intersection,
+    settled,
+    union,
+    with_named_fields,
+    without,
+)
 from kcp_py.apimachinery.managedfields.types import MergeType
 from kcp_py.apimachinery.managedfields.walks import Comparison, compare, fields_of, merge, remove
 
@@ -80,20 +89,21 @@ def update(
     manager: Manager,
     *,
     ignored: FieldSet = EMPTY,
-) -> tuple[Owners, bool]:
-    """The owners after `manager` has changed `live` into `new`, and whether it has come to own anything by that.
+) -> tuple[Owners, FieldSet]:
+    """The owners after `manager` has changed `live` into `new`, and the fields that it has changed.
 
     It owns what it changed, and nobody owns what it removed.
     """
     result, comparison = _take(versions, live, new, dict(owners), manager, force=True, ignored=ignored)
     before = result.get(manager)
     mine = difference(before.fields if before is not None else EMPTY, comparison.removed)
-    mine = difference(union(union(mine, comparison.modified), comparison.added), ignored)
+    taken = union(comparison.modified, comparison.added)
+    mine = without(union(mine, taken), ignored)
     if mine:
         result[manager] = Owned(mine, versions.version, applied=False)
     else:
         result.pop(manager, None)
-    return result, bool(comparison.modified or comparison.added)
+    return result, taken
 
 
 def apply(
@@ -113,9 +123,12 @@ def apply(
         DuplicateKeyError: `config` has items with the same keys.
     """
     merged = merge(versions.kind, live, config)
-    result = dict(owners)
+    result = {
+        other: owned._replace(fields=settled(owned.fields, versions.kind)) if owned.api_version == versions.version else owned
+        for other, owned in owners.items()
+    }
     last = result.get(manager)
-    mine = difference(fields_of(versions.kind, config), ignored)
+    mine = without(fields_of(versions.kind, config), ignored)
     result[manager] = Owned(mine, versions.version, applied=True)
     new = _prune(versions, merged, result, last)
     result, _ = _take(versions, live, new, result, manager, force=force, ignored=ignored)
@@ -173,16 +186,14 @@ def _filtered(comparison: Comparison, ignored: FieldSet) -> Comparison:
     """Without fields that nobody owns."""
     if not ignored:
         return comparison
-    return Comparison(
-        difference(comparison.added, ignored), difference(comparison.modified, ignored), difference(comparison.removed, ignored)
-    )
+    return Comparison(without(comparison.added, ignored), without(comparison.modified, ignored), without(comparison.removed, ignored))
 
 
 def _prune(versions: Versions, merged: Any, owners: Owners, last: Owned | None) -> Any:
     """Take out what the manager applied before, applies no longer, and nobody else owns."""
     if last is None or not last.fields:
         return merged
-    if last.api_version == versions.version and not _dropped(last.fields, owners.values()):
+    if last.api_version == versions.version and not _dropped(last, owners.values()):
         return merged
     try:
         kind, obj = versions.at(merged, last.api_version)
@@ -194,11 +205,12 @@ def _prune(versions: Versions, merged: Any, owners: Owners, last: Owned | None) 
         return merged
 
 
-def _dropped(fields: FieldSet, owners: Iterable[Owned]) -> bool:
-    """Whether anything of a set is owned by nobody, versions left aside."""
-    rest = fields
+def _dropped(last: Owned, owners: Iterable[Owned]) -> bool:
+    """Whether anything of a set is owned by nobody in the same version."""
+    rest = last.fields
     for owned in owners:
-        rest = difference(rest, owned.fields)
+        if owned.api_version == last.api_version:
+            rest = difference(rest, owned.fields)
     return bool(rest)
 
 
@@ -209,8 +221,11 @@ def _add_back_owned(versions: Versions, merged: Any, pruned: Any, pruned_version
         managed[owned.api_version] = union(managed.get(owned.api_version, EMPTY), owned.fields)
     current = pruned_version
     for version in sorted(managed, key=lambda name: (name != pruned_version, name)):
-        kind, whole = versions.at(merged, version)
-        part = pruned if version == current else _convert(versions, pruned, current, version)
+        try:
+            kind, whole = versions.at(merged, version)
+            part = _convert(versions, pruned, current, version)
+        except MissingVersionError:
+            continue  # its owners know nothing of the object any more
         there = with_named_fields(fields_of(kind, whole), kind)
         kept = union(with_named_fields(fields_of(kind, part), kind), with_named_fields(managed[version], kind))
         pruned, current = remove(kind, whole, difference(there, kept)), version

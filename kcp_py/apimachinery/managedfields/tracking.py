@@ -1,13 +1,17 @@
 """What a write does to `metadata.managedFields`: an update is noted, an apply is carried out.
 
-Source: k8s.io/apimachinery `pkg/util/managedfields/internal` (`fieldmanager.go`, `structuredmerge.go`, `skipnonapplied.go`, `stripmeta.go`).
+Source: k8s.io/apimachinery `pkg/util/managedfields/internal` (`fieldmanager.go`, `structuredmerge.go`, `skipnonapplied.go`, `stripmeta.go`,
+`lastappliedmanager.go`, `lastappliedupdater.go`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import orjson
 
 from kcp_py.apimachinery.managedfields.entries import (
     APPLY,
@@ -19,20 +23,24 @@ from kcp_py.apimachinery.managedfields.entries import (
     encode_entries,
     is_reset,
 )
-from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, difference, paths, show
+from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, difference, paths, show, without
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, Manager, Owned, Owners, Versions, apply, update
+from kcp_py.apimachinery.managedfields.walks import compare, everything, fields_of
 
 __all__ = ["Conflict", "Writer", "conflict_message", "conflicts_of", "track_apply", "track_update"]
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
-_LEAF: Final[FieldSet] = {OWN: True}
+KUBECTL: Final = "kubectl"
+"""The manager of `kubectl apply --server-side`: it may take over what `kubectl apply` has applied before."""
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_MAX_ANNOTATIONS_BYTES: Final = 256 * 1024
 _SERVERS: Final[FieldSet] = {
-    "f:apiVersion": _LEAF,
-    "f:kind": _LEAF,
+    "f:apiVersion": {},
+    "f:kind": {},
     "f:metadata": {
-        OWN: True,
+        OWN: {},
         **{
-            f"f:{name}": _LEAF
+            f"f:{name}": {}
             for name in (
                 *("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields"),
                 "resourceVersion",
@@ -87,10 +95,16 @@ def track_update(versions: Versions, live: dict[str, Any] | None, new: dict[str,
     if live is not None and not managed.owners:
         return  # nobody has been tracked here, and an update does not begin it
     manager = Manager(writer.name, UPDATE, writer.subresource, versions.version)
+    if live is None and not managed.owners:
+        fields = difference(without(everything(versions.kind, new), writer.ignored), _SERVERS)
+        if fields:
+            managed.owners[manager] = Owned(fields, versions.version, applied=False)
+            managed.times[manager] = writer.time
+        _write(new, managed)
+        return
     owners, taken = update(versions, {} if live is None else _bare(live), new, managed.owners, manager, ignored=writer.ignored)
     managed.owners = _stripped(owners)
-    after = managed.owners.get(manager)
-    if after is not None and taken:
+    if difference(taken, _SERVERS) and manager in managed.owners:
         managed.times[manager] = writer.time
     cap(managed)
     _write(new, managed)
@@ -122,14 +136,70 @@ def track_apply(versions: Versions, live: dict[str, Any] | None, config: dict[st
             managed.times[first] = writer.time
     former = dict(managed.owners)
     manager = Manager(writer.name, APPLY, writer.subresource)
-    new, owners = apply(versions, before, config, managed.owners, manager, force=force, ignored=writer.ignored)
+    try:
+        new, owners = apply(versions, before, config, managed.owners, manager, force=force, ignored=writer.ignored)
+    except ConflictsError as error:
+        if writer.name != KUBECTL:
+            raise
+        _refuse_unless_migrated(error, versions, before)
+        new, owners = apply(versions, before, config, managed.owners, manager, force=True, ignored=writer.ignored)
     managed.owners = _stripped(owners)
-    new = dict(new)
+    new = dict(new or {})
     new["metadata"] = dict(new.get("metadata") or {})
+    if writer.name == KUBECTL:
+        _keep_last_applied(new["metadata"], config)
     if manager in managed.owners and (managed.owners != former or new != before):
         managed.times[manager] = writer.time
     _write(new, managed)
     return new
+
+
+def _refuse_unless_migrated(error: ConflictsError, versions: Versions, live: dict[str, Any]) -> None:
+    """Let conflicts pass where the live value is the one that client-side apply has set.
+
+    Raises:
+        ConflictsError: those that are left; all of them where there was no client-side apply.
+    """
+    text = _annotations(live.get("metadata")).get(LAST_APPLIED)
+    try:
+        applied = orjson.loads(text) if isinstance(text, str) else None
+    except orjson.JSONDecodeError:
+        applied = None
+    if not isinstance(applied, dict) or applied.get("apiVersion") != versions.version:
+        raise error
+    comparison = compare(versions.kind, applied, live)
+    allowed = fields_of(versions.kind, applied)
+    for changed in (comparison.modified, comparison.added, comparison.removed):
+        allowed = difference(allowed, changed)
+    rest = {
+        manager: owned._replace(fields=fields)
+        for manager, owned in error.conflicts.items()
+        if (fields := difference(owned.fields, allowed))
+    }
+    if rest:
+        raise ConflictsError(rest) from error
+
+
+def _keep_last_applied(metadata: dict[str, Any], config: Mapping[str, Any]) -> None:
+    """Bring the annotation of client-side apply, where there is one, up to date, in place: older kubectl goes on from it."""
+    annotations = _annotations(metadata)
+    if not annotations.get(LAST_APPLIED):
+        return
+    given = config.get("metadata")
+    if LAST_APPLIED in _annotations(given):
+        assert isinstance(given, dict)
+        kept = {name: value for name, value in given["annotations"].items() if name != LAST_APPLIED}
+        config = {**config, "metadata": given | {"annotations": kept}}
+    annotations = annotations | {LAST_APPLIED: orjson.dumps(config, option=orjson.OPT_SORT_KEYS).decode() + "\n"}
+    if sum(len(name.encode()) + len(str(value).encode()) for name, value in annotations.items()) > _MAX_ANNOTATIONS_BYTES:
+        del annotations[LAST_APPLIED]
+    metadata["annotations"] = annotations
+
+
+def _annotations(metadata: Any) -> dict[str, Any]:
+    """The annotations that there are."""
+    found = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def conflicts_of(error: ConflictsError) -> list[Conflict]:
@@ -174,7 +244,7 @@ def _live_or_new(live: dict[str, Any] | None, new: dict[str, Any], writer: Write
 def _decoded(entries: Any) -> Managed:
     """Stored entries; none where they cannot be read."""
     try:
-        return decode_entries(entries)
+        return decode_entries(entries, stored=True)
     except ManagedFieldsError:
         return Managed()
 

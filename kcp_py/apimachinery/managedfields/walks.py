@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kcp_py.apimachinery.managedfields.fieldsets import EMPTY, OWN, FieldSet, child_type, key_element, value_element
+import orjson
+
+from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, child_type, is_member, key_element, member, value_element
 from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
 
-__all__ = ["Comparison", "DuplicateKeyError", "compare", "fields_of", "merge", "remove"]
+__all__ = ["Comparison", "DuplicateKeyError", "compare", "everything", "fields_of", "merge", "remove"]
 
 _ABSENT: Final[Any] = object()
-_LEAF: Final[FieldSet] = {OWN: True}
+_CONTAINERS: Final = frozenset((dict, list))
 
 
 class DuplicateKeyError(ValueError):
@@ -65,128 +67,202 @@ def _index(kind: MergeType, items: list[Any]) -> dict[str, list[Any]]:
 
 def fields_of(kind: MergeType, value: Any) -> FieldSet:
     """All fields that a value has: what its writer owns."""
+    return _fields(kind, value) or {}
+
+
+def _fields(kind: MergeType, value: Any) -> FieldSet | None:
+    """What is owned at a place and below: None for nothing, empty for the place as a whole."""
     match _shape(kind, value):
         case "map":
             return _map_fields(kind, value)
         case "list":
             return _list_fields(kind, value)
         case _:
-            return EMPTY if value is None else _LEAF
+            return None if value is None else {}
 
 
-def _map_fields(kind: MergeType, value: dict[str, Any]) -> FieldSet:
+def _map_fields(kind: MergeType, value: dict[str, Any]) -> FieldSet | None:
     if kind.atomic:
-        return _LEAF
+        return {}
     result: FieldSet = {}
     named = kind.fields
     other = DEDUCED if kind.kind == "deduced" else kind.element or SCALAR
     for name, child in value.items():
         found = named.get(name)
-        below = fields_of(other if found is None else found, child)
+        below = _fields(other if found is None else found, child)
         if found is None or child is None or child == {}:
-            below = {OWN: True, **below} if below else _LEAF
-        if below:
+            below = member(below)
+        if below is not None:
             result[f"f:{name}"] = below
-    return result
+    return result or None
 
 
-def _list_fields(kind: MergeType, value: list[Any]) -> FieldSet:
+def _list_fields(kind: MergeType, value: list[Any]) -> FieldSet | None:
     if kind.atomic or not kind.list_type:
-        return _LEAF
+        return {}
     result: FieldSet = {}
     element = kind.element or SCALAR
     for path_element, items in _index(kind, value).items():
         # Items that stand there several times are owned as one.
-        below = fields_of(element, items[0]) if len(items) == 1 else EMPTY
-        result[path_element] = {OWN: True, **below} if below else _LEAF
-    return result
+        result[path_element] = member(_fields(element, items[0])) if len(items) == 1 else {}
+    return result or None
+
+
+def everything(kind: MergeType, value: dict[str, Any]) -> FieldSet:
+    """What is added by a new object: `compare` with none."""
+    fields = _everything(kind, value)
+    fields.pop(OWN, None)
+    return fields
 
 
 def compare(kind: MergeType, old: Any, new: Any) -> Comparison:
     """How `old` became `new`, field by field."""
-    comparison = Comparison()
-    _compare(kind, old, new, (comparison.added, comparison.modified, comparison.removed))
-    return comparison
+    added, modified, removed = _compare(kind, old, new, 0) or _NOTHING
+    return Comparison(added or {}, modified or {}, removed or {})
 
 
-_Sets = tuple[FieldSet, FieldSet, FieldSet]
+_Sets = tuple[FieldSet | None, FieldSet | None, FieldSet | None]
+"""What was added, modified and removed at a place and below; None for nothing, empty for the place as a whole."""
+
+_NOTHING: Final[_Sets] = (None, None, None)
+_EQUALITY_DEPTH: Final = 3
+"""So many levels are first compared as wholes. Not all of them: that would be quadratic in the depth."""
 
 
-def _compare(kind: MergeType, old: Any, new: Any, sets: _Sets) -> None:
-    """Fill the sets of one place; `_ABSENT` is no value."""
-    added, modified, removed = sets
-    shape, old_shape = _shape(kind, new), _shape(kind, old)
+def _compare(kind: MergeType, old: Any, new: Any, depth: int) -> _Sets | None:
+    """How one place changed; None for not at all, `_ABSENT` is no value."""
     leaf = kind.atomic or (kind.kind == "list" and not kind.list_type)
-    if not leaf and old is not _ABSENT and new is not _ABSENT and shape == old_shape != "scalar" and (old or new):
-        (_compare_maps if shape == "map" else _compare_lists)(kind, old, new, sets)
-        return
     if old is _ABSENT:
-        added.update(_everything(kind, new, leaf=leaf))
-    elif new is _ABSENT:
-        removed.update(_everything(kind, old, leaf=leaf))
-    elif not _same(old, new):
-        modified[OWN] = True
-        if shape != old_shape and not leaf:
-            # What was a map or list has become something else, or the reverse: its parts come and go, too.
-            removed.update({name: below for name, below in _everything(kind, old, leaf=leaf).items() if name != OWN})
-            added.update({name: below for name, below in _everything(kind, new, leaf=leaf).items() if name != OWN})
+        return _everything(kind, new), None, None
+    if new is _ABSENT:
+        return None, None, _everything(kind, old)
+    shape, old_shape = _shape(kind, new), _shape(kind, old)
+    if not leaf:
+        # A null is an empty map or list, as long as the other side is one with something in it.
+        if old is None and shape != "scalar" and new:
+            old, old_shape = ({} if shape == "map" else []), shape
+        elif new is None and old_shape != "scalar" and old:
+            new, shape = ({} if old_shape == "map" else []), old_shape
+        if shape == old_shape != "scalar" and (old or new):
+            return (_compare_maps if shape == "map" else _compare_lists)(kind, old, new, depth + 1)
+    if _same(old, new):
+        return None
+    if shape == old_shape or leaf:
+        return None, {}, None
+    # What was a map or list has become something else, or the reverse: its parts come and go, too.
+    return _below(_everything(kind, new)), {}, _below(_everything(kind, old))
 
 
-def _everything(kind: MergeType, value: Any, *, leaf: bool) -> FieldSet:
+def _below(node: FieldSet) -> FieldSet | None:
+    """What is below a place, without the place itself."""
+    return {element: below for element, below in node.items() if element != OWN} or None
+
+
+def _everything(kind: MergeType, value: Any) -> FieldSet:
     """A place that is there on one side only, and all that is below."""
-    if leaf:
-        return _LEAF
+    if kind.atomic or not value:
+        return {}
     match _shape(kind, value):
         case "map":
-            below = {f"f:{name}": _nested(child_type(kind, f"f:{name}"), child) for name, child in value.items()}
-        case "list":
-            below = {
-                element: _nested(kind.element or SCALAR, items[0]) if len(items) == 1 else _LEAF
-                for element, items in _index(kind, value).items()
-            }
+            result: FieldSet = {OWN: {}}
+            named = kind.fields
+            other = DEDUCED if kind.kind == "deduced" else kind.element or SCALAR
+            for name, child in value.items():
+                result[f"f:{name}"] = _everything(named.get(name, other), child) if type(child) in _CONTAINERS else {}
+            return result
+        case "list" if kind.list_type:
+            element = kind.element or SCALAR
+            found = _index(kind, value).items()
+            return {OWN: {}} | {name: _everything(element, items[0]) if len(items) == 1 else {} for name, items in found}
         case _:
-            return _LEAF
-    return {OWN: True, **below}
+            return {}
 
 
-def _nested(kind: MergeType, value: Any) -> FieldSet:
-    return _everything(kind, value, leaf=kind.atomic or (kind.kind == "list" and not kind.list_type))
-
-
-def _compare_maps(kind: MergeType, old: dict[str, Any], new: dict[str, Any], sets: _Sets) -> None:
+def _compare_maps(kind: MergeType, old: dict[str, Any], new: dict[str, Any], depth: int) -> _Sets | None:
+    gathered = _Gathered()
+    named = kind.fields
+    other = DEDUCED if kind.kind == "deduced" else kind.element or SCALAR
     for name, child in new.items():
         before = old.get(name, _ABSENT)
-        if (before is not child and before != child) or type(before) is not type(child) or type(child) in {dict, list}:
-            _below(child_type(kind, f"f:{name}"), before, child, (f"f:{name}", sets))
-    for name, child in old.items():
-        if name not in new:
-            _below(child_type(kind, f"f:{name}"), child, _ABSENT, (f"f:{name}", sets))
+        if before is child:
+            continue
+        if type(before) is type(child) and (type(child) not in _CONTAINERS or depth < _EQUALITY_DEPTH) and _equal(before, child):
+            continue
+        gathered.add(f"f:{name}", _compare(named.get(name, other), before, child, depth))
+    if len(old) + gathered.new != len(new):
+        for name, child in old.items():
+            if name not in new:
+                gathered.add(f"f:{name}", (None, None, _everything(named.get(name, other), child)))
+    return gathered.sets()
 
 
-def _compare_lists(kind: MergeType, old: list[Any], new: list[Any], sets: _Sets) -> None:
-    added, modified, removed = sets
+def _equal(one: Any, other: Any) -> bool:
+    """Equality of two values of one type."""
+    if one != other:
+        return False
+    # Python calls true and 1 the same, which matters below maps and lists.
+    return type(one) not in _CONTAINERS or orjson.dumps(one, option=orjson.OPT_SORT_KEYS) == orjson.dumps(
+        other, option=orjson.OPT_SORT_KEYS
+    )
+
+
+def _compare_lists(kind: MergeType, old: list[Any], new: list[Any], depth: int) -> _Sets | None:
+    gathered = _Gathered()
     before, after = _index(kind, old), _index(kind, new)
     element = kind.element or SCALAR
     for path_element in before | after:
         one, other = before.get(path_element, []), after.get(path_element, [])
         if len(one) <= 1 and len(other) <= 1:
-            _below(element, one[0] if one else _ABSENT, other[0] if other else _ABSENT, (path_element, sets))
-        elif not one:
-            added[path_element] = _LEAF
-        elif not other:
-            removed[path_element] = _LEAF
-        elif not _same(one, other):
-            modified[path_element] = _LEAF
+            gathered.add(path_element, _compare(element, one[0] if one else _ABSENT, other[0] if other else _ABSENT, depth))
+        elif len(one) > 1 and len(other) > 1:
+            gathered.add(path_element, None if _same(one, other) else (None, {}, None))
+        else:
+            # Items that stand there several times are owned as one.
+            gathered.add(path_element, (_items(element, other), None, _items(element, one)))
+    return gathered.sets()
 
 
-def _below(kind: MergeType, old: Any, new: Any, place: tuple[str, _Sets]) -> None:
-    """Compare what is behind a path element, and keep what is found there."""
-    path_element, sets = place
-    inner: _Sets = ({}, {}, {})
-    _compare(kind, old, new, inner)
-    for outer, found in zip(sets, inner, strict=True):
-        if found:
-            outer[path_element] = found
+def _items(kind: MergeType, items: list[Any]) -> FieldSet | None:
+    """What goes or comes with the items that share a path element."""
+    if not items:
+        return None
+    return _everything(kind, items[0]) if len(items) == 1 else {}
+
+
+class _Gathered:
+    """What is found below a place, by path element."""
+
+    __slots__ = ("_added", "_modified", "_removed", "new")
+
+    def __init__(self) -> None:
+        self._added: FieldSet | None = None
+        self._modified: FieldSet | None = None
+        self._removed: FieldSet | None = None
+        self.new = 0
+        """Places that are there on the new side only."""
+
+    def add(self, path_element: str, found: _Sets | None) -> None:
+        if found is None:
+            return
+        added, modified, removed = found
+        if added is not None:
+            if self._added is None:
+                self._added = {}
+            self._added[path_element] = added
+            self.new += is_member(added)
+        if modified is not None:
+            if self._modified is None:
+                self._modified = {}
+            self._modified[path_element] = modified
+        if removed is not None:
+            if self._removed is None:
+                self._removed = {}
+            self._removed[path_element] = removed
+
+    def sets(self) -> _Sets | None:
+        if self._added is None and self._modified is None and self._removed is None:
+            return None
+        return self._added, self._modified, self._removed
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -208,6 +284,8 @@ def merge(kind: MergeType, live: Any, applied: Any) -> Any:
         DuplicateKeyError: an applied list has items with the same keys.
     """
     shape = _shape(kind, applied)
+    if applied is None and live and not kind.atomic and _shape(kind, live) != "scalar" and (kind.kind != "list" or kind.list_type):
+        return live  # a null is an empty map or list
     if shape == "scalar" or kind.atomic or _shape(kind, live) != shape or (kind.kind == "list" and not kind.list_type):
         if shape == "list" and kind.list_type:
             _merge_lists(kind, [], applied)
@@ -293,7 +371,7 @@ def _remove_from_map(kind: MergeType, value: dict[str, Any], fields: FieldSet) -
         below = fields.get(f"f:{name}")
         if below is None:
             result[name] = child
-        elif OWN not in below:
+        elif not is_member(below):
             result[name] = remove(child_type(kind, f"f:{name}"), child, below)
     return result
 
@@ -310,5 +388,5 @@ def _kept_items(kind: MergeType, value: list[Any], fields: FieldSet) -> Iterator
         below = fields.get(_item(kind, item, index))
         if below is None:
             yield item
-        elif OWN not in below:
+        elif not is_member(below):
             yield remove(element, item, below)

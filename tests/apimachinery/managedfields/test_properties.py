@@ -1,0 +1,170 @@
+"""Laws of field ownership, with generated values."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from kcp_py.apimachinery.codec import MAX_DEPTH
+from kcp_py.apimachinery.managedfields.fieldsets import FieldSet, FieldSetError, decode, difference, intersection, paths, union, without
+from kcp_py.apimachinery.managedfields.ownership import Versions
+from kcp_py.apimachinery.managedfields.tracking import Writer, track_apply, track_update
+from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
+from kcp_py.apimachinery.managedfields.walks import DuplicateKeyError, compare, fields_of, merge, remove
+from kcp_py.schema.merge_types import merge_type
+
+KIND = merge_type(
+    {
+        "type": "object",
+        "properties": {
+            "s": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "object", "additionalProperties": True}}},
+            "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+            "map": {
+                "type": "array",
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["k"],
+                "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}},
+            },
+            "atomic": {"type": "object", "x-kubernetes-map-type": "atomic", "additionalProperties": {"type": "integer"}},
+            "free": {"x-kubernetes-preserve-unknown-fields": True},
+        },
+    },
+    resource=True,
+)
+names = st.sampled_from(["a", "b", "c"])
+numbers = st.integers(0, 3)
+free = st.recursive(
+    st.none() | st.booleans() | numbers, lambda inner: st.dictionaries(names, inner, max_size=3) | st.lists(inner, max_size=2), max_leaves=6
+)
+items = st.lists(st.fixed_dictionaries({"k": names}, optional={"v": numbers}), max_size=3, unique_by=lambda item: item["k"])
+specs = st.fixed_dictionaries(
+    {},
+    optional={
+        "s": st.none() | st.fixed_dictionaries({}, optional={"a": numbers, "b": st.dictionaries(names, free, max_size=2)}),
+        "set": st.lists(names, max_size=3, unique=True),
+        "map": items,
+        "atomic": st.dictionaries(names, numbers, max_size=2),
+        "free": free,
+    },
+)
+element = st.sampled_from(["f:a", "f:b", "f:c", 'k:{"n":1}', 'v:"x"'])
+field_sets = st.recursive(st.just({}), lambda inner: st.dictionaries(element | st.just("."), inner, max_size=3), max_leaves=8).map(
+    lambda fields: decode(json.loads(json.dumps(fields), object_hook=lambda node: node | {".": {}} if "." in node else node))
+)
+
+
+def members(fields: FieldSet) -> set[tuple[str, ...]]:
+    return set(paths(fields))
+
+
+def versions(kind: MergeType = KIND) -> Versions:
+    return Versions("v1", kind, lambda obj, _version: (kind, obj))
+
+
+def obj_of(spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "T", "metadata": {"name": "x"}, **copy.deepcopy(spec)}
+
+
+@given(field_sets, field_sets)
+def test_sets_are_sets(one: FieldSet, other: FieldSet):
+    """Union, intersection and difference are those of the sets of members, and change nothing they are given."""
+    before = json.dumps([one, other])
+    assert members(union(one, other)) == members(one) | members(other)
+    assert members(intersection(one, other)) == members(one) & members(other)
+    assert members(difference(one, other)) == members(one) - members(other)
+    below = {path for path in members(one) if any(path[: len(taken)] == taken for taken in members(other))}
+    assert members(without(one, other)) == members(one) - below
+    assert json.dumps([one, other]) == before
+
+
+@given(specs, specs)
+def test_merge_and_compare(live: Any, applied: Any):
+    """Merging is idempotent, changes no input, and what differs from the live value is what a comparison names."""
+    before = json.dumps([live, applied])
+    merged = merge(KIND, live, applied)
+    assert merge(KIND, merged, applied) == merged
+    assert compare(KIND, merged, copy.deepcopy(merged)).is_same()
+    assert compare(KIND, live, merged).is_same() is (json.dumps(live, sort_keys=True) == json.dumps(merged, sort_keys=True)) or (
+        "set" in live or "map" in live
+    )
+    forth, back = compare(KIND, live, applied), compare(KIND, applied, live)
+    assert members(forth.added) == members(back.removed)
+    assert members(forth.modified) == members(back.modified)
+    remove(KIND, merged, fields_of(KIND, applied))
+    assert json.dumps([live, applied]) == before
+
+
+def filled(value: Any) -> Any:
+    """Without what is empty: taking all out of a map or list leaves a null behind, as upstream, over which an empty one is a change."""
+    if isinstance(value, dict):
+        return {name: below for name, child in value.items() if (below := filled(child)) not in (None, {}, [])}
+    return [filled(item) for item in value] if isinstance(value, list) else value
+
+
+@given(specs, specs, specs.map(filled))
+def test_apply_is_idempotent(first: Any, second: Any, third: Any):
+    """The second of two equal applies changes nothing, whoever came before; no apply changes what it is given."""
+    live = track_apply(versions(), None, obj_of(first), Writer(name="one", time="1"), force=True)
+    live = track_apply(versions(), live, obj_of(second), Writer(name="two", time="2"), force=True)
+    before = json.dumps(live)
+    once = track_apply(versions(), live, obj_of(third), Writer(name="one", time="3"), force=True)
+    assert json.dumps(live) == before
+    # Where nobody owns anything, not even what was applied (an empty list), the next apply finds an object from before the first.
+    assume("managedFields" in once["metadata"])
+    assert track_apply(versions(), once, obj_of(third), Writer(name="one", time="4"), force=False) == once
+
+
+@given(specs, specs)
+def test_updates_leave_no_field_behind(first: Any, second: Any):
+    """After an update, the fields of the object are owned, and nobody owns what is not there."""
+    live = obj_of(first)
+    track_update(versions(), None, live, Writer(name="one", time="1"))
+    live["metadata"]["uid"] = "1"
+    new = obj_of(second)
+    new["metadata"]["uid"] = "1"
+    track_update(versions(), live, new, Writer(name="two", time="2"))
+    owned: FieldSet = {}
+    for entry in new["metadata"].get("managedFields") or ():
+        owned = union(owned, entry["fieldsV1"])
+    if "managedFields" in live["metadata"]:
+        # Where nobody owned anything, an update does not begin to track.
+        assert not members(fields_of(KIND, second)) - members(owned)
+        assert not members(owned) - members(compare(KIND, {}, second).added)
+
+
+def nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"f:a": value}
+    return value
+
+
+def test_deep_sets():
+    """Sets deeper than any object are refused; the deepest that objects can have are not."""
+    decode(nested(MAX_DEPTH - 8))
+    with pytest.raises(FieldSetError):
+        decode(nested(MAX_DEPTH * 8))
+
+
+def test_deep_values():
+    """The deepest object that decodes is walked."""
+    deep: Any = {}
+    for _ in range(MAX_DEPTH - 2):
+        deep = {"a": deep}
+    live = obj_of({"free": deep})
+    track_update(versions(DEDUCED), None, live, Writer(name="one", time="1"))
+    live["metadata"]["uid"] = "1"
+    config = obj_of({"free": {"b": deep["a"]}})
+    new = track_apply(versions(DEDUCED), live, config, Writer(name="two", time="2"), force=True)
+    assert new["free"] == {"a": deep["a"], "b": deep["a"]}
+
+
+def test_duplicates_are_named():
+    """Two applied items with the same keys are refused by their keys."""
+    with pytest.raises(DuplicateKeyError, match=r'duplicate entries for key \[k="a"\]'):
+        merge(KIND, {}, {"map": [{"k": "a"}, {"k": "a"}]})
