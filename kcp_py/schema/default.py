@@ -47,6 +47,7 @@ class Allowance:
 
 Filler = Callable[[Any, Allowance], None]
 
+_MAX_EXACT: Final = 2**53
 _FEW: Final = 5
 """Children that are looked up one by one, rather than looking for a child for each field."""
 
@@ -101,6 +102,9 @@ class DefaultCompiler:
 
     def _default(self, node: Node) -> Any:
         """The default of a node as it is filled in: the metadata of embedded resources in it has known fields only."""
+        if type(node.default) is float and node.default.is_integer() and abs(node.default) < _MAX_EXACT:
+            # Go writes the definition without the fraction, and reads an integer.
+            return int(node.default)
         if type(node.default) is not dict and type(node.default) is not list:
             return node.default
         value = copy_value(node.default)
