@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.apimachinery.objectmeta import finalizer_warnings
 from kcp_py.apimachinery.timestamps import format_time
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.definition import default_definition, stored_version_errors, validate_definition, warnings_for_definition
@@ -49,7 +48,7 @@ class DefinitionStrategy(Strategy):
         obj["status"] = {
             "conditions": [],
             "acceptedNames": {"plural": "", "kind": ""},
-            "storedVersions": [] if storage is None else [storage],
+            "storedVersions": None if storage is None else [storage],
         }
 
     def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
@@ -65,7 +64,7 @@ class DefinitionStrategy(Strategy):
             # Through /status: the specification is the stored one itself.
             status = obj.get("status") or {}
             errors = names_errors(status.get("acceptedNames") or {}, "status.acceptedNames")
-            return errors + stored_version_errors(status.get("storedVersions") or [], (obj.get("spec") or {}).get("versions") or [])
+            return errors + stored_version_errors(status.get("storedVersions"), (obj.get("spec") or {}).get("versions") or [])
         return validate_definition(obj, old)
 
     def is_heavy(self, obj: dict[str, Any]) -> bool:
@@ -85,8 +84,7 @@ class DefinitionStrategy(Strategy):
     def warnings(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
         if old is not None and obj.get("spec") is old.get("spec"):
             return []
-        texts = warnings_for_definition(obj, old)
-        return texts + finalizer_warnings(obj["metadata"], old["metadata"] if old else None)
+        return warnings_for_definition(obj, old)
 
     def prepare_for_delete(self, obj: dict[str, Any]) -> bool:
         metadata = obj["metadata"]

@@ -16,6 +16,7 @@ from kcp_py.apimachinery.names import dns_1035_label_problems, dns_subdomain_pro
 from kcp_py.schema.definition_conversion import bundle_errors, conversion_errors, knows_review_version
 from kcp_py.schema.definition_defaults import has_unpruned_defaults
 from kcp_py.schema.definition_names import approval_errors, missing_names, names_errors
+from kcp_py.schema.definition_printing import invalid_struct, printed_versions
 from kcp_py.schema.definition_schema import TYPES, SchemaRules, map_key_errors, non_atomic_set_item
 from kcp_py.schema.definition_shape import definition_shape
 from kcp_py.schema.definition_structure import Schema, child_schema, is_structural, walk_schema
@@ -47,11 +48,11 @@ def default_definition(definition: dict[str, Any]) -> None:
             names["singular"] = kind.lower()
         if not names.get("listKind"):
             names["listKind"] = f"{kind}List"
-    conversion = spec.setdefault("conversion", {"strategy": "None"})
+    if spec.get("conversion") is None:
+        spec["conversion"] = {"strategy": "None"}
+    conversion = spec["conversion"]
     if not isinstance(conversion, dict):
         return
-    if not conversion:
-        conversion["strategy"] = "None"
     client = (conversion.get("webhook") or {}).get("clientConfig") if isinstance(conversion.get("webhook"), dict) else None
     if isinstance(client, dict) and isinstance(service := client.get("service"), dict):
         service.setdefault("port", 443)
@@ -100,7 +101,7 @@ def validate_definition(
     errors = []
     if old is None:
         name = (definition.get("metadata") or {}).get("name") or ""
-        if name != definition_name(spec):
+        if name and name != definition_name(spec):
             errors.append(invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
     rules = _rules(old, spec)
     errors.extend(_group_errors(spec, builtin_groups))
@@ -108,7 +109,7 @@ def validate_definition(
     if old is not None:
         errors.extend(_immutable_errors(spec, old.get("spec") or {}, rules))
     errors.extend(names_errors(status.get("acceptedNames") or {}, "status.acceptedNames"))
-    errors.extend(stored_version_errors(status.get("storedVersions") or [], spec.get("versions") or []))
+    errors.extend(stored_version_errors(status.get("storedVersions"), spec.get("versions") or []))
     errors.extend(approval_errors(definition, old))
     if spec.get("preserveUnknownFields") and not ((old or {}).get("spec") or {}).get("preserveUnknownFields"):
         detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
@@ -181,7 +182,7 @@ def _spec_errors(spec: Mapping[str, Any], rules: _Rules) -> list[FieldError]:
     schema_rules = rules.versions
     if not preserve or has_defaults or any(map(_has_extension, nodes)):
         schema_rules = replace(schema_rules, require_structural=True)
-    errors.extend(_versions_errors(versions, schema_rules))
+    errors.extend(_versions_errors(spec.get("versions"), schema_rules))
     names = spec.get("names") or {}
     errors.extend(missing_names(names, "spec.names"))
     errors.extend(names_errors(names, "spec.names"))
@@ -229,7 +230,7 @@ def _group_errors(spec: Mapping[str, Any], builtin_groups: frozenset[str]) -> li
 
 def _missing_schema_errors(versions: Sequence[Version], spec: Mapping[str, Any], rules: _Rules) -> list[FieldError]:
     missing = [index for index, version in enumerate(versions) if child_schema(version.get("schema") or {}, "openAPIV3Schema") is None]
-    detail = "schemas are required"
+    detail = ""
     if not rules.require_schema:
         if spec.get("preserveUnknownFields"):
             return []
@@ -248,11 +249,13 @@ def _has_status(version: Version) -> bool:
     return (version.get("subresources") or {}).get("status") is not None
 
 
-def _versions_errors(versions: Sequence[Version], rules: VersionRules) -> list[FieldError]:
+_HOISTED = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
+
+
+def _versions_errors(given: Sequence[Version] | None, rules: VersionRules) -> list[FieldError]:
     errors: list[FieldError] = []
-    hoisted = {
-        name for name in ("schema", "subresources", "additionalPrinterColumns", "selectableFields") if _common(versions, name) is not None
-    }
+    versions = given or []
+    hoisted = frozenset(name for name in _HOISTED if _common(versions, name) is not None)
     seen: set[str] = set()
     unique = True
     for index, version in enumerate(versions):
@@ -271,12 +274,20 @@ def _versions_errors(versions: Sequence[Version], rules: VersionRules) -> list[F
         if "additionalPrinterColumns" not in hoisted:
             errors.extend(column_errors(version.get("additionalPrinterColumns"), f"{path}.additionalPrinterColumns"))
         if "selectableFields" not in hoisted and version.get("selectableFields"):
-            errors.extend(_selectable_errors(version, f"{path}.selectableFields", rules))
+            errors.extend(_selectable_errors(version, f"{path}.selectableFields", rules, hoisted="schema" in hoisted))
     if not unique:
-        errors.append(invalid("spec.versions", versions, "must contain unique version names"))
+        errors.append(_wrong_versions(given, hoisted, "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        errors.append(invalid("spec.versions", versions, "must have exactly one version marked as storage version"))
+        errors.append(_wrong_versions(given, hoisted, "must have exactly one version marked as storage version"))
+    first = (versions[0].get("name") or "") if versions else ""
+    if first and (problems := dns_1035_label_problems(first)):
+        # The internal type has the name of the first version a second time.
+        errors.append(invalid("spec.version", first, ",".join(problems)))
     return errors
+
+
+def _wrong_versions(versions: Sequence[Version] | None, hoisted: frozenset[str], detail: str) -> FieldError:
+    return invalid_struct("spec.versions", None if versions is None else printed_versions(versions, hoisted), detail)
 
 
 def _hoisted_errors(versions: Sequence[Version], rules: VersionRules) -> list[FieldError]:
@@ -287,14 +298,17 @@ def _hoisted_errors(versions: Sequence[Version], rules: VersionRules) -> list[Fi
     errors.extend(subresource_errors(_common(versions, "subresources"), "spec.subresources"))
     errors.extend(column_errors(_common(versions, "additionalPrinterColumns"), "spec.additionalPrinterColumns"))
     if _common(versions, "selectableFields"):
+        if schema is None:
+            return [*errors, invalid("spec.selectableFields", "", "may only be set when validations.schema is included")]
         errors.extend(_selectable_errors(versions[0], "spec.selectableFields", rules))
     return errors
 
 
-def _selectable_errors(version: Version, path: str, rules: VersionRules) -> list[FieldError]:
+def _selectable_errors(version: Version, path: str, rules: VersionRules, *, hoisted: bool = False) -> list[FieldError]:
+    """`hoisted`: whether the schema moved to the specification, where upstream does not look for it."""
     schema = child_schema(version.get("schema") or {}, "openAPIV3Schema")
-    if schema is None:
-        return [invalid(path, "", "selectableFields may only be set when version.schema.openAPIV3Schema is not included")]
+    if schema is None or hoisted:
+        return [invalid(path, "", "may only be set when `version.schema.openAPIV3Schema` is not included")]
     fields = version["selectableFields"]
     counted = rules.selectable_fields.get(version.get("name") or "") != fields
     return selectable_field_errors(fields, schema, path, counted=counted)
@@ -312,17 +326,18 @@ def _immutable_errors(spec: Mapping[str, Any], old: Mapping[str, Any], rules: _R
     return [invalid(path, new or "", "field is immutable") for path, new, before in pairs if (new or "") != (before or "")]
 
 
-def stored_version_errors(stored: list[str], versions: Sequence[Version]) -> list[FieldError]:
+def stored_version_errors(stored: list[str] | None, versions: Sequence[Version]) -> list[FieldError]:
     """The rules of `status.storedVersions`, which `/status` may shrink."""
     path = "status.storedVersions"
     if not stored:
         return [invalid(path, stored, "must have at least one stored version")]
-    errors = [
-        invalid(path, stored, f"must have the storage version {version.get('name')}")
-        for version in versions
-        if version.get("storage") and version.get("name") not in stored
-    ]
-    present = {version.get("name") for version in versions}
+    errors: list[FieldError] = []
+    present: set[str] = set()
+    for version in versions:
+        name = version.get("name") or ""
+        if version.get("storage") and (name not in stored or name in present):
+            errors.append(invalid(path, stored, f"must have the storage version {name}"))
+        present.add(name)
     errors.extend(
         invalid(
             f"{path}[{index}]",
@@ -336,22 +351,25 @@ def stored_version_errors(stored: list[str], versions: Sequence[Version]) -> lis
     return errors
 
 
-_SET_WARNING = 'x-kubernetes-list-type: set for items of type "object" is not supported by server-side apply or CEL validation rules'
-
-
 def warnings_for_definition(definition: Definition, old: Definition | None = None) -> list[str]:
     """Texts for `Warning` headers: unrecognised formats (on update, new ones) and sets of objects."""
     nodes = [node for schema in _schemas(definition.get("spec") or {}) for node in walk_schema(schema)]
-    before = _formats([node for schema in _schemas((old or {}).get("spec") or {}) for node in walk_schema(schema)])
-    warnings = [f"unrecognized format {go_quote(name)}" for name in sorted(_formats(nodes) - before)]
-    if any(_is_object_set(node) for node in nodes):
-        warnings.append(_SET_WARNING)
+    before = [node for schema in _schemas((old or {}).get("spec") or {}) for node in walk_schema(schema)]
+    warnings = [f"unrecognized format {go_quote(name)}" for name in sorted(_formats(nodes) - _formats(before))]
+    warnings.extend(
+        f'x-kubernetes-list-type: set for items of type "{kind}" is not supported by server-side apply or CEL validation rules'
+        for kind in sorted(_container_sets(nodes) - _container_sets(before))
+    )
     return warnings
 
 
 def _formats(nodes: list[Schema]) -> set[str]:
-    return {name for node in nodes if isinstance(name := node.get("format"), str) and name and not is_recognized(name)}
+    return {
+        name for node in nodes if isinstance(name := node.get("format"), str) and name and not is_recognized(name, node.get("type") or "")
+    }
 
 
-def _is_object_set(node: Schema) -> bool:
-    return node.get("x-kubernetes-list-type") == "set" and (child_schema(node, "items") or {}).get("type") == "object"
+def _container_sets(nodes: list[Schema]) -> set[str]:
+    """The types of what sets hold that is no scalar."""
+    kinds = {(child_schema(node, "items") or {}).get("type") for node in nodes if node.get("x-kubernetes-list-type") == "set"}
+    return {kind for kind in kinds if kind in {"array", "object"}}

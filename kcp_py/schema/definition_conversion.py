@@ -107,9 +107,9 @@ def _url_errors(url: str, path: str) -> list[FieldError]:
 def _service_errors(service: Mapping[str, Any], path: str) -> list[FieldError]:
     errors = []
     if not service.get("name"):
-        errors.append(required(f"{path}.name", "service name is required"))
+        errors.append(required(f"{path}.name"))
     if not service.get("namespace"):
-        errors.append(required(f"{path}.namespace", "service namespace is required"))
+        errors.append(required(f"{path}.namespace"))
     port = 443 if service.get("port") is None else service["port"]
     if not 1 <= port <= _MAX_PORT:
         errors.append(invalid(f"{path}.port", port, "port is not valid: must be between 1 and 65535, inclusive"))
@@ -119,13 +119,13 @@ def _service_errors(service: Mapping[str, Any], path: str) -> list[FieldError]:
 
 
 def _service_path_errors(url_path: str, path: str) -> list[FieldError]:
-    if url_path in {"/", "//"}:
-        return [] if url_path == "/" else [invalid(path, url_path, "segment[0] may not be empty")]
+    if url_path in {"", "/", "//"}:
+        return [invalid(path, url_path, "segment[0] may not be empty")] if url_path == "//" else []
     errors = []
     if not url_path.startswith("/"):
         errors.append(invalid(path, url_path, "must start with a '/'"))
-    cut = url_path.removeprefix("/").removesuffix("/") if url_path.count("/") > 1 else url_path.removeprefix("/")
-    for index, step in enumerate(cut.split("/")):
+    # As upstream, the first character goes whatever it is.
+    for index, step in enumerate(url_path[1:].removesuffix("/").split("/")):
         if not step:
             errors.append(invalid(path, url_path, f"segment[{index}] may not be empty"))
             continue

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, required
+from kcp_py.schema.definition_printing import members_set
 from kcp_py.schema.patterns import PatternError, check_pattern
 
 Schema = Mapping[str, Any]
@@ -158,7 +159,13 @@ def _only_restricts_names(metadata: Schema) -> bool:
     if not _properties(metadata).keys() <= {"name", "generateName"}:
         return False
     # A description is part of what upstream compares; example and externalDocs are not.
-    return all(not metadata.get(name) for name in metadata if name not in {"type", "properties", "default", "example", "externalDocs"})
+    return set(members_set({name: value for name, value in metadata.items() if value != []})) <= {
+        "Type",
+        "Properties",
+        "Default",
+        "Example",
+        "ExternalDocs",
+    }
 
 
 _INT_OR_STRING: Final = ({"type": "integer"}, {"type": "string"})

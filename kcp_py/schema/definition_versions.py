@@ -13,6 +13,7 @@ from typing import Any, Final
 from kcp_py.apimachinery.fielderrors import FieldError, duplicate, forbidden, invalid, required, too_many
 from kcp_py.apimachinery.names import byte_length
 from kcp_py.schema.definition_defaults import default_errors
+from kcp_py.schema.definition_printing import invalid_struct, members_set, printed_schema
 from kcp_py.schema.definition_schema import SchemaRules, schema_errors
 from kcp_py.schema.definition_structure import Schema, has_unsupported, structural_errors, walk_schema
 from kcp_py.schema.field_paths import FieldPathError, find_field
@@ -30,9 +31,6 @@ _ROOT_KEYWORDS: Final = (
     "Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required", "Items", "Properties", "ExternalDocs", "Example",
     "XPreserveUnknownFields", "XValidations",
 )  # fmt: skip
-_ROOT_ALLOWED: Final = frozenset(
-    [name[0].lower() + name[1:] for name in _ROOT_KEYWORDS[:-2]] + ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations"]
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +61,15 @@ def validation_errors(
     errors = _root_errors(schema, path) if has_status else []
     if schema.get("nullable"):
         errors.append(forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
-    if not rules.require_structural or any(map(has_unsupported, walk_schema(schema))):
+    if not rules.require_structural:
         return errors + schema_errors(schema, path, rules.schema, root=True)
+    nodes = walk_schema(schema)
+    if any(map(has_unsupported, nodes)):
+        errors.extend(schema_errors(schema, path, rules.schema, root=True))
+        if not errors and any(node.get("$schema") for node in nodes):
+            # The one keyword of which only the conversion to a structural schema speaks.
+            errors.append(invalid(path, "", "OpenAPIV3Schema 'schema' is not supported"))
+        return errors
     if structural := structural_errors(schema, path):
         return errors + structural + schema_errors(schema, path, rules.schema, root=True)
     tree = compile_tree(schema)
@@ -79,14 +84,14 @@ def validation_errors(
 def _root_errors(schema: Schema, path: str) -> list[FieldError]:
     """With a status subresource, `properties.status` is validated on its own: nothing at the root may speak of it."""
     kind = schema.get("type") or ""
-    errors = []
-    if kind and kind != "object":
-        detail = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
-        errors.append(invalid(f"{path}.type", kind, detail))
-    elif any(value not in (None, False, "", [], {}) and name not in _ROOT_ALLOWED for name, value in schema.items()):
-        detail = f"only [{' '.join(_ROOT_KEYWORDS)}] fields are allowed at the root of the schema if the status subresource is enabled"
-        errors.append(invalid(path, schema, detail))
-    return errors
+    for name in members_set(schema):
+        if name == "Type" and kind != "object":
+            detail = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+            return [invalid(f"{path}.type", kind, detail)]
+        if name not in _ROOT_KEYWORDS:
+            detail = f"only [{' '.join(_ROOT_KEYWORDS)}] fields are allowed at the root of the schema if the status subresource is enabled"
+            return [invalid_struct(path, printed_schema(schema), detail)]
+    return []
 
 
 def subresource_errors(subresources: Mapping[str, Any] | None, path: str) -> list[FieldError]:

@@ -23,10 +23,12 @@ def find_format(name: str) -> Format | None:
     return _FORMATS.get(name.replace("-", ""))
 
 
-def is_recognized(name: str) -> bool:
-    """Whether a schema may use the format without a warning: the string formats and the numeric ones."""
-    normalized = name.replace("-", "")
-    return normalized in _FORMATS or normalized in {"int32", "int64", "float", "double"}
+_NUMERIC: Final = {"integer": frozenset({"int32", "int64"}), "number": frozenset({"float", "double"})}
+
+
+def is_recognized(name: str, kind: str) -> bool:
+    """Whether a schema of a type (or of none: empty) may use the format without a warning. Containers and booleans have none."""
+    return find_format(name) is not None if kind in {"", "string"} else name in _NUMERIC.get(kind, ())
 
 
 def _full(pattern: str, flags: int = re.ASCII) -> Format:

@@ -339,8 +339,8 @@ def number_kind(node: Node) -> str:
 
 
 def bound(value: float, limit: float) -> float:
-    """A limit as upstream compares it: cut to an integer where the value is one."""
-    return int(limit) if type(value) is int else limit
+    """A limit as upstream compares it: cut to an integer where the value is one, a double where it is not."""
+    return int(limit) if type(value) is int else float(limit)
 
 
 def _enum_check(node: Node) -> Predicate | None:

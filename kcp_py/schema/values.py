@@ -1,6 +1,6 @@
 """What JSON values are to an OpenAPI schema: their type names, equality, integrality; and how Go prints numbers.
 
-Source: k8s.io/kube-openapi `pkg/validation/validate/type.go`, github.com/go-openapi/swag `IsFloat64AJSONInteger`.
+Source: k8s.io/kube-openapi `pkg/validation/validate/type.go`, github.com/go-openapi/swag `conv.IsFloat64AJSONInteger`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def is_integral(number: float) -> bool:
     """Whether a float passes for an integer: whole (within rounding), and exact in a double."""
     if not -_MAX_JSON_FLOAT <= number <= _MAX_JSON_FLOAT:
         return False
-    whole = math.trunc(number)
-    return number == whole or (whole != 0 and abs(number - whole) / (abs(number) + abs(whole)) < _EPSILON)
+    whole = math.floor(abs(number) + 0.5)
+    return abs(number) == whole or abs(abs(number) - whole) < _EPSILON * whole
 
 
 def equal(left: Any, right: Any) -> bool:

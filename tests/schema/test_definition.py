@@ -113,11 +113,12 @@ def test_versions_are_unique_with_one_storage_version_and_a_schema():
     """All three rules speak at once; a version name is a DNS-1035 label."""
     definition = crd(versions=[{"name": "v1.0", "storage": True}, {"name": "v1", "storage": True}, {"name": "v1"}])
     fields = [(error.field, error.text.rpartition(": ")[2]) for error in validate_definition(definition)]
-    assert fields[:3] == [(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required") for index in range(3)]
+    assert fields[:3] == [(f"spec.versions[{index}].schema.openAPIV3Schema", "Required value") for index in range(3)]
     assert fields[3][0] == "spec.versions[0].name"
     assert fields[4:] == [
         ("spec.versions", "must contain unique version names"),
         ("spec.versions", "must have exactly one version marked as storage version"),
+        ("spec.version", fields[3][1]),
         ("status.storedVersions", "must have the storage version v1"),
     ]
 
@@ -189,7 +190,7 @@ STRUCTURAL: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"type": "object", "x-kubernetes-validations": [{"rule": " "}, {"rule": "true", "message": "a\nb"}]},
         [
             f"{SPEC}.x-kubernetes-validations[0].rule: Required value: rule is not specified",
-            f'{SPEC}.x-kubernetes-validations[1].message: Invalid value: "a\\nb": message must not contain line breaks',
+            f'{SPEC}.x-kubernetes-validations[1].message: Invalid value: "a\\nb": must not contain line breaks',
         ],
     ),
 }
@@ -304,6 +305,72 @@ def test_stored_versions_must_stay():
     ]
     old["status"]["storedVersions"] = []
     assert messages(old) == ["status.storedVersions: Invalid value: []: must have at least one stored version"]
+
+
+def test_versions_of_one_name_are_stored_once():
+    """A second storage version of the same name finds that name taken; no version at all is told as Go prints nothing."""
+    definition = crd()
+    definition["spec"]["versions"] *= 2
+    assert messages(definition)[-1] == 'status.storedVersions: Invalid value: ["v1"]: must have the storage version v1'
+    nothing = crd()
+    nothing["spec"]["versions"] = None
+    nothing["status"]["storedVersions"] = None
+    assert messages(nothing) == [
+        "spec.versions: Invalid value: null: must have exactly one version marked as storage version",
+        "status.storedVersions: Invalid value: null: must have at least one stored version",
+    ]
+
+
+def test_a_conversion_without_strategy_is_not_filled():
+    """Only a conversion that is not there becomes None."""
+    assert messages(crd(conversion={})) == ["spec.conversion.strategy: Required value"]
+    assert crd(conversion=None)["spec"]["conversion"] == {"strategy": "None"}
+
+
+def test_paths_of_services_are_read_without_their_first_character():
+    """As upstream, whatever it is; no path, and a service without names, need no words."""
+    client = {"service": {"name": "", "namespace": "", "path": "a"}}
+    path = "spec.conversion.webhookClientConfig.service"
+    conversion = {"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]}}
+    assert messages(crd(conversion=conversion)) == [
+        f"{path}.name: Required value",
+        f"{path}.namespace: Required value",
+        f"{path}.path: Invalid value: \"a\": must start with a '/'",
+        f'{path}.path: Invalid value: "a": segment[0] may not be empty',
+    ]
+    client["service"] = {"name": "a", "namespace": "b", "path": ""}
+    assert messages(crd(conversion=conversion)) == []
+
+
+def test_a_dialect_of_schemas_is_refused_where_nothing_else_is():
+    """`$schema` is the one keyword that only the conversion to a structural schema speaks of; fieldPath is not looked at then either."""
+    refused = "spec.validation.openAPIV3Schema: Invalid value: \"\": OpenAPIV3Schema 'schema' is not supported"
+    rule = {"rule": "true", "fieldPath": ".x"}
+    assert messages(crd({"type": "string", "$schema": "x"})) == [refused]
+    assert messages(
+        crd({"type": "object", "x-kubernetes-validations": [rule], "properties": {"a": {"type": "string", "$schema": "x"}}})
+    ) == [refused]
+    assert messages(crd({"type": "object", "properties": {"a": {"type": "string", "$schema": "x", "id": "y"}}})) == [
+        f"{SPEC}.properties[a].id: Forbidden: id is not supported"
+    ]
+
+
+def test_selectable_fields_need_the_schema_beside_them():
+    """What all versions have in common moves to the specification: fields there and schemas in versions, or the other way, do not meet."""
+    definition = crd({"type": "object", "properties": {"a": STRING, "b": STRING}})
+    first = definition["spec"]["versions"][0]
+    first["selectableFields"] = [{"jsonPath": ".spec.a"}]
+    second = {**first, "name": "v2", "storage": False}
+    definition["spec"]["versions"].append(second)
+    assert messages(definition) == []
+    second["selectableFields"] = [{"jsonPath": ".spec.b"}]
+    assert messages(definition) == [
+        f'spec.versions[{index}].selectableFields: Invalid value: "": may only be set when `version.schema.openAPIV3Schema` is not included'
+        for index in range(2)
+    ]
+    second["selectableFields"] = first["selectableFields"]
+    second["schema"] = {"openAPIV3Schema": {"type": "object"}}
+    assert messages(definition) == ['spec.selectableFields: Invalid value: "": may only be set when validations.schema is included']
 
 
 def test_what_was_already_broken_may_stay():

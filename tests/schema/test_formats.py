@@ -65,8 +65,11 @@ def test_formats(name):
 def test_unknown_formats_have_no_rule():
     """A format that nobody defined means nothing, and is warned of; numeric formats are known."""
     assert find_format("made-up") is None
-    assert not is_recognized("made-up")
-    assert all(map(is_recognized, ["int32", "int64", "float", "double", "date-time", "uuid"]))
+    assert not is_recognized("made-up", "string")
+    assert all(is_recognized(name, kind) for kind in ("", "string") for name in ("date-time", "uuid"))
+    assert all(is_recognized(name, "integer") for name in ("int32", "int64"))
+    assert all(is_recognized(name, "number") for name in ("float", "double"))
+    assert not any(is_recognized("int32", kind) for kind in ("", "string", "number", "boolean", "object", "array"))
 
 
 @pytest.mark.parametrize("text", ["a" * 100_000, "1" * 100_000, "1 " * 50_000, "<" * 100_000, "a." * 50_000, "%" * 100_000, "." * 100_000])

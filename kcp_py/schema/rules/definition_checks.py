@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kcp_py.apimachinery.fielderrors import FieldError, forbidden, go_json, internal, invalid
+from kcp_py.apimachinery.fielderrors import FieldError, forbidden, internal, invalid
 from kcp_py.schema.cel.estimate import estimate
 from kcp_py.schema.cel.limits import (
     DEFINITION_ESTIMATE_LIMIT,
@@ -21,6 +21,7 @@ from kcp_py.schema.cel.limits import (
     unbounded_cardinality,
 )
 from kcp_py.schema.cel.program import Program
+from kcp_py.schema.definition_printing import invalid_struct, printed_rule
 from kcp_py.schema.rules.compilation import CompiledRule, compile_rules
 from kcp_py.schema.rules.declared_types import Declarations
 from kcp_py.schema.rules.tree import RuleNode, has_rules
@@ -177,13 +178,5 @@ def _largest(program: Program) -> int:
 
 
 def _invalid_rule(path: str, rule: Mapping[str, Any], detail: str) -> FieldError:
-    """An error that prints the whole rule, with the members of upstream's internal type in their order."""
-    shown = {
-        "Rule": rule.get("rule") or "",
-        "Message": rule.get("message") or "",
-        "MessageExpression": rule.get("messageExpression") or "",
-        "Reason": rule.get("reason"),
-        "FieldPath": rule.get("fieldPath") or "",
-        "OptionalOldSelf": rule.get("optionalOldSelf"),
-    }
-    return FieldError("FieldValueInvalid", path, f"Invalid value: {go_json(shown)}: {detail}")
+    """An error that prints the whole rule."""
+    return invalid_struct(path, printed_rule(rule), detail)
