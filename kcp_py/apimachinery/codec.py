@@ -33,10 +33,14 @@ _INT64_MAX: Final = 2**63 - 1
 _SUMMARY: Final = bytes.maketrans(b"0123456789[", b"0000000000{")
 """Makes what is looked for in a body findable by one fast search each: nesting, long numbers."""
 _NINETEEN_DIGITS: Final = b"0" * 19
+_WHOLE_DOUBLES: Final = (b".0,", b".0}", b".0]", b".0\n", b".0\r", b".0 ")
+"""How a double without a fraction ends, as other languages write it."""
 
 
 def decode_json(body: bytes) -> Any:
-    """Decode JSON; ints beyond 64 bits become floats, of repeated keys the last wins.
+    """Decode JSON; ints beyond 64 bits become floats, floats that other languages write as 1.0 become ints, of repeated keys the last wins.
+
+    Go writes a double without a fraction as an integer, and its typed clients refuse anything else in an integer's place.
 
     Raises:
         DecodeError: not JSON, or nested too deeply.
@@ -51,6 +55,9 @@ def decode_json(body: bytes) -> Any:
     # orjson keeps ints up to 2^64-1; a number that large has nineteen digits in a row.
     if _NINETEEN_DIGITS in summary:
         value = _shrink(value)
+    for end in _WHOLE_DOUBLES:
+        if end in body:
+            return _without_fractions(value)
     return value
 
 
@@ -151,6 +158,16 @@ def _shrink(value: Any) -> Any:
     if kind is list:
         return [_shrink(item) for item in value]
     return float(value) if kind is int and value > _INT64_MAX else value
+
+
+def _without_fractions(value: Any) -> Any:
+    """Turn floats that are whole and within 64 bits into ints."""
+    kind = type(value)
+    if kind is dict:
+        return {key: _without_fractions(item) for key, item in value.items()}
+    if kind is list:
+        return [_without_fractions(item) for item in value]
+    return int(value) if kind is float and value.is_integer() and abs(value) <= _INT64_MAX else value
 
 
 def _go_text(body: bytes, error: orjson.JSONDecodeError) -> str:

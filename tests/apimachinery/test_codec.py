@@ -112,3 +112,19 @@ def test_any_bytes_are_decoded_or_refused(body):
     except DecodeError:
         return
     duplicate_fields(body, value)
+
+
+@pytest.mark.parametrize(
+    ("body", "written"),
+    [
+        (b'{"a":1.0}', b'{"a":1}'),
+        (b'{"a":[1.0, -2.0,2.5]}', b'{"a":[1,-2,2.5]}'),
+        (b'{"a":1.0\n}', b'{"a":1}'),
+        (b"[1.0 ]", b"[1]"),
+        (b'{"a":"1.0","b":"1.0, 2.0"}', b'{"a":"1.0","b":"1.0, 2.0"}'),
+        (b'{"a":9223372036854775808.0}', b'{"a":9.223372036854775808e+18}'),
+    ],
+)
+def test_doubles_without_fraction_are_written_as_integers(body: bytes, written: bytes) -> None:
+    """As Go writes them: typed clients refuse 1.0 where an integer is due."""
+    assert orjson.dumps(decode_json(body)) == written
