@@ -122,7 +122,7 @@ def test_any_bytes_are_decoded_or_refused(body):
         (b'{"a":1.0\n}', b'{"a":1}'),
         (b"[1.0 ]", b"[1]"),
         (b'{"a":"1.0","b":"1.0, 2.0"}', b'{"a":"1.0","b":"1.0, 2.0"}'),
-        (b'{"a":9223372036854775808.0}', b'{"a":9.223372036854775808e+18}'),
+        (b'{"a":9223372036854775808.0}', b'{"a":9.223372036854776e+18}'),
     ],
 )
 def test_doubles_without_fraction_are_written_as_integers(body: bytes, written: bytes) -> None:
