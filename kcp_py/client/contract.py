@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.logicalcluster import ClusterSelection, Name
+from kcp_py.registry.definitions import HeldNames
 
 
 class ObjectList(NamedTuple):
@@ -84,6 +85,10 @@ class Client(Protocol):
 
     async def names(self, cluster: Name, resource: GroupVersionResource) -> Sequence[ObjectName]:
         """Which objects there are and in what version, without reading them."""
+        ...
+
+    async def held_names(self, cluster: Name, group: str) -> Sequence[HeldNames]:
+        """The names that the CustomResourceDefinitions of a group hold, without reading those that are known."""
         ...
 
     async def create(self, cluster: Name, resource: GroupVersionResource, obj: Mapping[str, Any]) -> dict[str, Any]:

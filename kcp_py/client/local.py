@@ -18,6 +18,7 @@ from kcp_py.client.contract import Change, ObjectList, ObjectName, Remaining, St
 from kcp_py.client.deletion import CollectionDeletion, remove_finalizer
 from kcp_py.client.following import follow, scan_changes
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
+from kcp_py.registry.definitions import HeldNames
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store import Access, Current, Scan, create, delete, get, load, load_one, scan, update
@@ -124,6 +125,13 @@ class LocalClient:
             raise translate(error) from error
         named = [(keys.parse(item.key), item.mod_revision) for item in found.items]
         return [ObjectName(key.cluster, key.namespace, key.name, str(revision)) for key, revision in named]
+
+    async def held_names(self, cluster: Name, group: str) -> Sequence[HeldNames]:
+        """`Client.held_names`."""
+        try:
+            return [held for held in (await self._tables.get(cluster)).held_names if held.group == group]
+        except StorageError as error:
+            raise translate(error) from error
 
     async def create(self, cluster: Name, resource: GroupVersionResource, obj: Mapping[str, Any]) -> dict[str, Any]:
         """`Client.create`."""
@@ -262,14 +270,14 @@ class LocalClient:
         key = keys._replace(namespaced=bool(namespace)).object_key(cluster, namespace, name)
         observer = self._access.observers.get(keys.prefix)
         if observer is not None:
-            observer.writing(cluster)
+            observer.writing(cluster, [key])
         try:
             await remove_finalizer(self._access, key, strategy, finalizer=finalizer, uid=uid)
         except StorageError as error:
             raise translate(error) from error
         finally:
             if observer is not None:
-                observer.written(cluster)
+                observer.written(cluster, [key])
 
     async def _served_custom(self, cluster: Name, resource: GroupResource) -> Served | None:
         """A custom resource as it is served, in the version in which it is stored if that is served."""

@@ -7,14 +7,13 @@ Source: k8s.io/apiextensions-apiserver `pkg/controller/status` (names), `establi
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.client import Change, Client, ObjectName
+from kcp_py.client import Change, Client
 from kcp_py.controllers import objects
 from kcp_py.controllers.content import DEFINITIONS, delete_instances
 from kcp_py.controllers.deletion import DELETION_TIMESTAMP
@@ -28,8 +27,6 @@ from kcp_py.schema.names_conditions import BuiltinNames, accepted_names, is_cond
 _ESTABLISHED: Final = b'"InitialNamesAccepted"'
 _CONFLICT: Final = b'Conflict"'
 _OBSERVED: Final = b'"observedGeneration":'
-_REMEMBERED: Final = 10_000
-"""So many definitions' names are remembered, so that many definitions can come to a cluster without each one being read for each other."""
 
 
 class DefinitionController:
@@ -55,7 +52,6 @@ class DefinitionController:
             self._builtins.setdefault(resource.group, []).append(names)
         self._conflicting: dict[tuple[Name, str], dict[str, None]] = {}
         """The definitions of a group that lack a name. Who has waited longest comes first."""
-        self._held: OrderedDict[Key, tuple[str, Mapping[str, Any]]] = OrderedDict()
 
     def wanted(self, value: bytes) -> bool:
         """Definitions that were not established, or were being deleted, when the server stopped, and those of other servers' making."""
@@ -70,7 +66,6 @@ class DefinitionController:
         if change.value is not None:
             yield key
         else:
-            self._held.pop(key, None)
             self._note_conflict(key, conflicting=False)
 
     async def reconcile(self, key: Key) -> int:
@@ -84,7 +79,7 @@ class DefinitionController:
 
     async def _name(self, key: Key, crd: dict[str, Any]) -> None:
         """Decide on the names and establish the definition once it has them."""
-        others = await self._others(key)
+        others = await self._others(key, crd["spec"]["group"])
         builtins = self._builtins.get(crd["spec"]["group"], ())
         now = self._now()
         decided = accepted_names(crd, others, builtins, now=now)
@@ -99,31 +94,12 @@ class DefinitionController:
         if status != crd.get("status"):
             await self._client.update_status(key.cluster, DEFINITIONS, {**crd, "status": status})
 
-    async def _others(self, key: Key) -> Sequence[Mapping[str, Any]]:
+    async def _others(self, key: Key, group: str) -> Sequence[Mapping[str, Any]]:
         """The names that the other definitions of the group hold, as definitions with nothing else in them."""
-        group = _group(key.name)
-        names = await self._client.names(key.cluster, DEFINITIONS)
-        found = [await self._held_by(named) for named in names if named.name != key.name and _group(named.name) == group]
-        return [held for held in found if held is not None]
-
-    async def _held_by(self, named: ObjectName) -> Mapping[str, Any] | None:
-        key = Key(named.cluster, named.name)
-        held = self._held.get(key)
-        if held is not None and held[0] == named.resource_version:
-            self._held.move_to_end(key)
-            return held[1]
-        crd = await objects.find(self._client, DEFINITIONS, key)
-        if crd is None:
-            return None
-        names = {
-            "metadata": {"name": named.name},
-            "spec": {"group": crd["spec"]["group"]},
-            "status": {"acceptedNames": (crd.get("status") or {}).get("acceptedNames") or {}},
-        }
-        self._held[key] = (crd["metadata"]["resourceVersion"], names)
-        if len(self._held) > _REMEMBERED:
-            self._held.popitem(last=False)
-        return names
+        return [
+            {"metadata": {"name": held.name}, "spec": {"group": held.group}, "status": {"acceptedNames": held.accepted}}
+            for held in await self._client.held_names(key.cluster, group)
+        ]
 
     async def _clean_up(self, key: Key, crd: dict[str, Any]) -> int:
         metadata = crd["metadata"]

@@ -8,7 +8,7 @@ from the moment a write of what the values depend on begins until it is over, an
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from kcp_py.logicalcluster import Name
@@ -68,20 +68,25 @@ class ClusterCache(Generic[V]):
                 self._values.popitem(last=False)
         return value
 
-    def writing(self, cluster: Name) -> None:
+    def writing(self, cluster: Name, keys: Sequence[str] = ()) -> None:
         """A write of what the cluster's value depends on begins. Several may be under way; each ends with `written`."""
         self._writing[cluster] += 1
-        self.invalidate(cluster)
+        self._note(cluster, keys)
 
-    def written(self, cluster: Name) -> None:
+    def written(self, cluster: Name, keys: Sequence[str] = ()) -> None:
         """It is over, this way or the other."""
         self._writing[cluster] -= 1
         if not self._writing[cluster]:
             del self._writing[cluster]
-        self.invalidate(cluster)
+        self._note(cluster, keys)
 
     def invalidate(self, cluster: Name) -> None:
         """Forget a cluster: what its value depends on has changed, or the cluster is gone."""
+        self._note(cluster, ())
+
+    def _note(self, cluster: Name, keys: Sequence[str]) -> None:
+        """What is stored under these keys may have changed; under any key, if there are none."""
+        del keys
         self._values.pop(cluster, None)
         self._loading.pop(cluster, None)
 

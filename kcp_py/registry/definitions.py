@@ -10,11 +10,12 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 import orjson
 
+from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.apimachinery.go_floats import format_float
 from kcp_py.apimachinery.kinds import GroupVersion
@@ -56,6 +57,27 @@ class CompiledDefinition:
         self.resources: tuple[ServedResource, ...] = tuple(_resources(crd, root, webhooks, terminating=self.terminating))
 
 
+class HeldNames(NamedTuple):
+    """The names that a CRD holds."""
+
+    name: str
+    """Its own."""
+    group: str
+    accepted: Mapping[str, Any]
+    """Of `status.acceptedNames`, what is well formed."""
+
+
+class LoadedDefinition(NamedTuple):
+    """What is known of a stored CRD."""
+
+    names: HeldNames | None
+    """None: it is malformed."""
+    compiled: CompiledDefinition | None
+    """None: it is not served."""
+    error: MalformedDefinitionError | None
+    """Why it cannot be served."""
+
+
 class Definitions:
     """Every compiled definition that somebody uses, by content."""
 
@@ -77,40 +99,86 @@ class Definitions:
         return len(self._compiled)
 
     def compile(self, crd: Mapping[str, Any]) -> CompiledDefinition:
-        """The compiled form of a stored CRD, shared with everybody whose CRD has the same content."""
+        """The compiled form of a stored CRD, shared with everybody whose CRD has the same content.
+
+        Raises:
+            MalformedDefinitionError: it cannot be served.
+        """
         return self._compile(_digest(crd), crd)
 
-    async def load(self, value: bytes) -> CompiledDefinition | None:
-        """`compile` of a CRD as it is stored; None where it is not served.
-
-        A big one is compiled in a thread, once for all who ask meanwhile.
-        """
-        crd: dict[str, Any] = orjson.loads(value)
-        if not is_served(crd):
-            return None
-        digest = _digest(crd)
-        if len(value) <= _BIG or digest in self._compiled:
-            return self._compile(digest, crd)
-        awaited = self._compiling.get(digest)
-        if awaited is None:
-            awaited = self._compiling[digest] = asyncio.ensure_future(self._compile_beside(digest, crd))
-        return await asyncio.shield(awaited)
+    async def load(self, value: bytes) -> LoadedDefinition:
+        """What a CRD as it is stored holds and serves. A big one is compiled in a thread, once for all who ask meanwhile."""
+        big = len(value) > _BIG
+        parsed = await run_aside(_parse, value) if big else _parse(value)
+        names, crd, digest, error = parsed
+        if crd is None:
+            return LoadedDefinition(names, None, error)
+        compiled = self._compiled.get(digest)
+        try:
+            if compiled is None and big:
+                awaited = self._compiling.get(digest)
+                if awaited is None:
+                    awaited = self._compiling[digest] = asyncio.ensure_future(self._compile_beside(digest, crd))
+                compiled = await asyncio.shield(awaited)
+            elif compiled is None:
+                compiled = self._compile(digest, crd)
+        except MalformedDefinitionError as malformed:
+            return LoadedDefinition(names, None, malformed)
+        return LoadedDefinition(names, compiled, None)
 
     def _compile(self, digest: bytes, crd: Mapping[str, Any]) -> CompiledDefinition:
         compiled = self._compiled.get(digest)
         if compiled is None:
             self.compilations += 1
-            compiled = self._compiled[digest] = CompiledDefinition(digest, crd, self._root, self._webhooks)
+            compiled = self._compiled[digest] = _compiled(digest, crd, self._root, self._webhooks)
         return compiled
 
     async def _compile_beside(self, digest: bytes, crd: Mapping[str, Any]) -> CompiledDefinition:
         self.compilations += 1
         try:
-            compiled = await asyncio.to_thread(CompiledDefinition, digest, crd, self._root, self._webhooks)
+            compiled = await run_aside(_compiled, digest, crd, self._root, self._webhooks)
             self._compiled[digest] = compiled
             return compiled
         finally:
             del self._compiling[digest]
+
+
+class MalformedDefinitionError(Exception):
+    """A stored CRD is not as validation would have it."""
+
+
+def _compiled(digest: bytes, crd: Mapping[str, Any], root: str, webhooks: Webhooks) -> CompiledDefinition:
+    """Raises MalformedDefinitionError."""
+    try:
+        return CompiledDefinition(digest, crd, root, webhooks)
+    except Exception as error:
+        # Whatever it lacks, it serves nothing, and no other fails with it.
+        raise MalformedDefinitionError(f"{type(error).__name__}: {error}") from error
+
+
+class _Parsed(NamedTuple):
+    names: HeldNames | None
+    crd: dict[str, Any] | None
+    """None: it is not served."""
+    digest: bytes
+    error: MalformedDefinitionError | None
+
+
+def _parse(value: bytes) -> _Parsed:
+    names = None
+    try:
+        crd: dict[str, Any] = orjson.loads(value)
+        names = _held_names(crd)
+        return _Parsed(names, crd, _digest(crd), None) if is_served(crd) else _Parsed(names, None, b"", None)
+    except Exception as error:  # noqa: BLE001 - as above
+        return _Parsed(names, None, b"", MalformedDefinitionError(f"{type(error).__name__}: {error}"))
+
+
+def _held_names(crd: Mapping[str, Any]) -> HeldNames:
+    accepted = (crd.get("status") or {}).get("acceptedNames") or {}
+    held: dict[str, Any] = {name: value for name, value in accepted.items() if isinstance(value, str)}
+    held["shortNames"] = [name for name in accepted.get("shortNames") or () if isinstance(name, str)]
+    return HeldNames(crd["metadata"]["name"], crd["spec"]["group"], held)
 
 
 def is_served(crd: Mapping[str, Any]) -> bool:
@@ -118,9 +186,10 @@ def is_served(crd: Mapping[str, Any]) -> bool:
     return is_condition_true(crd, "NamesAccepted") or is_condition_true(crd, "Established")
 
 
-def same_content(crd: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two states of a CRD serve the same."""
-    return is_served(crd) == is_served(other) and _digest(crd) == _digest(other)
+def same_content(value: bytes, other: bytes) -> bool:
+    """Whether two states of a CRD, as they are stored, serve the same."""
+    one, two = _parse(value), _parse(other)
+    return one.error is two.error and one.digest == two.digest
 
 
 def _digest(crd: Mapping[str, Any]) -> bytes:

@@ -10,20 +10,23 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-import orjson
+import structlog
 
 from kcp_py.aio.turns import Turns
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.conversion import Webhooks
-from kcp_py.registry.definitions import CompiledDefinition, Definitions, same_content
+from kcp_py.registry.definitions import CompiledDefinition, Definitions, HeldNames, same_content
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.storage.contract import KeyValue, Storage
 from kcp_py.storage.keys import ResourceKeys
 from kcp_py.watchcache import Feed, ObjectEvent
+
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.registry")
 
 ResourceKey = tuple[str, str, str]
 """(group, version, plural)."""
@@ -32,19 +35,23 @@ ResourceKey = tuple[str, str, str]
 class ResourceTable:
     """What one cluster serves, at one moment. Immutable."""
 
-    __slots__ = ("_builtins", "definitions", "digest", "served")
+    __slots__ = ("_builtins", "definitions", "digest", "held_names", "served")
 
     def __init__(
         self,
         builtins: Mapping[ResourceKey, Served],
         definitions: Sequence[CompiledDefinition] = (),
         served: Mapping[ResourceKey, Served] | None = None,
+        *,
+        held_names: Sequence[HeldNames] = (),
     ) -> None:
         self._builtins = builtins
         self.served: Mapping[ResourceKey, Served] = served or {}
         """Only what CRDs define."""
         self.definitions = tuple(definitions)
         """In the order of the CRDs' names."""
+        self.held_names = held_names
+        """Of all CRDs, those that are not served as well."""
         self.digest = hashlib.sha256(b"".join(definition.digest for definition in definitions)).digest()
         """Equal for clusters that serve the same: documents about the table are shared by it."""
 
@@ -74,9 +81,66 @@ class _Defined(NamedTuple):
     """A CRD as it was when it was last read."""
 
     revision: int
+    names: HeldNames | None
+    """None: it is malformed."""
     definition: CompiledDefinition | None
     """None: it serves nothing."""
     served: Sequence[tuple[ResourceKey, Served]]
+
+
+class _Known:
+    """What the last table of a cluster was made of: the next one is made of the same but for what has changed."""
+
+    __slots__ = ("begun", "changed", "defined", "listed", "merged", "removed", "served")
+
+    def __init__(self) -> None:
+        self.defined: dict[str, _Defined] = {}
+        """By key, in order. Not changed but replaced, except for what is gone."""
+        self.served: dict[ResourceKey, Served] = {}
+        self.begun = 0
+        """Counts loads and changes, to tell which came first."""
+        self.merged = 0
+        """The beginning of the latest load that has left here what it found; those that began before it leave nothing."""
+        self.listed = False
+        """Whether all keys are known but for those that have changed."""
+        self.changed: dict[str, int] = {}
+        """Keys whose definitions have to be read again, and since when."""
+        self.removed: dict[str, int] = {}
+        """Keys whose definitions were gone."""
+
+    def begin(self) -> int:
+        self.begun += 1
+        return self.begun
+
+    def note(self, keys: Iterable[str]) -> None:
+        """These have to be read again; without any, all keys have to be listed."""
+        now = self.begin()
+        noted = dict.fromkeys(keys, now)
+        self.changed.update(noted)
+        if not noted:
+            self.listed = False
+            # A list that is being read already may be too old.
+            self.merged = now
+
+    def forget(self, key: str) -> None:
+        """Keep nothing of a definition that is gone, not even for a table that is being worked out."""
+        self.removed[key] = self.begin()
+        if (gone := self.defined.pop(key, None)) is not None:
+            for resource, _ in gone.served:
+                self.served.pop(resource, None)
+
+    def merge(self, begun: int, defined: dict[str, _Defined], served: dict[ResourceKey, Served]) -> None:
+        """Keep what a load has found, unless one that began later was faster."""
+        if begun < self.merged:
+            return
+        self.merged = begun
+        self.listed = True
+        self.defined, self.served = dict(defined), dict(served)
+        self.changed = {key: since for key, since in self.changed.items() if since > begun}
+        removed, self.removed = self.removed, {}
+        for key, since in removed.items():
+            if since > begun:
+                self.forget(key)
 
 
 _PAGE: Final = 32
@@ -98,10 +162,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
         webhooks: Webhooks | None = None,
     ) -> None:
         super().__init__(self._load, capacity=capacity)
-        self._defined: OrderedDict[Name, dict[str, _Defined]] = OrderedDict()
-        """What the last table of a cluster was made of, by key: the next one is made of the same but for what has changed."""
-        self._loads: dict[Name, list[set[str]]] = {}
-        """Of every load under way, the keys of definitions that were removed since it began."""
+        self._known: OrderedDict[Name, _Known] = OrderedDict()
         self._storage = storage
         self._feed = feed
         self._definition_keys = definition_keys
@@ -134,34 +195,60 @@ class ResourceTables(ClusterCache[ResourceTable]):
     def clear(self) -> None:
         """Forget all clusters: changes may have been missed."""
         super().clear()
-        self._defined.clear()
+        self._known.clear()
 
     async def _load(self, cluster: Name) -> ResourceTable:
-        known = self._defined.get(cluster) or {}
-        removed: set[str] = set()
-        self._loads.setdefault(cluster, []).append(removed)
-        try:
-            defined = await self._read(cluster, known)
-        finally:
-            loads = self._loads[cluster]
-            loads.remove(removed)
-            if not loads:
-                del self._loads[cluster]
-        self._remember(cluster, {key: one for key, one in defined.items() if key not in removed} if removed else defined)
+        known = self._known.get(cluster)
+        if known is None:
+            known = self._known[cluster] = _Known()
+        self._known.move_to_end(cluster)
+        if len(self._known) > self._capacity:
+            self._known.popitem(last=False)
+        begun = known.begin()
+        if known.listed:
+            defined, served = await self._read_changed(known)
+        else:
+            defined = await self._read_all(cluster, known.defined)
+            served = dict(chain.from_iterable(one.served for one in defined.values()))
+        known.merge(begun, defined, served)
+        if not known.defined and self._known.get(cluster) is known:
+            del self._known[cluster]
         if not defined:
             return self.builtin_table
-        found = [one for one in defined.values() if one.definition is not None]
-        served: dict[ResourceKey, Served] = {}
-        for one in found:
-            served.update(one.served)
-        return ResourceTable(self._builtins, [one.definition for one in found if one.definition is not None], served)
+        found = [one.definition for one in defined.values() if one.definition is not None]
+        names = [one.names for one in defined.values() if one.names is not None]
+        return ResourceTable(self._builtins, found, served, held_names=names)
 
-    async def _read(self, cluster: Name, known: Mapping[str, _Defined]) -> dict[str, _Defined]:
+    async def _read_changed(self, known: _Known) -> tuple[dict[str, _Defined], dict[ResourceKey, Served]]:
+        """The definitions of a cluster by key, and what they serve. Only those that have changed are read."""
+        defined, served = dict(known.defined), dict(known.served)
+        added = False
+        turns = Turns()
+        for key in sorted(known.changed):
+            item = await self._storage.get(key)
+            one = defined.get(key)
+            if item is not None and one is not None and one.revision == item.mod_revision:
+                continue
+            added = added or one is None
+            for resource, _ in one.served if one is not None else ():
+                served.pop(resource, None)
+            if item is None:
+                defined.pop(key, None)
+                continue
+            defined[key] = await self._define(item)
+            served.update(defined[key].served)
+            await turns.take()
+        if added:
+            defined = dict(sorted(defined.items()))
+        return defined, served
+
+    async def _read_all(self, cluster: Name, known: Mapping[str, _Defined]) -> dict[str, _Defined]:
         """The definitions of a cluster by key. Only those that are not known at their present revision are read and looked into."""
         prefix = self._definition_keys.cluster_prefix(cluster)
         defined: dict[str, _Defined] = {}
         turns = Turns()
         if known:
+            known = dict(known)
             for item in (await self._storage.range(prefix, keys_only=True)).items:
                 one = known.get(item.key)
                 if one is None or one.revision != item.mod_revision:
@@ -183,45 +270,41 @@ class ResourceTables(ClusterCache[ResourceTable]):
             start = page.items[-1].key + "\x00"
 
     async def _define(self, item: KeyValue) -> _Defined:
-        definition = await self.definitions.load(item.value)
+        names, definition, error = await self.definitions.load(item.value)
+        if error is not None:
+            # Another server, or another version of this one, has written it: that must not take all others from the cluster.
+            key = self._definition_keys.parse(item.key)
+            _log.warning("definition_not_served", cluster=key.cluster, name=key.name, error=repr(error))
         if definition is None or self.is_builtin(definition.group, definition.plural):
-            return _Defined(item.mod_revision, None, ())
+            return _Defined(item.mod_revision, names, None, ())
         served = [
             ((resource.group, resource.version, resource.resource), Served(resource, item.mod_revision, item.key, item.mod_revision))
             for resource in definition.resources
         ]
-        return _Defined(item.mod_revision, definition, served)
+        return _Defined(item.mod_revision, names, definition, served)
 
-    def _remember(self, cluster: Name, defined: dict[str, _Defined]) -> None:
-        if not defined:
-            self._defined.pop(cluster, None)
-            return
-        self._defined[cluster] = defined
-        self._defined.move_to_end(cluster)
-        if len(self._defined) > self._capacity:
-            self._defined.popitem(last=False)
+    def _note(self, cluster: Name, keys: Sequence[str]) -> None:
+        super()._note(cluster, keys)
+        if (known := self._known.get(cluster)) is not None:
+            mine = [key for key in keys if key.startswith(self._definition_keys.prefix)]
+            if mine or not keys:
+                known.note(mine)
 
     def _definition_changed(self, event: ObjectEvent) -> None:
         """A CRD changed: its cluster's table is worked out anew, and watches of its resource end, so that clients look again."""
         cluster = Name(event.route.cluster)
-        self.invalidate(cluster)
-        if event.value is None:
-            self._forget(cluster, self._definition_keys.object_key(cluster, "", event.route.name))
+        key = self._definition_keys.object_key(cluster, "", event.route.name)
+        self._note(cluster, [key])
+        if event.value is None and (known := self._known.get(cluster)) is not None:
+            known.forget(key)
+            if not known.defined:
+                del self._known[cluster]
         if event.previous is None:
             return
         plural, _, group = event.route.name.partition(".")
         prefix = f"{self._definition_keys.prefix.rsplit('/', 3)[0]}/{group}/{plural}/customresources/"
         if not self._feed.is_watched(prefix, cluster):
             return
-        if event.value is not None and same_content(orjson.loads(event.previous.value), orjson.loads(event.value)):
+        if event.value is not None and same_content(event.previous.value, event.value):
             return
         self._feed.end_watches(prefix=prefix, cluster=cluster)
-
-    def _forget(self, cluster: Name, key: str) -> None:
-        """Keep nothing of a definition that is gone, not even for a table that is being worked out."""
-        if (defined := self._defined.get(cluster)) is not None:
-            defined.pop(key, None)
-            if not defined:
-                del self._defined[cluster]
-        for removed in self._loads.get(cluster, ()):
-            removed.add(key)

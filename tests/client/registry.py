@@ -67,12 +67,13 @@ class Registry:
         return await self.storage.transact((), (Put(key, orjson.dumps(obj)),))
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
-        """Wait for something that comes true with some write, looking after each."""
-        while True:
-            revision = await self.storage.revision()
-            if await holds():
-                return
-            await self.feed.reached(revision + 1)
+        """Wait for something that comes true with some write, looking after each; not for ever."""
+        async with asyncio.timeout(60):
+            while True:
+                revision = await self.storage.revision()
+                if await holds():
+                    return
+                await self.feed.reached(revision + 1)
 
     async def until_gone(self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str, uid: str = "") -> None:
         """Wait until an object (of that uid) is not there any more."""

@@ -135,10 +135,13 @@ async def test_all_of_a_group_are_looked_at_when_a_name_is_free(registry: Regist
     await registry.client.delete(TEAM, DEFINITIONS, "", "widgets.example.com")
     await registry.until_gone(TEAM, DEFINITIONS, "", "widgets.example.com")
     accepted: list[str] = []
-    while not accepted:
-        await asyncio.sleep(0)
+
+    async def has_accepted() -> bool:
         crds = [await registry.client.get(TEAM, DEFINITIONS, "", f"{plural}.example.com") for plural in ("gizmos", "doodads")]
-        accepted = [crd["metadata"]["name"] for crd in crds if is_condition_true(crd, "Established")]
+        accepted[:] = [crd["metadata"]["name"] for crd in crds if is_condition_true(crd, "Established")]
+        return bool(accepted)
+
+    await registry.until(has_accepted)
     (other,) = {"gizmos.example.com", "doodads.example.com"} - set(accepted)
     await registry.until_condition(TEAM, other, "NamesAccepted", "False", "ShortNamesConflict")
 
@@ -151,9 +154,12 @@ async def test_the_generation_that_was_looked_at_is_told(registry: Registry) -> 
     assert {condition["observedGeneration"] for condition in crd["status"]["conditions"]} == {1}
     crd["spec"]["names"]["shortNames"] = ["wd"]
     await registry.client.update(TEAM, DEFINITIONS, crd)
-    while crd["status"]["observedGeneration"] != 2:
-        crd = await registry.client.get(TEAM, DEFINITIONS, "", "widgets.example.com")
-        await asyncio.sleep(0)
+
+    async def is_observed() -> bool:
+        crd.update(await registry.client.get(TEAM, DEFINITIONS, "", "widgets.example.com"))
+        return bool(crd["status"]["observedGeneration"] == 2)
+
+    await registry.until(is_observed)
     assert {one["type"]: one["observedGeneration"] for one in crd["status"]["conditions"]} == {"NamesAccepted": 2, "Established": 1}
 
 
@@ -186,9 +192,12 @@ async def test_a_definition_of_another_server_is_checked_for_structure() -> None
         crd = await registry.until_condition(TEAM, "widgets.example.com", "NonStructuralSchema", "True", "Violations")
         crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {"type": "object"}
         await registry.client.update(TEAM, DEFINITIONS, crd)
-        while any(one["type"] == "NonStructuralSchema" for one in crd["status"]["conditions"]):
-            crd = await registry.client.get(TEAM, DEFINITIONS, "", "widgets.example.com")
-            await asyncio.sleep(0)
+
+        async def is_mended() -> bool:
+            now = await registry.client.get(TEAM, DEFINITIONS, "", "widgets.example.com")
+            return all(one["type"] != "NonStructuralSchema" for one in now["status"]["conditions"])
+
+        await registry.until(is_mended)
 
 
 async def _terminating(registry: Registry, name: str) -> list[tuple[str, str]]:
@@ -197,12 +206,13 @@ async def _terminating(registry: Registry, name: str) -> list[tuple[str, str]]:
     listed = await registry.client.list(TEAM, DEFINITIONS)
     await registry.client.delete(TEAM, DEFINITIONS, "", name)
     events = registry.client.watch(TEAM, DEFINITIONS, listed.resource_version)
-    async for event in events:
-        if event.obj["metadata"]["name"] == name:
-            states = [(one["status"], one["reason"]) for one in event.obj["status"]["conditions"] if one["type"] == "Terminating"]
-            seen += [state for state in states if state not in seen]
-            if event.type == "DELETED":
-                break
+    async with asyncio.timeout(60):
+        async for event in events:
+            if event.obj["metadata"]["name"] == name:
+                states = [(one["status"], one["reason"]) for one in event.obj["status"]["conditions"] if one["type"] == "Terminating"]
+                seen += [state for state in states if state not in seen]
+                if event.type == "DELETED":
+                    break
     await events.aclose()
     return seen
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
 import pytest
+import structlog
 
 from kcp_py.logicalcluster import Name
 from kcp_py.registry import definitions as definitions_module
@@ -286,13 +287,106 @@ async def test_only_what_changed_is_looked_into(registry: Registry, storage: Ste
     await elsewhere.delete(definition_key(A, "gadget8s.example.com"))
     after = await registry.tables.get(A)
     assert registry.tables.definitions.compilations - compilations == 2
-    assert storage.read[read:] == [definition_key(A, "gadget7s.example.com"), definition_key(A)]
+    names = ["gadget7s.example.com", "gadget8s.example.com", "widgets.example.com"]
+    assert storage.read[read:] == [definition_key(A, name) for name in names]
     kept = [definition for definition in before.definitions if definition.plural not in {"gadget7s", "gadget8s"}]
     assert [definition for definition in after.definitions if definition in set(kept)] == kept
     assert len(after.definitions) == 100
     assert after.find("example.com", "v1", "gadget8s") is None
     assert after.find("example.com", "v1", "widgets") is not None
     assert after.find("example.com", "v1", "gadget9s") is before.find("example.com", "v1", "gadget9s")
+
+
+async def test_one_change_lists_nothing(registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
+    """What has changed is known by its key, for writes here and elsewhere; only where that is not known all keys are looked at."""
+    for number in range(5):
+        await elsewhere.define(A, stored(definition(f"gadget{number}s", kind=f"Gadget{number}")))
+    await registry.tables.get(A)
+    ranges = storage.ranges
+    await elsewhere.define(A, stored())
+    assert await widgets(registry) is not None
+    await registry.client.create(A, DEFINITIONS, definition("gizmos", kind="Gizmo"))
+    await elsewhere.delete(definition_key(A))
+    assert await widgets(registry) is None
+    assert storage.ranges == ranges
+    revision = await storage.transact((), (Put(definition_key(A), orjson.dumps(stored())),))
+    registry.tables.invalidate(A)
+    assert await widgets(registry) is not None
+    assert storage.ranges == ranges + 1
+    await registry.feed.reached(revision)
+
+
+@pytest.mark.parametrize("removed", [pytest.param(False, id="changed"), pytest.param(True, id="removed")])
+async def test_a_load_that_began_earlier_leaves_nothing(
+    registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere, *, removed: bool
+) -> None:
+    """What it found may be older than what another has found meanwhile."""
+    await elsewhere.define(A, gadgets())
+    await elsewhere.define(A, stored())
+    assert await widgets(registry) is not None
+
+    async def overtake() -> None:
+        if removed:
+            await elsewhere.delete(definition_key(A))
+        else:
+            await elsewhere.define(A, stored(versions=[{"name": "v2"}]))
+        assert await widgets(registry) is None
+
+    await elsewhere.define(A, stored(labels={"a": "b"}))
+    storage.after_read(overtake)
+    assert await widgets(registry) is not None
+    assert await widgets(registry) is None
+    assert (await widgets(registry, A, "v2") is None) is removed
+
+
+def _without_namespace(crd: dict[str, Any]) -> None:
+    client = {"service": {"name": "converter"}}
+    webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
+    crd["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(_without_namespace, id="service without namespace"),
+        pytest.param(lambda crd: crd.pop("spec"), id="no specification"),
+        pytest.param(lambda crd: crd["spec"]["versions"][0].pop("storage"), id="no storage version"),
+        pytest.param(lambda crd: crd["spec"].update(versions={}), id="versions of another type"),
+        pytest.param(lambda crd: crd["spec"]["versions"][0].update(schema=[7]), id="schema of another type"),
+        pytest.param(lambda crd: crd.update(status={"conditions": 7, "acceptedNames": []}), id="status of another type"),
+    ],
+)
+async def test_a_malformed_definition_alone_is_not_served(
+    registry: Registry, elsewhere: Elsewhere, spoil: Callable[[dict[str, Any]], object]
+) -> None:
+    """One that another server has written; it is told to the log, and served once it is mended."""
+    await elsewhere.define(A, gadgets())
+    crd = stored(definition("gizmos", kind="Gizmo"))
+    spoil(crd)
+    with structlog.testing.capture_logs() as logs:
+        await elsewhere.define(A, crd)
+        table = await registry.tables.get(A)
+    assert [definition.plural for definition in table.definitions] == ["gadgets"]
+    (log,) = logs
+    assert (log["event"], log["cluster"], log["name"]) == ("definition_not_served", A, "gizmos.example.com")
+    watcher = registry.feed.attach(f"{ROOT}/example.com/gizmos/customresources/", cluster=A, after=registry.feed.revision)
+    await elsewhere.define(A, stored(definition("gizmos", kind="Gizmo")))
+    assert watcher.ended
+    assert (await registry.tables.get(A)).find("example.com", "v1", "gizmos") is not None
+
+
+async def test_names_are_held_whether_served_or_not(registry: Registry, elsewhere: Elsewhere) -> None:
+    """Of one cluster and group; of a definition whose status is malformed, what can be read."""
+    await elsewhere.define(A, stored())
+    refused = stored(definition("gadgets", kind="Gadget"), "Unrelated")
+    refused["status"]["acceptedNames"] = {"plural": "gadgets", "kind": 7, "shortNames": ["g", []]}
+    await elsewhere.define(A, refused)
+    await elsewhere.define(A, stored(definition("others", "example.org", kind="Other")))
+    held = await registry.client.held_names(A, "example.com")
+    assert [one.name for one in held] == ["gadgets.example.com", "widgets.example.com"]
+    assert held[0].accepted == {"plural": "gadgets", "shortNames": ["g"]}
+    assert held[1].accepted["kind"] == "Widget"
+    assert await registry.client.held_names(B, "example.com") == []
 
 
 async def test_a_label_on_a_definition_compiles_nothing(registry: Registry, elsewhere: Elsewhere) -> None:

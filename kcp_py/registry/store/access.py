@@ -53,10 +53,15 @@ def _new_uid() -> str:
 class WriteObserver(Protocol):
     """A cache of what is stored in a cluster."""
 
-    def writing(self, cluster: Name) -> None:
-        """A write begins: what is read from now on may be visible before the write is acknowledged, and must not be remembered."""
+    def writing(self, cluster: Name, keys: Sequence[str] = ()) -> None:
+        """A write begins: what is read from now on may be visible before the write is acknowledged, and must not be remembered.
 
-    def written(self, cluster: Name) -> None:
+        Args:
+            cluster: in which something is written.
+            keys: of what is written, and maybe of other resources; none where that is not known.
+        """
+
+    def written(self, cluster: Name, keys: Sequence[str] = ()) -> None:
         """It is over, this way or the other."""
 
 
@@ -86,11 +91,12 @@ class Access:
         observer = self.observers.get(served.resource.keys.prefix)
         if observer is None:
             return await self.storage.transact(compares, operations)
-        observer.writing(scope.name)
+        keys = [operation.key for operation in operations]
+        observer.writing(scope.name, keys)
         try:
             return await self.storage.transact(compares, operations)
         finally:
-            observer.written(scope.name)
+            observer.written(scope.name, keys)
 
     def now(self) -> str:
         """The present as RFC 3339 with seconds."""

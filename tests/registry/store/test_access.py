@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
@@ -44,10 +46,12 @@ class Log:
     def __init__(self) -> None:
         self.told: list[tuple[str, Name]] = []
 
-    def writing(self, cluster: Name) -> None:
+    def writing(self, cluster: Name, keys: Sequence[str] = ()) -> None:
+        del keys
         self.told.append(("writing", cluster))
 
-    def written(self, cluster: Name) -> None:
+    def written(self, cluster: Name, keys: Sequence[str] = ()) -> None:
+        del keys
         self.told.append(("written", cluster))
 
 
