@@ -5,11 +5,12 @@ Errors are collected, not raised at the first: a node that has one is of the typ
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kcp_py.schema.cel import operators
 from kcp_py.schema.cel.checked import Checked
-from kcp_py.schema.cel.errors import CompileError, Issue, too_deep
+from kcp_py.schema.cel.errors import CompileError, Issue, Issues, too_deep
 from kcp_py.schema.cel.literals import literal_issues
 from kcp_py.schema.cel.syntax import (
     Call,
@@ -20,6 +21,7 @@ from kcp_py.schema.cel.syntax import (
     MapLiteral,
     Select,
     StructLiteral,
+    qualified_name,
 )
 from kcp_py.schema.cel.types import (
     BOOL,
@@ -37,7 +39,7 @@ from kcp_py.schema.cel.types import (
     optional_of,
     type_of,
 )
-from kcp_py.schema.cel.unification import Substitution
+from kcp_py.schema.cel.unification import Substitution, TypeTooLargeError
 from kcp_py.schema.cel.values import UInt
 
 if TYPE_CHECKING:
@@ -62,17 +64,22 @@ def check(text: str, root: Expression, environment: Environment) -> Checked:
         environment: what the expression may use.
 
     Raises:
-        CompileError: with every issue, in the order of their places.
+        CompileError: with the issues, in the order of their places.
     """
     checker = _Checker(environment)
+    issues = checker.issues
     try:
         checker.visit(root)
         checked = Checked(text, environment, root, checker.final_types(), checker.overloads, checker.names)
-        issues = checker.issues or literal_issues(checked)
+        if not issues:
+            for issue in literal_issues(checked):
+                issues.add(issue.message, issue.position)
     except RecursionError as error:
         raise too_deep(text) from error
+    except TypeTooLargeError as error:
+        raise CompileError(text, (Issue("expression type complexity limit exceeded", 0),)) from error
     if issues:
-        raise CompileError(text, tuple(sorted(issues, key=lambda issue: issue.position)))
+        raise issues.error(text)
     return checked
 
 
@@ -87,7 +94,7 @@ class _Checker:
         self._scopes: list[dict[str, Type]] = [dict(environment.variables)]
         self._substitution = Substitution()
         self._types: dict[int, Type] = {}
-        self.issues: list[Issue] = []
+        self.issues = Issues()
         self.names: dict[int, str] = {}
         self.overloads: dict[int, tuple[Overload, ...]] = {}
 
@@ -97,13 +104,13 @@ class _Checker:
 
     def visit(self, node: Expression) -> Type:
         """Find a node's type and keep it."""
-        kind = _VISITORS[type(node)](self, node)
+        kind = self._substitution.checked(_VISITORS[type(node)](self, node))
         self._types[node.id] = kind
         return kind
 
-    def _fail(self, node: Expression, message: str) -> Type:
-        """Note an issue; the node's type is then `error`."""
-        self.issues.append(Issue(message, node.position))
+    def _fail(self, node: Expression, message: str | Callable[[], str]) -> Type:
+        """Note an issue; the node's type is then `error`. Messages that name types, which may be large, are written only where shown."""
+        self.issues.add(message, node.position)
         return ERROR
 
     def constant(self, node: Constant) -> Type:
@@ -132,7 +139,7 @@ class _Checker:
 
     def select(self, node: Select) -> Type:
         """A field, unless the whole chain is a qualified name."""
-        qualified = None if node.test_only else _qualified(node)
+        qualified = None if node.test_only else qualified_name(node)
         if qualified is not None and not self._is_local(qualified) and (kind := self._named(node, qualified)) is not None:
             return kind
         kind = self._field(node, self.visit(node.operand), node.field)
@@ -160,13 +167,13 @@ class _Checker:
                 self._substitution.assign((DYN,), (operand,))
                 return DYN
             case _:
-                return self._fail(node, f"type '{operand}' does not support field selection")
+                return self._fail(node, lambda: f"type '{operand}' does not support field selection")
 
     def call(self, node: Call) -> Type:
         """A function with the types of its arguments."""
         if node.function == operators.OPTIONAL_SELECT and node.function in self._environment.functions:
             return self._optional_select(node)
-        if node.target is not None and (prefix := _qualified(node.target)) is not None:
+        if node.target is not None and (prefix := qualified_name(node.target)) is not None:
             qualified = f"{prefix.lstrip('.')}.{node.function}"
             if qualified in self._environment.functions:
                 node.function, node.target = qualified, None
@@ -203,18 +210,23 @@ class _Checker:
             elif result.kind != "dyn" and kind != result:
                 result = DYN
         if result is None:
-            shown = [str(self._substitution.of(kind, free_as_dyn=True)) for kind in arguments]
-            applied = f"{shown[0]}.({', '.join(shown[1:])})" if member else f"({', '.join(shown)})"
-            return self._fail(node, f"found no matching overload for '{function.name}' applied to '{applied}'")
+            return self._fail(node, lambda: self._mismatch(function.name, arguments, member=member))
         self.overloads[node.id] = tuple(fitting)
         return result
+
+    def _mismatch(self, function: str, arguments: Sequence[Type], *, member: bool) -> str:
+        """What is said of a call that no overload fits."""
+        shown = [str(self._substitution.of(kind, free_as_dyn=True)) for kind in arguments]
+        applied = f"{shown[0]}.({', '.join(shown[1:])})" if member else f"({', '.join(shown)})"
+        return f"found no matching overload for '{function}' applied to '{applied}'"
 
     def list(self, node: ListLiteral) -> Type:
         """All elements of one type, or of `dyn`."""
         element: Type | None = None
+        optional = frozenset(node.optional_indices)
         for index, item in enumerate(node.elements):
             kind = self.visit(item)
-            if index in node.optional_indices:
+            if index in optional:
                 kind = self._of_optional(item, kind)
             element = self._substitution.join(element, kind)
         return list_of(element or self._substitution.variable())
@@ -238,7 +250,7 @@ class _Checker:
             return kind.parameters[0]
         if kind.kind in _ANYTHING:
             return DYN
-        return self._fail(node, f"expected type '{optional_of(kind)}' but found '{kind}'")
+        return self._fail(node, lambda: f"expected type '{optional_of(kind)}' but found '{kind}'")
 
     def struct(self, node: StructLiteral) -> Type:
         """An object of a type that the environment names."""
@@ -251,15 +263,17 @@ class _Checker:
         for entry, value in given:
             field = (kind.fields or {}).get(entry.field)
             if field is None:
-                self.issues.append(Issue(f"undefined field '{entry.field}'", entry.position))
+                self.issues.add(f"undefined field '{entry.field}'", entry.position)
                 continue
             inner = self._of_optional(entry.value, value) if entry.optional else value
             if not self._substitution.assign((inner,), (field.type,)):
-                found = self._substitution.of(inner, free_as_dyn=True)
-                self.issues.append(
-                    Issue(f"expected type of field '{entry.field}' is '{field.type}' but provided type is '{found}'", entry.position)
-                )
+                self.issues.add(partial(self._unfit, entry.field, field.type, inner), entry.position)
         return kind
+
+    def _unfit(self, field: str, wanted: Type, found: Type) -> str:
+        """What is said of a value that a field cannot hold."""
+        provided = self._substitution.of(found, free_as_dyn=True)
+        return f"expected type of field '{field}' is '{wanted}' but provided type is '{provided}'"
 
     def comprehension(self, node: Comprehension) -> Type:
         """A fold: the accumulator keeps its type, the condition is a bool."""
@@ -285,28 +299,20 @@ class _Checker:
             if walked.kind == "parameter":
                 self._substitution.assign((DYN,), (walked,))
             return DYN, DYN
-        self._fail(node.iter_range, f"expression of type '{walked}' cannot be range of a comprehension (must be list, map, or dynamic)")
+        message = "expression of type '{}' cannot be range of a comprehension (must be list, map, or dynamic)"
+        self._fail(node.iter_range, lambda: message.format(walked))
         return ERROR, ERROR
 
     def _assert(self, node: Expression, found: Type, wanted: Type) -> None:
         """A type that is given by the language."""
         if not self._substitution.assign((found,), (wanted,)):
-            shown = self._substitution.of(wanted, free_as_dyn=True), self._substitution.of(found, free_as_dyn=True)
-            self._fail(node, f"expected type '{shown[0]}' but found '{shown[1]}'")
+            of = partial(self._substitution.of, free_as_dyn=True)
+            self._fail(node, lambda: f"expected type '{of(wanted)}' but found '{of(found)}'")
 
 
 def _unwrapped(kind: Type) -> Type:
     """An optional of an optional is one optional."""
     return kind.parameters[0] if kind.name == "optional_type" else kind
-
-
-def _qualified(node: Expression) -> str | None:
-    """`a.b.c` as text where a node is a plain chain of names."""
-    names: list[str] = []
-    while isinstance(node, Select) and not node.test_only:
-        names.append(node.field)
-        node = node.operand
-    return ".".join([node.name, *reversed(names)]) if isinstance(node, Identifier) else None
 
 
 _VISITORS: Final[dict[type[Expression], Callable[[_Checker, Any], Type]]] = {

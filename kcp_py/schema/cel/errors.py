@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Final
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["CompileError", "CostExceededError", "EvaluationError", "Issue", "too_deep"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["CompileError", "CostExceededError", "EvaluationError", "Issue", "Issues", "too_deep"]
 
 _WIDE_DOT: Final = "\uff0e"
 _WIDE_CARET: Final = "\uff3e"
+_MOST_ISSUES: Final = 100
+_LONGEST_LINE: Final = 16_384
+"""Bytes of a line that is shown; of a longer one only the place is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +32,51 @@ class Issue:
     position: int
 
 
+class Issues:
+    """What is found wrong with one text: the first hundred are kept, the others counted (cel-go `common/errors.go`)."""
+
+    __slots__ = ("_kept", "_more")
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._kept: list[Issue] = []
+        self._more = 0
+
+    def add(self, message: str | Callable[[], str], position: int) -> None:
+        """One more; a message that takes work is only asked for where it is kept."""
+        if len(self._kept) < _MOST_ISSUES:
+            self._kept.append(Issue(message if isinstance(message, str) else message(), position))
+        else:
+            self._more += 1
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._kept)
+
+    def error(self, text: str) -> CompileError:
+        """All of them as one error."""
+        return CompileError(text, tuple(sorted(self._kept, key=lambda issue: issue.position)), self._more)
+
+
 class CompileError(Exception):
     """The text is no expression, or has no type. `str()` is what cel-go prints: one block with the line and a caret for each issue.
 
     Attributes:
-        issues: all of them, in the order of their places.
+        issues: in the order of their places; at most a hundred.
     """
 
-    def __init__(self, text: str, issues: tuple[Issue, ...]) -> None:
-        """Keep the issues and write the report."""
+    def __init__(self, text: str, issues: tuple[Issue, ...], more: int = 0) -> None:
+        """Keep the issues and write the report.
+
+        Args:
+            text: the source.
+            issues: what is shown.
+            more: how many others there are.
+        """
         self.issues = issues
-        super().__init__("\n".join(_report(text, issue) for issue in issues))
+        lines = _Lines(text)
+        reports = [lines.report(issue) for issue in issues]
+        super().__init__("\n".join([*reports, f"{more} more errors were truncated"] if more else reports))
 
 
 def too_deep(text: str) -> CompileError:
@@ -54,11 +96,22 @@ class CostExceededError(Exception):
         super().__init__("operation cancelled: actual cost limit exceeded")
 
 
-def _report(text: str, issue: Issue) -> str:
-    """`ERROR: <input>:1:6: undefined field 'x'`, the line, and a caret under the place (cel-go `common/error.go`)."""
-    lines = text[: issue.position].split("\n")
-    line, column = len(lines), len(lines[-1])
-    source = text.split("\n")[line - 1].replace("\t", " ")
-    dots = "".join(_WIDE_DOT if ord(character) > 0x7F else "." for character in source[:column])
-    caret = _WIDE_CARET if column < len(source) and ord(source[column]) > 0x7F else "^"
-    return f"ERROR: <input>:{line}:{column + 1}: {issue.message}\n | {source}\n | {dots}{caret}"
+class _Lines:
+    """A text whose lines are shown with what is wrong in them."""
+
+    def __init__(self, text: str) -> None:
+        """Find the lines, once for all issues."""
+        self._lines = text.split("\n")
+        self._starts = list(accumulate((len(line) + 1 for line in self._lines), initial=0))
+
+    def report(self, issue: Issue) -> str:
+        """`ERROR: <input>:1:6: undefined field 'x'`, the line, and a caret under the place (cel-go `common/error.go`)."""
+        number = min(bisect_right(self._starts, issue.position), len(self._lines)) - 1
+        line, column = self._lines[number], issue.position - self._starts[number]
+        head = f"ERROR: <input>:{number + 1}:{column + 1}: {issue.message}"
+        if len(line.encode("utf-8", "surrogatepass")) > _LONGEST_LINE:
+            return head
+        line = line.replace("\t", " ")
+        dots = "".join(_WIDE_DOT if ord(character) > 0x7F else "." for character in line[:column])
+        caret = _WIDE_CARET if column < len(line) and ord(line[column]) > 0x7F else "^"
+        return f"{head}\n | {line}\n | {dots}{caret}"

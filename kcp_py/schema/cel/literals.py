@@ -55,7 +55,8 @@ def _issues(checked: Checked) -> Iterator[Issue]:
                 yield from _unreadable(node)
                 mixing = node.function in _MIXING
             case ListLiteral() if not mixing:
-                elements = [item for index, item in enumerate(node.elements) if index not in node.optional_indices]
+                optional = frozenset(node.optional_indices)
+                elements = [item for index, item in enumerate(node.elements) if index not in optional]
                 yield from _mixed(checked, elements)
             case MapLiteral() if not mixing:
                 yield from _mixed(checked, [entry.key for entry in node.entries])

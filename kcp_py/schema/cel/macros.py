@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from kcp_py.schema.cel import operators
 from kcp_py.schema.cel.declarations import Macro
-from kcp_py.schema.cel.parser import MacroError
+from kcp_py.schema.cel.expander import MacroError
 from kcp_py.schema.cel.syntax import Identifier, Select
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kcp_py.schema.cel.parser import Expander
+    from kcp_py.schema.cel.expander import Expander
     from kcp_py.schema.cel.syntax import Expression
 
 __all__ = ["STANDARD", "TWO_VARIABLES", "iteration_variable"]
@@ -50,36 +50,22 @@ def _names(expander: Expander, nodes: tuple[Expression, ...]) -> tuple[str, str]
     return first, second
 
 
-def _all(variables: int) -> Callable[..., Expression]:
-    """`r.all(x, p)` and `r.all(i, x, p)`."""
+def _quantifier(variables: int, *, universal: bool) -> Callable[..., Expression]:
+    """`r.all(x, p)`, `r.exists(x, p)`, and both with `i, x`: they go on until an element decides."""
 
     def expand(expander: Expander, target: Expression, args: tuple[Expression, ...]) -> Expression:
         one, two = _names(expander, args[:variables])
+        init = expander.constant(universal)
+        undecided: Expression = expander.result()
+        if not universal:
+            undecided = expander.call(operators.NOT, undecided)
         return expander.fold(
             target,
             one,
             two,
-            init=expander.constant(value=True),
-            condition=expander.call(operators.NOT_STRICTLY_FALSE, expander.result()),
-            step=expander.call(operators.AND, expander.result(), args[variables]),
-            result=expander.result(),
-        )
-
-    return expand
-
-
-def _exists(variables: int) -> Callable[..., Expression]:
-    """`r.exists(x, p)` and `r.exists(i, x, p)`."""
-
-    def expand(expander: Expander, target: Expression, args: tuple[Expression, ...]) -> Expression:
-        one, two = _names(expander, args[:variables])
-        return expander.fold(
-            target,
-            one,
-            two,
-            init=expander.constant(value=False),
-            condition=expander.call(operators.NOT_STRICTLY_FALSE, expander.call(operators.NOT, expander.result())),
-            step=expander.call(operators.OR, expander.result(), args[variables]),
+            init=init,
+            condition=expander.call(operators.NOT_STRICTLY_FALSE, undecided),
+            step=expander.call(operators.AND if universal else operators.OR, expander.result(), args[variables]),
             result=expander.result(),
         )
 
@@ -161,8 +147,8 @@ def _accumulate(
 
 STANDARD: Final = (
     Macro("has", 1, receiver=False, expand=_has),
-    Macro("all", 2, receiver=True, expand=_all(1)),
-    Macro("exists", 2, receiver=True, expand=_exists(1)),
+    Macro("all", 2, receiver=True, expand=_quantifier(1, universal=True)),
+    Macro("exists", 2, receiver=True, expand=_quantifier(1, universal=False)),
     Macro("exists_one", 2, receiver=True, expand=_exists_one(1)),
     Macro("existsOne", 2, receiver=True, expand=_exists_one(1)),
     Macro("map", 2, receiver=True, expand=_transform_list(1)),
@@ -170,8 +156,8 @@ STANDARD: Final = (
     Macro("filter", 2, receiver=True, expand=_filter),
 )
 TWO_VARIABLES: Final = (
-    Macro("all", 3, receiver=True, expand=_all(2)),
-    Macro("exists", 3, receiver=True, expand=_exists(2)),
+    Macro("all", 3, receiver=True, expand=_quantifier(2, universal=True)),
+    Macro("exists", 3, receiver=True, expand=_quantifier(2, universal=False)),
     Macro("existsOne", 3, receiver=True, expand=_exists_one(2)),
     Macro("exists_one", 3, receiver=True, expand=_exists_one(2)),
     Macro("transformList", 3, receiver=True, expand=_transform_list(2)),

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from kcp_py.schema.cel import lexer, operators
 from kcp_py.schema.cel.errors import CompileError, Issue, too_deep
+from kcp_py.schema.cel.expander import Expander, MacroError
 from kcp_py.schema.cel.syntax import (
     Call,
-    Comprehension,
     Constant,
     Entry,
     Expression,
@@ -25,7 +25,7 @@ from kcp_py.schema.cel.syntax import (
     StructEntry,
     StructLiteral,
     children,
-    copied,
+    qualified_name,
 )
 from kcp_py.schema.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kcp_py.schema.cel.declarations import Macro
     from kcp_py.schema.cel.lexer import Token
 
-__all__ = ["Expander", "MacroError", "parse"]
+__all__ = ["parse"]
 
 _MAX_LENGTH: Final = 100_000
 # cel-go stops at 250 rules inside one another. A level of parentheses takes five of Python's frames here, one of the tree four later on.
@@ -66,15 +66,6 @@ _BINARY: Final = {
 _OPERAND_STARTS: Final = "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
 
 
-class MacroError(Exception):
-    """A macro cannot be expanded: `node` is at fault."""
-
-    def __init__(self, node: Expression, message: str) -> None:
-        """Keep what and where."""
-        self.issue = Issue(message, node.position)
-        super().__init__(message)
-
-
 class _SyntaxError(Exception):
     """The text cannot be read any further."""
 
@@ -82,80 +73,6 @@ class _SyntaxError(Exception):
         """Keep what and where."""
         self.issue = Issue(message, position)
         super().__init__(message)
-
-
-class Expander:
-    """Makes the nodes that a macro is replaced by; all of them point at the macro's call.
-
-    Attributes:
-        accumulator: the name of accumulators, which no text can spell.
-    """
-
-    accumulator: Final = "@result"
-
-    __slots__ = ("_parser", "position")
-
-    def __init__(self, parser: _Parser, position: int) -> None:
-        """Expand one call.
-
-        Args:
-            parser: gives the ids.
-            position: of the call.
-        """
-        self._parser = parser
-        self.position = position
-
-    def constant(self, value: object) -> Constant:
-        """A literal."""
-        return Constant(self._parser.new_id(self.position), self.position, value)
-
-    def identifier(self, name: str) -> Identifier:
-        """A variable."""
-        return Identifier(self._parser.new_id(self.position), self.position, name)
-
-    def result(self) -> Identifier:
-        """The accumulator."""
-        return self.identifier(self.accumulator)
-
-    def call(self, function: str, *args: Expression) -> Call:
-        """An operator or a global function."""
-        return Call(self._parser.new_id(self.position), self.position, function, None, args)
-
-    def member_call(self, target: Expression, function: str, *args: Expression) -> Call:
-        """A function on a receiver."""
-        return Call(self._parser.new_id(self.position), self.position, function, target, args)
-
-    def list(self, *elements: Expression) -> ListLiteral:
-        """A list literal."""
-        return ListLiteral(self._parser.new_id(self.position), self.position, elements)
-
-    def map(self) -> MapLiteral:
-        """The empty map."""
-        return MapLiteral(self._parser.new_id(self.position), self.position, ())
-
-    def presence(self, operand: Expression, field: str) -> Select:
-        """What `has(operand.field)` means."""
-        return Select(self._parser.new_id(self.position), self.position, operand, field, test_only=True)
-
-    def copy(self, node: Expression) -> Expression:
-        """The same once more, for macros that evaluate an argument in two places: every node keeps its own results."""
-        return copied(node, lambda: self._parser.new_copy(self.position))
-
-    def fold(
-        self,
-        iter_range: Expression,
-        iter_var: str,
-        iter_var2: str = "",
-        *,
-        init: Expression,
-        condition: Expression,
-        step: Expression,
-        result: Expression,
-        accumulator: str = accumulator,
-    ) -> Comprehension:
-        """A comprehension."""
-        number = self._parser.new_id(self.position)
-        return Comprehension(number, self.position, iter_range, iter_var, iter_var2, accumulator, init, condition, step, result)
 
 
 def parse(text: str, macros: Mapping[tuple[str, int | None, bool], Macro]) -> Expression:
@@ -328,7 +245,7 @@ class _Parser:
                 index = self._expression()
                 self._expect("]")
                 value = Call(number, token.position, function, None, (value, index))
-            elif token.kind == "{" and (qualified := _qualified(value)) is not None:
+            elif token.kind == "{" and (qualified := qualified_name(value)) is not None:
                 self._at += 1
                 value = StructLiteral(self.new_id(token.position), token.position, qualified, self._fields())
             else:
@@ -377,7 +294,7 @@ class _Parser:
         form = (function, len(args), target is not None)
         macro = self._macros.get(form) or self._macros.get((function, None, target is not None))
         if macro is not None:
-            expanded: Expression | None = macro.expand(Expander(self, opening.position), target, args)
+            expanded: Expression | None = macro.expand(Expander(opening.position, self.new_id, self.new_copy), target, args)
             if expanded is not None:
                 expanded.macro = MacroCall(function, target, args)
                 return expanded
@@ -497,14 +414,3 @@ def _integer(text: str) -> int:
     if len(text) > 40:
         return UINT_MAX + 1
     return int(text, 16 if "0x" in text else 10)
-
-
-def _qualified(value: Expression) -> str | None:
-    """`a.b.c` as text, where `value` is a plain chain of names: what may stand before an object literal's brace."""
-    names: list[str] = []
-    while isinstance(value, Select) and not value.test_only:
-        names.append(value.field)
-        value = value.operand
-    if not isinstance(value, Identifier):
-        return None
-    return ".".join([value.name, *reversed(names)])

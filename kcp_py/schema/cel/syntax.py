@@ -27,6 +27,7 @@ __all__ = [
     "StructLiteral",
     "children",
     "copied",
+    "qualified_name",
 ]
 
 
@@ -172,6 +173,15 @@ def children(node: Expression) -> tuple[Expression, ...]:
             return (node.iter_range, node.accu_init, node.loop_condition, node.loop_step, node.result)
         case _:
             return ()
+
+
+def qualified_name(node: Expression) -> str | None:
+    """`a.b.c` as text where a node is a plain chain of names."""
+    names: list[str] = []
+    while isinstance(node, Select) and not node.test_only:
+        names.append(node.field)
+        node = node.operand
+    return ".".join([node.name, *reversed(names)]) if isinstance(node, Identifier) else None
 
 
 def copied(node: Expression, new_id: Callable[[], int]) -> Expression:

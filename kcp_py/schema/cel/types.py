@@ -67,6 +67,8 @@ class Type:
         max_size: an upper bound for the elements of a list or map, the characters of a string, the bytes of bytes; None: unknown.
         list_type: `atomic`, `set` or `map` (x-kubernetes-list-type): decides equality and `+`.
         list_keys: JSON keys of a `map` list.
+        size: how many types are written in it, itself included; fields do not count.
+        generic: whether a type parameter is anywhere in it.
     """
 
     kind: str
@@ -76,6 +78,18 @@ class Type:
     max_size: int | None = field(default=None, compare=False, repr=False)
     list_type: str = field(default="atomic", compare=False, repr=False)
     list_keys: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    size: int = field(init=False, compare=False, repr=False)
+    generic: bool = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Keep what would take a walk to find: types share their parts, so that a small one may be very large when it is walked."""
+        parameters = self.parameters
+        object.__setattr__(self, "size", 1 + sum(kind.size for kind in parameters))
+        object.__setattr__(self, "generic", self.kind == "parameter" or any(kind.generic for kind in parameters))
+
+    def with_parameters(self, parameters: tuple[Type, ...]) -> Type:
+        """The same with other parameters."""
+        return Type(self.kind, self.name, parameters, self.fields, self.max_size, self.list_type, self.list_keys)
 
     def __str__(self) -> str:
         """As cel-go prints a type in its messages: `map(string, list(int))`."""

@@ -23,7 +23,7 @@ from kcp_py.schema.cel.types import (
     type_of,
     type_parameter,
 )
-from kcp_py.schema.cel.unification import Substitution, has_parameters
+from kcp_py.schema.cel.unification import Substitution
 
 A, B = type_parameter("A"), type_parameter("B")
 POD = object_of("Pod", {})
@@ -102,8 +102,8 @@ def test_instances_are_apart() -> None:
     (again,) = substitution.instance((A,))
     assert nested == list_of(first)
     assert len({first, other, again}) == 3
-    assert has_parameters(nested)
-    assert not has_parameters(list_of(INT))
+    assert nested.generic
+    assert not list_of(INT).generic
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,17 @@ from kcp_py.schema.cel import operators
 from kcp_py.schema.cel.arithmetic import LARGEST
 from kcp_py.schema.cel.declarations import Function, Library, Macro, Overload
 from kcp_py.schema.cel.errors import CostExceededError, EvaluationError
+from kcp_py.schema.cel.expander import MacroError
 from kcp_py.schema.cel.macros import iteration_variable
 from kcp_py.schema.cel.membership import Members
 from kcp_py.schema.cel.ordering import COMPARABLE, are_comparable
-from kcp_py.schema.cel.parser import MacroError
 from kcp_py.schema.cel.syntax import Call, Comprehension, Identifier, ListLiteral, MacroCall, Select
 from kcp_py.schema.cel.types import DYN, INT, list_of, type_parameter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kcp_py.schema.cel.parser import Expander
+    from kcp_py.schema.cel.expander import Expander
     from kcp_py.schema.cel.syntax import Expression
 
 __all__ = ["LISTS"]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kcp_py.schema.cel import operators
 from kcp_py.schema.cel.declarations import Function, Library, Macro, Overload
+from kcp_py.schema.cel.expander import MacroError
 from kcp_py.schema.cel.libraries.standard import list_place, map_key
-from kcp_py.schema.cel.parser import MacroError
 from kcp_py.schema.cel.runtime import optional_select, present_value
 from kcp_py.schema.cel.syntax import Identifier
 from kcp_py.schema.cel.times import FIRST
@@ -15,7 +15,7 @@ from kcp_py.schema.cel.types import BOOL, DYN, INT, STRING, list_of, map_of, opt
 from kcp_py.schema.cel.values import NONE, Duration, Optional, Timestamp
 
 if TYPE_CHECKING:
-    from kcp_py.schema.cel.parser import Expander
+    from kcp_py.schema.cel.expander import Expander
     from kcp_py.schema.cel.syntax import Expression
 
 __all__ = ["OPTIONALS"]
