@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kcp_py.schema.cel.arithmetic import LARGEST
+from kcp_py.schema.cel.constants import CONVERSIONS
 from kcp_py.schema.cel.syntax import Call, Comprehension, Constant, Identifier, ListLiteral, MapLiteral, Select, StructLiteral
 from kcp_py.schema.cel.values import UINT_MAX, Optional
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["adaptation_cost", "call_cost", "kept_cost", "node_cost", "step_cost"]
 
 _LIGHT: Final = 100
+_LONG_TEXT: Final = 1000
+"""Characters that are compared in the time that a unit stands for."""
 _NODES: Final[dict[type[Expression], int]] = {Identifier: 1, Select: 1, StructLiteral: 40}
 _LIST: Final = 10
 _MAP: Final = 30
@@ -178,7 +181,7 @@ def _is_constant(node: Expression) -> bool:
         case MapLiteral():
             return all(not entry.optional and _is_constant(entry.key) and _is_constant(entry.value) for entry in node.entries)
         case Call():
-            return node.function in _CONVERSIONS and len(node.args) == 1 and isinstance(node.args[0], Constant)
+            return node.function in CONVERSIONS and len(node.args) == 1 and isinstance(node.args[0], Constant)
         case _:
             return False
 
@@ -244,10 +247,12 @@ def _equality(one: object, other: object) -> int:
 
 
 def _membership(value: object, items: object) -> int:
-    """`in` of a list compares with each of its elements."""
+    """`in` of a list compares with each of its elements, which of long texts takes as long as to read them."""
     if not isinstance(items, list):
         return 1
-    return len(items) * max(1, _weight(value)) if isinstance(value, (list, dict)) else len(items)
+    if isinstance(value, (list, dict)):
+        return len(items) * max(1, _weight(value))
+    return len(items) * (1 + _size(value) // _LONG_TEXT)
 
 
 def _walk(items: object, *_: object) -> int:
@@ -302,7 +307,6 @@ def _flattening(items: Any, depth: Any = 1) -> int:
 # No value has more levels than that, so that no number of levels that is asked for makes more work.
 _DEEPEST: Final = 100
 _BEYOND_BUDGETS: Final = 8_000_100
-_CONVERSIONS: Final = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
 _TEXT_CONVERSIONS: Final = frozenset(
     {
         *("string_to_bool", "string_to_int64", "string_to_uint64", "string_to_double", "string_to_timestamp", "string_to_duration"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CompileError", "CostExceededError", "EvaluationError", "Issue", "Issues", "too_deep"]
+__all__ = ["CompileError", "CostExceededError", "EvaluationError", "InstantiationError", "Issue", "Issues", "too_deep"]
 
 _WIDE_DOT: Final = "\uff0e"
 _WIDE_CARET: Final = "\uff3e"
@@ -77,6 +77,15 @@ class CompileError(Exception):
         lines = _Lines(text)
         reports = [lines.report(issue) for issue in issues]
         super().__init__("\n".join([*reports, f"{more} more errors were truncated"] if more else reports))
+
+
+class InstantiationError(CompileError):
+    """The text is an expression, but a constant in it cannot be computed; `str()` is why. Upstream says so of a program, not of a text."""
+
+    def __init__(self, message: str) -> None:
+        """Keep why."""
+        self.issues = (Issue(message, 0),)
+        Exception.__init__(self, message)
 
 
 def too_deep(text: str) -> CompileError:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kcp_py.schema.cel.checker import check
+from kcp_py.schema.cel.constants import check_constants
 from kcp_py.schema.cel.dispatch import NO_SUCH_OVERLOAD
 from kcp_py.schema.cel.errors import CompileError, EvaluationError
 from kcp_py.schema.cel.generator import generate
 from kcp_py.schema.cel.parser import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from kcp_py.schema.cel.checked import Checked
     from kcp_py.schema.cel.environment import Environment
@@ -28,23 +29,29 @@ class Program:
 
     Attributes:
         text: the source.
-        checked: the typed tree.
         variables: the names of the values that `evaluate` takes, in order.
+        result: the type of the value.
     """
 
-    __slots__ = ("_function", "checked", "text", "variables")
+    __slots__ = ("_checked", "_environment", "_function", "result", "text", "variables")
 
-    def __init__(self, checked: Checked, variables: Sequence[str]) -> None:
-        """Keep what the code will be made of."""
+    def __init__(self, checked: Checked) -> None:
+        """Keep what the code will be made of; the variables are the environment's."""
         self.text = checked.text
-        self.checked = checked
-        self.variables = tuple(variables)
+        self.result: Type = checked.result
+        self.variables = tuple(checked.environment.variables)
+        self._environment = checked.environment
+        self._checked: Checked | None = checked
         self._function: Callable[..., object] | None = None
 
     @property
-    def result(self) -> Type:
-        """The type of the value."""
-        return self.checked.result
+    def checked(self) -> Checked:
+        """The typed tree: kept until there is code, whose place it would double, and then made again for whoever asks.
+
+        Raises:
+            CompileError: this caller's stack leaves too little room for it.
+        """
+        return self._checked or _read(self.text, self._environment)
 
     def evaluate(self, budget: Budget, *values: object) -> object:
         """The expression's value.
@@ -78,18 +85,26 @@ class Program:
             EvaluationError: this caller's stack leaves too little room for it.
         """
         try:
-            self._function = generate(self.checked, self.variables)
+            function = generate(self.checked, self.variables)
         except CompileError as error:
             msg = "evaluation is too deep"
             raise EvaluationError(msg) from error
-        return self._function
+        # In this order: another thread may be here too.
+        self._function, self._checked = function, None
+        return function
 
 
 def compile_expression(text: str, environment: Environment) -> Program:
     """Parse and check; the variables of the environment become the program's, in their order.
 
     Raises:
-        CompileError: the text is no expression, or has no type.
+        CompileError: the text is no expression, or has no type, or (`InstantiationError`) converts a constant that cannot be converted.
     """
-    checked = check(text, parse(text, environment.macros), environment)
-    return Program(checked, tuple(environment.variables))
+    checked = _read(text, environment)
+    check_constants(checked)
+    return Program(checked)
+
+
+def _read(text: str, environment: Environment) -> Checked:
+    """From text to typed tree."""
+    return check(text, parse(text, environment.macros), environment)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcp_py.schema.cel.errors import CompileError, CostExceededError, EvaluationError
+from kcp_py.schema.cel.generator import generate
 from kcp_py.schema.cel.program import Program
 from kcp_py.schema.cel.types import (
     BYTES,
@@ -253,3 +256,87 @@ def test_hostile_expressions(text: str, data: Any) -> None:
         return
     with contextlib.suppress(EvaluationError, CostExceededError):
         program.evaluate(Budget(1_000_000), data)
+
+
+def test_the_tree_is_let_go() -> None:
+    """When there is code the tree makes place, and is made again for whoever asks for it."""
+    program = compiled("a + 1 == 3", {"a": INT})
+    before = program.checked
+    assert program.checked is before
+    assert program.evaluate(Budget(100), 2) is True
+    again = program.checked
+    assert again is not before
+    assert (again.types, again.names) == (before.types, before.names)
+    assert program.evaluate(Budget(100), 3) is False
+
+
+def steps(action: Callable[[], object]) -> int:
+    """How many functions were called meanwhile, Python's own included."""
+    count = 0
+
+    def called(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        del frame, argument
+        count += event in {"call", "c_call"}
+
+    previous = sys.getprofile()
+    sys.setprofile(called)
+    try:
+        action()
+    finally:
+        sys.setprofile(previous)
+    return count
+
+
+LONG = {
+    "conjunctions": ("self.int == 1", " && ", "", ""),
+    "alternatives": ("has(self.text)", "||", "", ""),
+    "numbers": ("1", ",", "[", "].size() > 0"),
+    "empty lists": ("[]", ",", "[", "].size() > 0"),
+    "empty maps": ("{}", ",", "[", "].size() > 0"),
+    "unlike lists": ("[],[[]]", ",", "[", "].size() > 0"),
+    "optional elements": ("?self.?any", ",", "[", "].size() > 0"),
+    "loops": ("self.items.all(i, i.name == '')", "&&", "", ""),
+    "transformations": ("self.numbers.map(n, n) == []", "&&", "", ""),
+    "indices": ("self.numbers[0] == 1.0", "&&", "", ""),
+    "optional maps": ("self.?any.optMap(v, v).hasValue()", "&&", "", ""),
+    "undefined fields": ("self.undefined", " && ", "", ""),
+    "wrong overloads": ("(self.items + 1)", " && ", "", ""),
+}
+
+
+@pytest.mark.parametrize("shape", LONG.values(), ids=LONG)
+def test_compilation_takes_steps_in_proportion_to_the_text(shape: tuple[str, str, str, str]) -> None:
+    """An expression twice as long takes twice the steps from text to code, and at most two hundred for each character."""
+
+    def run(length: int) -> int:
+        piece, joint, head, tail = shape
+        text = head + joint.join([piece] * (length // (len(piece) + len(joint)))) + tail
+
+        def compile_all() -> None:
+            with contextlib.suppress(CompileError):
+                generate(compiled(text, {"self": SELF}).checked, ("self",))
+
+        return steps(compile_all)
+
+    one, two = run(3_000), run(6_000)
+    assert two <= 2.2 * one
+    assert two <= 200 * 6_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[1]" + ".map(a, {a: a})" * 30,
+        "[[]]" + ".map(a, [[], [{1: a, 2: a}]]).map(a, {a: a})" * 20,
+        "[[1]]" + ".map(a, {'k': a}).map(a, {a: a})" * 15 + ".all(a, a == a + 1)",
+    ],
+)
+def test_types_that_grow_with_each_loop_are_refused(text: str) -> None:
+    """A loop's variable that is used twice doubles the type of what the loop makes; that ends early."""
+
+    def refused() -> None:
+        with pytest.raises(CompileError, match="expression type complexity limit exceeded"):
+            compiled(text)
+
+    assert steps(refused) < 200_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from kcp_py.schema.cel.types import (
@@ -23,7 +25,7 @@ from kcp_py.schema.cel.types import (
     type_of,
     type_parameter,
 )
-from kcp_py.schema.cel.unification import Substitution
+from kcp_py.schema.cel.unification import Substitution, TypeTooLargeError
 
 A, B = type_parameter("A"), type_parameter("B")
 POD = object_of("Pod", {})
@@ -122,3 +124,41 @@ def test_join(kinds: tuple[Type, Type], joined: Type) -> None:
     """The elements of a literal have the type that takes in all of them."""
     substitution = Substitution()
     assert substitution.join(substitution.join(None, kinds[0]), kinds[1]) == joined
+
+
+def test_long_chains_of_variables_are_followed_once() -> None:
+    """Thousands of variables that stand for one another take steps in proportion to their number."""
+    substitution = Substitution()
+    known: Type = substitution.variable()
+    for _ in range(5_000):
+        known = substitution.join(known, substitution.variable())
+    assert substitution.assign((INT,), (known,))
+    assert substitution.of(known) == INT
+    assert substitution.steps < 5 * 5_000
+
+
+def test_what_failed_leaves_nothing_behind() -> None:
+    """An assignment that fails puts variables back, also those that it bound anew."""
+    substitution = Substitution()
+    one, other = substitution.variable(), substitution.variable()
+    assert substitution.assign((list_of(one),), (list_of(other),))
+    assert not substitution.assign((one, other, INT), (STRING, STRING, STRING))
+    assert substitution.of(one, free_as_dyn=True) == DYN
+    assert substitution.assign((one, other), (INT, INT))
+    assert substitution.of(other) == INT
+
+
+def test_types_that_double_are_refused() -> None:
+    """A type that holds another twice, again and again, is small to write down and endless to walk."""
+    substitution = Substitution()
+    kind: Type = INT
+    for _ in range(60):
+        kind = map_of(kind, kind)
+    assert kind.size == 2**61 - 1
+    with pytest.raises(TypeTooLargeError):
+        substitution.checked(kind)
+    variables = [substitution.variable() for _ in range(60)]
+    for one, following in pairwise(variables):
+        assert substitution.assign((one,), (map_of(following, following),))
+    with pytest.raises(TypeTooLargeError):
+        substitution.of(variables[0])

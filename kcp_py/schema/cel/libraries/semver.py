@@ -39,13 +39,23 @@ class Semver:
     prerelease: tuple[int | tuple[int, int, str], ...]
 
 
+def _uint(text: str) -> int:
+    """The value of digits, with the errors of Go's `strconv.ParseUint`, which upstream hands on."""
+    if not text:
+        raise EvaluationError('strconv.ParseUint: parsing "": invalid syntax')
+    try:
+        return int(uint_of_text(text))
+    except EvaluationError as error:
+        raise EvaluationError(f"strconv.ParseUint: parsing {go_quote(text)}: value out of range") from error
+
+
 def _number(text: str, name: str) -> int:
     """One of the three numbers."""
     if not _DIGITS.issuperset(text):
         raise EvaluationError(f"Invalid character(s) found in {name} number {go_quote(text)}")
     if len(text) > 1 and text[0] == "0":
         raise EvaluationError(f"{name.capitalize()} number must not contain leading zeroes {go_quote(text)}")
-    return int(uint_of_text(text))
+    return _uint(text)
 
 
 def _identifier(text: str) -> tuple[int, int, str]:
@@ -55,7 +65,7 @@ def _identifier(text: str) -> tuple[int, int, str]:
     if _DIGITS.issuperset(text):
         if len(text) > 1 and text[0] == "0":
             raise EvaluationError(f"Numeric PreRelease version must not contain leading zeroes {go_quote(text)}")
-        return (0, int(uint_of_text(text)), "")
+        return (0, _uint(text), "")
     if not _ALPHANUMERIC.issuperset(text):
         raise EvaluationError(f"Invalid character(s) found in prerelease {go_quote(text)}")
     return (1, 0, text)
