@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["adaptation_cost", "call_cost", "kept_cost", "node_cost", "step_cost"]
 
 _LIGHT: Final = 100
+_READ_TEXT: Final = 100
+"""Characters that are decoded in the time that a unit stands for."""
 _LONG_TEXT: Final = 1000
 """Characters that are compared in the time that a unit stands for."""
 _NODES: Final[dict[type[Expression], int]] = {Identifier: 1, Select: 1, StructLiteral: 40}
@@ -96,8 +98,13 @@ def call_cost(overloads: Sequence[Overload], arguments: Sequence[Expression], ki
 
 
 def adaptation_cost(value: object) -> int:
-    """What it costs to adapt the elements of a list, or the values of a map, each time that it is selected."""
-    return _size(value) + _weight(value) if isinstance(value, (list, dict)) else 1
+    """What it costs to adapt a text, the elements of a list, or the values of a map, each time that it is selected."""
+    if isinstance(value, str):
+        return 1 + len(value) // _READ_TEXT
+    if not isinstance(value, (list, dict)):
+        return 1
+    items = value.values() if isinstance(value, dict) else value
+    return len(value) + _weight(value) + sum([len(item) for item in items if type(item) is str]) // _READ_TEXT
 
 
 def _overload_cost(overload: str, arguments: Sequence[Expression], kinds: Sequence[Type]) -> int | Callable[..., int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kcp_py.schema.cel import costs, runtime
 from kcp_py.schema.cel.adaptation import adapter
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from kcp_py.schema.cel.types import Type
 
 __all__ = ["emit_optional_select", "emit_select"]
+
+# Kinds whose values may take long to adapt, so that each selection is paid for by their size.
+_LARGE: Final = frozenset({"list", "map", "bytes"})
 
 
 def emit_select(code: Emission, node: Select) -> str:
@@ -38,7 +41,7 @@ def emit_select(code: Emission, node: Select) -> str:
         if field.nullable:
             text = f"{code.constant(runtime.select_nullable)}({operand}, {field.key!r})"
         adapt = adapter(field.type)
-        if adapt is not None and field.type.kind in {"list", "map"}:
+        if adapt is not None and field.type.kind in _LARGE:
             return f"charged(B, {code.constant(costs.adaptation_cost)}, {code.constant(adapt)}, {text})"
         return text if adapt is None else f"{code.constant(adapt)}({text})"
     if kind.kind == "map":

@@ -8,6 +8,7 @@ import pytest
 
 from kcp_py.schema.cel.environment import Environment
 from kcp_py.schema.cel.errors import CostExceededError
+from kcp_py.schema.cel.libraries.optionals import OPTIONALS
 from kcp_py.schema.cel.libraries.standard import STANDARD
 from kcp_py.schema.cel.program import compile_expression
 from kcp_py.schema.cel.types import BOOL, BYTES, DYN, INT, STRING, TIMESTAMP, Field, Type, list_of, map_of, object_of
@@ -143,6 +144,28 @@ def test_elements_are_adapted_at_a_price() -> None:
     kind = object_of("times", {"times": Field(list_of(TIMESTAMP), "times")})
     value = {"times": ["2011-08-18T19:03:37Z"] * 100}
     assert spent("self.times.all(x, self.times.size() > 0)", kind, value) >= 100 * 100
+
+
+def test_bytes_are_decoded_at_a_price() -> None:
+    """A long text in base64 costs by its length each time that it is selected, alone, in a list or as an optional."""
+    kind = object_of("data", {"data": Field(BYTES, "data"), "list": Field(list_of(BYTES), "list")})
+    value = {"data": "QUJD" * 25_000, "list": ["QUJD" * 25_000]}
+    for selection in ("self.data", "self.list"):
+        assert spent(f"{selection}.size() > 0 && {selection}.size() > 0", kind, value) >= 2 * 1000
+    assert spent("self.data.size() > 0", kind, {"data": "QUI="}) <= 5
+    program = compile_expression("self.?data.hasValue()", Environment({"self": kind}, [STANDARD, OPTIONALS]))
+    budget = Budget(PLENTY)
+    assert program.evaluate(budget, value) is True
+    assert PLENTY - budget.left >= 1000
+
+
+def test_long_texts_are_looked_for_at_a_price() -> None:
+    """To look for a long text in a list costs by its length for each element that it is compared with."""
+    long = "a" * 100_000
+    kind = object_of("texts", {"text": Field(STRING, "text"), "texts": Field(list_of(STRING), "texts")})
+    value = {"text": long + "b", "texts": [long + "c"] * 50}
+    assert spent("self.text in self.texts", kind, value) >= 50 * 100
+    assert spent("self.text in self.texts", kind, {"text": "a", "texts": ["b"] * 50}) <= 54
 
 
 def test_a_branch_that_is_not_taken_is_free() -> None:
