@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 import orjson
 
 from kcp_py.aio.aside import run_aside
-from kcp_py.apimachinery.fielderrors import FieldError
+from kcp_py.apimachinery.fielderrors import FieldError, go_json
 from kcp_py.apimachinery.go_floats import format_float
 from kcp_py.apimachinery.kinds import GroupVersion
 from kcp_py.apimachinery.objectmeta import finalizer_warnings
@@ -40,7 +40,6 @@ _BIG: Final = 64 * 1024
 """Bytes of a stored CRD from which it is compiled in a thread."""
 
 _INT64_END: Final = 2**63
-_HTML_ESCAPES: Final = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 
 
 class CompiledDefinition:
@@ -355,7 +354,7 @@ def _printed(value: Any, column_type: str, now: float) -> Any:
         case "string", float():
             return format_float(value)
         case "string", dict() | list():
-            return _go_json(value)
+            return go_json(value, sort=True)
         case "string", _:
             return orjson.dumps(value).decode()
         case "boolean", bool():
@@ -382,9 +381,3 @@ def _printed_date(text: str, now: float) -> str:
         return human_duration(now - parse_time(text))
     except ValueError:
         return "<invalid>"
-
-
-def _go_json(value: Any) -> str:
-    """As Go's `json.Marshal`: members in order, and nothing that HTML could take for its own."""
-    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
-    return text.translate(_HTML_ESCAPES)

@@ -17,8 +17,12 @@ class CompiledSchema(Protocol):
         """Drop, in place, every field that the schema does not know.
 
         Returns:
-            The dropped fields as upstream names them in `unknown field "spec.a[0].b"`, in document order, 100 at most.
+            The dropped fields as upstream names them in `unknown field "spec.a[0].b"`, 100 at most.
         """
+        ...
+
+    def type_error(self, obj: dict[str, Any]) -> FieldError | None:
+        """What is of the wrong type in the first embedded resource that has such a thing: upstream does not decode the object then."""
         ...
 
     def default(self, obj: dict[str, Any], limit: int = MAX_FILLED) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kcp_py.apimachinery.fielderrors import FieldError, aggregate, invalid
 from kcp_py.schema.default import copy_value
-from kcp_py.schema.embedded import resource_errors, type_error
+from kcp_py.schema.embedded import first_type_error, resource_errors, type_error
 from kcp_py.schema.nodes import META_FIELDS, NO_DEFAULT, Node
 from kcp_py.schema.predicate import PredicateCompiler
 from kcp_py.schema.prune import CleanCompiler
@@ -100,7 +100,7 @@ class _Defaults:
             return self._value_errors(node, path)
         if self._require_pruned and not _is_pruned(self._cleaner, node):
             errors.append(invalid(path, value, _UNKNOWN))
-        mistyped = _type_error(node, value, path)
+        mistyped = first_type_error(node, value, path)
         resource = [mistyped] if mistyped else structure_errors({}, node, value, path, list_types=False)
         errors.extend(resource or self._value_errors(node, path))
         return errors
@@ -113,22 +113,6 @@ class _Defaults:
             FieldError(error.reason, path if error.field == NO_FIELD else f"{path}.{error.field}", error.text)
             for error in Reporter({}).report(node, node.default)
         ]
-
-
-def _type_error(node: Node, value: Any, path: str) -> FieldError | None:
-    """The first embedded resource in a value with something of the wrong type, if any."""
-    if type(value) is dict:
-        if node.embedded and (error := type_error(value, path)):
-            return error
-        parts = [(f"{path}.{name}", node.properties.get(name, node.additional), part) for name, part in value.items()]
-    elif type(value) is list:
-        parts = [(f"{path}[{index}]", node.items, part) for index, part in enumerate(value)]
-    else:
-        return None
-    for part_path, child, part in parts:
-        if isinstance(child, Node) and (error := _type_error(child, part, part_path)):
-            return error
-    return None
 
 
 def _surround(value: Any, steps: tuple[str | int, ...]) -> dict[str, Any]:

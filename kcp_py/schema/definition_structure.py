@@ -158,7 +158,7 @@ def _meta_errors(schema: Schema, level: _Level, path: str, *, check: bool) -> li
 def _only_restricts_names(metadata: Schema) -> bool:
     if not _properties(metadata).keys() <= {"name", "generateName"}:
         return False
-    # A description is part of what upstream compares; example and externalDocs are not.
+    # Upstream compares all that remains, a description too, to nothing.
     return set(members_set({name: value for name, value in metadata.items() if value != []})) <= {
         "Type",
         "Properties",

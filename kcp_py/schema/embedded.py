@@ -12,6 +12,7 @@ from kcp_py.apimachinery import names
 from kcp_py.apimachinery.fielderrors import FieldError, invalid, join_path, required
 from kcp_py.apimachinery.kinds import parse_group_version
 from kcp_py.apimachinery.objectmeta import prune_object_meta, type_problem, validate_object_meta
+from kcp_py.schema.nodes import Node
 
 _METADATA_FIELDS: Final = frozenset(
     {
@@ -84,13 +85,54 @@ def metadata_mistake(metadata: Any) -> str:
 
 
 def prune_metadata(metadata: Any, drop: Callable[[str], None]) -> None:
-    """Drop the fields that ObjectMeta does not have, in place; `drop` is told each name."""
-    if has_unknown_metadata(metadata):
-        for name in [name for name in metadata if name not in _METADATA_FIELDS]:
+    """Drop the fields that ObjectMeta does not have, of which `drop` is told each name, and those that it does not write; in place."""
+    if is_loose_metadata(metadata):
+        for name in [name for name, value in metadata.items() if name not in _METADATA_FIELDS or _is_unwritten(name, value)]:
             del metadata[name]
-            drop(name)
+            if name not in _METADATA_FIELDS:
+                drop(name)
 
 
-def has_unknown_metadata(metadata: Any) -> bool:
+def is_loose_metadata(metadata: Any) -> bool:
     """Whether `prune_metadata` would drop something."""
-    return type(metadata) is dict and not metadata.keys() <= _METADATA_FIELDS
+    return type(metadata) is dict and (
+        not metadata.keys() <= _METADATA_FIELDS or any(_is_unwritten(name, value) for name, value in metadata.items())
+    )
+
+
+def _is_unwritten(name: str, value: Any) -> bool:
+    """Whether a field is read into a struct and not written again: null or empty. What is of the wrong type is not read at all."""
+    return value is None or (not value and type(value) is not bool and name != "deletionGracePeriodSeconds")
+
+
+def first_type_error(node: Node, value: Any, path: str) -> FieldError | None:
+    """The first embedded resource in a value with something of the wrong type, if any: such a value is not decoded."""
+    parts: list[tuple[str, Node | bool | None, Any]]
+    if type(value) is dict:
+        if node.embedded and (error := type_error(value, path)):
+            return error
+        properties = node.properties
+        parts = [
+            (join_path(path, name), properties[name], part) if name in properties else (f"{path}[{name}]", node.additional, part)
+            for name, part in value.items()
+        ]
+    elif type(value) is list:
+        parts = [(f"{path}[{index}]", node.items, part) for index, part in enumerate(value)]
+    else:
+        return None
+    for part_path, child, part in parts:
+        if isinstance(child, Node) and (error := first_type_error(child, part, part_path)):
+            return error
+    return None
+
+
+def has_embedded(node: Node) -> bool:
+    """Whether values of a schema can hold embedded resources."""
+    pending: list[Node | bool | None] = [node]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, Node):
+            if current.embedded:
+                return True
+            pending += [*current.properties.values(), current.items, current.additional]
+    return False

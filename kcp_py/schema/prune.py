@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kcp_py.schema.embedded import has_unknown_metadata, prune_metadata
+from kcp_py.schema.embedded import is_loose_metadata, prune_metadata
 from kcp_py.schema.nodes import META_FIELDS, Node
 from kcp_py.schema.places import Path, render, step
 
@@ -78,7 +78,7 @@ class CleanCompiler:
                     kind = type(part)
                     if (kind is dict or kind is list) and not (known[name] if other is None else find(name, other))(part):
                         return False
-                return not (embedded and has_unknown_metadata(value.get("metadata")))
+                return not (embedded and is_loose_metadata(value.get("metadata")))
             if type(value) is list:
                 for part in value:
                     kind = type(part)
@@ -111,7 +111,16 @@ class Pruner:
 
     def __init__(self, definitions: Mapping[str, Node]) -> None:
         self._definitions = definitions
-        self.dropped: list[str] = []
+        self._fields: list[str] = []
+        self._metadata: list[str] = []
+
+    def dropped(self, *, custom: bool) -> list[str]:
+        """The paths of what was dropped.
+
+        Those of custom resources are sorted, as upstream does; it prunes the metadata of embedded ones in a second pass. Decoders of typed
+        kinds tell them as they come.
+        """
+        return [*sorted(self._fields), *sorted(self._metadata)] if custom else self._fields
 
     def prune(self, node: Node, value: Any, path: Path = None, *, skip: frozenset[str] = frozenset(), keep: bool = False) -> None:
         """Drop what `node` does not know. `skip` names fields that are not looked at, `keep` leaves the unknown ones."""
@@ -122,7 +131,7 @@ class Pruner:
             if node.embedded:
                 skip = META_FIELDS
                 metadata_path = step(path, "metadata")
-                prune_metadata(value.get("metadata"), lambda name: self._drop(step(metadata_path, name)))
+                prune_metadata(value.get("metadata"), lambda name: self._drop(step(metadata_path, name), self._metadata))
             for name in list(value):
                 if name in skip:
                     continue
@@ -157,6 +166,6 @@ class Pruner:
             elif type(current) is list:
                 pending.extend((part, (current_path, f"[{index}]")) for index, part in reversed(list(enumerate(current))))
 
-    def _drop(self, path: Path) -> None:
-        if len(self.dropped) < MAX_PATHS:
-            self.dropped.append(render(path))
+    def _drop(self, path: Path, dropped: list[str] | None = None) -> None:
+        if len(self._fields) + len(self._metadata) < MAX_PATHS:
+            (self._fields if dropped is None else dropped).append(render(path))

@@ -13,6 +13,7 @@ from typing import Any, Final
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.schema.correlated import Correlated
 from kcp_py.schema.default import MAX_FILLED, Allowance, DefaultCompiler, Filler
+from kcp_py.schema.embedded import first_type_error, has_embedded
 from kcp_py.schema.nodes import META_FIELDS, Node, SchemaTooDeepError, read_schema
 from kcp_py.schema.predicate import Predicate, PredicateCompiler
 from kcp_py.schema.prune import Clean, CleanCompiler, Pruner
@@ -76,7 +77,11 @@ class StructuralSchema:
             return []
         pruner = Pruner(self.definitions)
         pruner.prune(self.root, obj, skip=self._implicit)
-        return pruner.dropped
+        return pruner.dropped(custom=self._custom)
+
+    def type_error(self, obj: dict[str, Any]) -> FieldError | None:
+        """See `contract.CompiledSchema.type_error`."""
+        return first_type_error(self.root, obj, "") if self._custom and self._has_embedded else None
 
     def default(self, obj: dict[str, Any], limit: int = MAX_FILLED) -> None:
         """See `contract.CompiledSchema.default`."""
@@ -149,6 +154,10 @@ class StructuralSchema:
     @cached_property
     def _fill(self) -> Filler | None:
         return DefaultCompiler(self.definitions).compile(self.root, self._skipped_defaults)
+
+    @cached_property
+    def _has_embedded(self) -> bool:
+        return has_embedded(self.root)
 
     def _too_deep(self, obj: dict[str, Any]) -> bool:
         return self._recursive and is_deeper(obj, MAX_VALUE_DEPTH)

@@ -23,6 +23,8 @@ from kcp_py.apimachinery.fielderrors import aggregate, go_quote, go_value
         ("a", '"a"'),
         ('a"\\\n\x00é\u200b', '"a\\"\\\\\\n\\x00é\\u200b"'),
         ({"b": [1], "a": None}, '{"a":null,"b":[1]}'),
+        ([1.0, -0.5, 1e20, 1e-6, "<"], '[1,-0.5,100000000000000000000,0.000001,"\\u003c"]'),
+        ({"b": {"c": 1e21}, "a": -1.25e-9}, '{"a":-1.25e-9,"b":{"c":1e+21}}'),
     ],
 )
 def test_values_print_as_in_go(value, text):

@@ -205,6 +205,7 @@ NOW = parse_time("2026-01-01T00:05:00Z")
         ("string", False, "false"),
         ("string", 3, "3"),
         ("string", 1000000.0, "1e+06"),
+        ("string", [1000000.0], "[1000000]"),
         ("string", {"b": [1], "a": "<&"}, '{"a":"\\u003c\\u0026","b":[1]}'),
         ("string", [], "[]"),
         ("string", None, None),

@@ -33,6 +33,21 @@ CASES: dict[str, tuple[dict[str, Any], Any, Any, list[str]]] = {
         {"apiVersion": "v1", "kind": "K", "metadata": {"name": "n"}, "y": 1},
         ["a.metadata.x"],
     ),
+    "embedded metadata that says nothing": (
+        {"type": "object", "x-kubernetes-embedded-resource": True, **PRESERVE},
+        {"metadata": {"name": "n", "namespace": None, "labels": {}, "creationTimestamp": None, "deletionGracePeriodSeconds": 0}},
+        {"metadata": {"name": "n", "deletionGracePeriodSeconds": 0}},
+        [],
+    ),
+    "several": (
+        {
+            "type": "object",
+            "properties": {"r": {"type": "object", "x-kubernetes-embedded-resource": True}, "z": KNOWN},
+        },
+        {"z": {"y": 1, "x": 1}, "r": {"metadata": {"a": 1}, "b": 1}},
+        {"z": {}, "r": {"metadata": {}}},
+        ["a.r.b", "a.z.x", "a.z.y", "a.r.metadata.a"],
+    ),
 }
 
 

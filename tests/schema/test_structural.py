@@ -339,3 +339,45 @@ def test_reports_are_bounded():
     assert sum(len(str(error)) for error in schema.validate({"a" * 1_000_000: [1] * 10_000})) < 10_000_000
     with pytest.raises(SchemaTooDeepError):
         compile_schema({"type": "object", "properties": {"a" * 5000: {"type": "string"}}})
+
+
+def test_wrong_types_of_embedded_resources_are_no_objects():
+    """The first is told, whatever else is wrong; parts of no embedded resource have none."""
+    embedded = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
+    schema = compile_schema({"type": "object", "properties": {"a": {"type": "array", "items": embedded}, "b": {"type": "object"}}})
+    assert schema.type_error({"a": [{"kind": "K"}, {"kind": 1}], "b": {"kind": 1}}) == (
+        "FieldValueInvalid",
+        "a[1].kind",
+        "Invalid value: 1: must be a string",
+    )
+    assert schema.type_error({"a": [{"metadata": []}]}) == (
+        "FieldValueInvalid",
+        "a[0].metadata",
+        "Invalid value: []: json: cannot unmarshal array into Go value of type v1.ObjectMeta",
+    )
+    assert schema.type_error({"a": [{"metadata": {"labels": {"a": 1}}}]}) == (
+        "FieldValueInvalid",
+        "a[0].metadata",
+        'Invalid value: {"labels":{"a":1}}: json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string',
+    )
+    assert schema.type_error({"a": [{}], "b": {"kind": 1}}) is None
+
+
+def test_limits_are_printed_as_the_number_is():
+    """A double meets a double, an integer an integer."""
+    schema = compile_schema({"type": "object", "properties": {"a": {"type": "number", "maximum": 4294967295}}})
+    (error,) = schema.validate({"a": 1e20})
+    assert error.text == "Invalid value: 1e+20: a in body should be less than or equal to 4.294967295e+09"
+    (error,) = schema.validate({"a": 4294967296})
+    assert error.text == "Invalid value: 4294967296: a in body should be less than or equal to 4294967295"
+
+
+def test_doubles_beside_whole_numbers():
+    """The tolerance is relative to the whole number, and never makes one of nothing."""
+    schema = compile_schema({"type": "object", "properties": {"a": {"type": "integer"}}})
+    reasons = {number: [error.reason for error in schema.validate({"a": number})] for number in (-1.00000000125, 1.0, 1e-12)}
+    assert reasons == {
+        -1.00000000125: ["FieldValueTypeInvalid", "FieldValueInvalid"],
+        1.0: [],
+        1e-12: ["FieldValueTypeInvalid", "FieldValueInvalid"],
+    }

@@ -63,6 +63,11 @@ class DeferredSchema:
         """See `contract.CompiledSchema.prune`."""
         return self.compiled.prune(obj)
 
+    def type_error(self, obj: dict[str, Any]) -> FieldError | None:
+        """See `contract.CompiledSchema.type_error`. Types are looked at with the defaults."""
+        del obj
+        return None
+
     def default(self, obj: dict[str, Any], limit: int = MAX_FILLED) -> None:
         """See `contract.CompiledSchema.default`. The last step of decoding: for typed kinds it also refuses values of the wrong type.
 

@@ -9,7 +9,7 @@ from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors, protobuf
 from kcp_py.apimachinery.codec import decode_json, decode_yaml_strict, duplicate_fields
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.fielderrors import invalid
+from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.apimachinery.objectmeta import deduplicate_owner_references, prune_object_meta, type_problem
 from kcp_py.apimachinery.protobuf import ProtobufError, decode_envelope
 from kcp_py.bootstrap.wire import META, message_of
@@ -24,6 +24,10 @@ _YAML_ERRORS: Final = "yaml: unmarshal errors:\n  "
 
 class BodySchema(Protocol):
     """The part of a schema that decodes."""
+
+    def type_error(self, obj: dict[str, Any]) -> FieldError | None:
+        """See `schema.contract.CompiledSchema.type_error`."""
+        ...
 
     def prune(self, obj: dict[str, Any]) -> list[str]:
         """See `schema.contract.CompiledSchema.prune`."""
@@ -240,6 +244,8 @@ def _prune(obj: dict[str, Any], resource: BodyKind, *, field_validation: str, wa
         annotations.pop(CLUSTER_ANNOTATION, None)
     metadata.pop("clusterName", None)
     issues += [f'unknown field "metadata.{name}"' for name in prune_object_meta(metadata)]
+    if mistake := resource.schema.type_error(obj):
+        raise cannot_be_handled(resource, str(mistake))
     issues += [f'unknown field "{path}"' for path in resource.schema.prune(obj)]
     if issues and field_validation == "Strict":
         problem = f"strict decoding error: {', '.join(issues[:_MAX_STRICT_ISSUES])}"

@@ -25,6 +25,9 @@ _ROOT_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata", *_STRUCTS})
 class _ScaleSchema:
     """A `body.BodySchema` as strict as the decoder of a typed kind."""
 
+    def type_error(self, obj: dict[str, Any]) -> None:
+        """Types are looked at while pruning."""
+
     def prune(self, obj: dict[str, Any]) -> list[str]:
         """Drop unknown fields and say which.
 

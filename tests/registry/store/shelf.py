@@ -73,6 +73,9 @@ class Schema(CompiledSchema):
         obj.get("data", {}).pop("old", None)
         return []
 
+    def type_error(self, obj: dict[str, Any]) -> FieldError | None:  # noqa: ARG002
+        return None
+
     def default(self, obj: dict[str, Any], limit: int = 0) -> None:  # noqa: ARG002
         obj.setdefault("data", {}).setdefault("new", self._value)
 
