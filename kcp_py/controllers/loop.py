@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
+from kcp_py.aio.turns import Turns
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import Change, Client
@@ -104,7 +105,10 @@ class ReconcileLoop:
 
     async def _work(self) -> None:
         queue = self.queue
+        turns = Turns()
         while True:
+            # With the embedded store nothing else gives other tasks a turn where there is nothing to write.
+            await turns.take()
             key = await queue.take()
             try:
                 awaited = await self._reconcile(key)

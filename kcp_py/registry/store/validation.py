@@ -70,8 +70,10 @@ async def check(
         problems += strategy.validate_status_update(obj, old)
         heavy = False
     else:
-        problems += await run_aside(schema.validate, obj, old) if large else schema.validate(obj, old)
-        heavy = strategy.is_heavy(obj)
+        unchanged = subresource == "status" and old is not None and obj.get("spec") is old.get("spec")
+        if not unchanged or schema.validate({key: value for key, value in obj.items() if key != "spec"}, old):
+            problems += await run_aside(schema.validate, obj, old) if large else schema.validate(obj, old)
+        heavy = not unchanged and strategy.is_heavy(obj)
         if heavy:
             problems += await run_aside(_judge, strategy, obj, old)
         else:
