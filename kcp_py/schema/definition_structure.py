@@ -159,13 +159,7 @@ def _only_restricts_names(metadata: Schema) -> bool:
     if not _properties(metadata).keys() <= {"name", "generateName"}:
         return False
     # Upstream compares all that remains, a description too, to nothing.
-    return set(members_set({name: value for name, value in metadata.items() if value != []})) <= {
-        "Type",
-        "Properties",
-        "Default",
-        "Example",
-        "ExternalDocs",
-    }
+    return set(members_set({name: value for name, value in metadata.items() if value != []})) <= {"Type", "Properties", "Default"}
 
 
 _INT_OR_STRING: Final = ({"type": "integer"}, {"type": "string"})

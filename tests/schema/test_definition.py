@@ -212,6 +212,9 @@ def test_rules_of_the_root():
             "but metadata is implicitly specified"
         )
     ]
+    for more in ({"example": 1}, {"externalDocs": {"url": "x"}}, {"maxItems": 0}):
+        assert len(messages(root({"type": "object", "properties": {"metadata": {"type": "object", **more}}}))) == 1
+    assert messages(root({"type": "object", "properties": {"metadata": {"type": "object", "enum": []}}})) == []
     assert messages(root({"type": "object", "nullable": True})) == [
         "spec.validation.openAPIV3Schema.nullable: Forbidden: nullable cannot be true at the root"
     ]
