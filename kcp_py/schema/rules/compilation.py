@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from kcp_py.schema.cel.environment import Environment
-from kcp_py.schema.cel.errors import CompileError
+from kcp_py.schema.cel.errors import CompileError, InstantiationError
 from kcp_py.schema.cel.libraries.kubernetes import KUBERNETES
 from kcp_py.schema.cel.program import Program, compile_expression
 from kcp_py.schema.cel.types import Type, optional_of
@@ -115,6 +115,8 @@ def _compile(text: str, environment: Environment, wanted: str, *, what: str, oth
     """A program of a wanted type, or why there is none."""
     try:
         program = compile_expression(text, environment)
+    except InstantiationError as error:
+        return None, f"{what or 'program '}instantiation failed: {error}"
     except CompileError as error:
         return None, f"{what}compilation failed: {error}"
     if program.result.kind != wanted:

@@ -73,3 +73,11 @@ def test_paths_are_told_as_errors_tell_them():
     schema = objects({"a": objects({"b.c": primitive("string"), "labels": labels})})
     for path, field in ((".a['b.c']", "a.b.c"), (".a.labels.x", "a.labels[x]"), (".a.labels['y']", "a.labels[y]"), (".z", ""), ("", "")):
         assert first(with_rule(schema, "true", fieldPath=path)).field_path == field
+
+
+def test_constants_that_cannot_be_computed() -> None:
+    """They are faults of the program, as upstream says it, not of the text."""
+    rule = with_rule(primitive("string"), "self.find('(') == ''")
+    assert first(rule).error.startswith("program instantiation failed: ")
+    rule = with_rule(primitive("string"), "true", messageExpression="'a'.find('(')")
+    assert first(rule).message_error.startswith("messageExpression instantiation failed: ")
