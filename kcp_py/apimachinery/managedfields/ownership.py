@@ -210,6 +210,8 @@ def _dropped(last: Owned, owners: Iterable[Owned]) -> bool:
     rest = last.fields
     for owned in owners:
         if owned.api_version == last.api_version:
+            if owned.fields == rest:
+                return False
             rest = difference(rest, owned.fields)
     return bool(rest)
 

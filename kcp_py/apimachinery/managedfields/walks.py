@@ -5,8 +5,11 @@ Source: structured-merge-diff `typed/{tofieldset,compare,merge,remove}.go`.
 
 from __future__ import annotations
 
+import operator
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -17,6 +20,7 @@ from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
 __all__ = ["Comparison", "DuplicateKeyError", "compare", "everything", "fields_of", "merge", "remove"]
 
 _ABSENT: Final[Any] = object()
+_MAX_KNOWN_KEY: Final = 63
 _CONTAINERS: Final = frozenset((dict, list))
 
 
@@ -49,12 +53,18 @@ def _shape(kind: MergeType, value: Any) -> str:
 
 def _item(kind: MergeType, item: Any, index: int) -> str:
     """The path element of a list's item."""
-    if kind.list_type == "map" and isinstance(item, dict):
-        keys = {name: item.get(name, kind.key_defaults.get(name)) for name in kind.keys if name in item or name in kind.key_defaults}
-        if keys:
-            return key_element(keys)
-        return f"i:{index}"
-    return value_element(item)
+    if kind.list_type != "map" or not isinstance(item, dict):
+        return value_element(item)
+    if len(kind.keys) == 1 and type(value := item.get(kind.keys[0])) is str and len(value) <= _MAX_KNOWN_KEY:
+        return _key_element(kind.keys[0], value)
+    keys = {name: item.get(name, kind.key_defaults.get(name)) for name in kind.keys if name in item or name in kind.key_defaults}
+    return key_element(keys) if keys else f"i:{index}"
+
+
+@lru_cache(maxsize=4096)
+def _key_element(name: str, value: str) -> str:
+    """The path element of an item with the commonest kind of key; an apply needs each of them several times."""
+    return key_element({name: value})
 
 
 def _index(kind: MergeType, items: list[Any]) -> dict[str, list[Any]]:
@@ -278,28 +288,39 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def merge(kind: MergeType, live: Any, applied: Any) -> Any:
-    """The live value with the applied one laid over it. Neither is changed; parts of both are shared.
+    """The live value with the applied one laid over it: `live` itself where that is nothing new. Neither is changed; parts are shared.
 
     Raises:
         DuplicateKeyError: an applied list has items with the same keys.
     """
+    leaf = kind.atomic or (kind.kind == "list" and not kind.list_type)
     shape = _shape(kind, applied)
-    if applied is None and live and not kind.atomic and _shape(kind, live) != "scalar" and (kind.kind != "list" or kind.list_type):
-        return live  # a null is an empty map or list
-    if shape == "scalar" or kind.atomic or _shape(kind, live) != shape or (kind.kind == "list" and not kind.list_type):
-        if shape == "list" and kind.list_type:
-            _merge_lists(kind, [], applied)
-        return applied if shape != "map" or kind.atomic or not applied else _merge_maps(kind, {}, applied)
-    if not live and not applied:
-        return applied
+    if leaf or shape == "scalar":
+        if applied is None and live and not leaf and _shape(kind, live) != "scalar":
+            return live  # a null is an empty map or list
+        return live if type(live) is type(applied) and _equal(live, applied) else applied
+    if _shape(kind, live) != shape or not live:
+        if not applied:
+            return applied if live != applied else live
+        live = {} if shape == "map" else []
     return _merge_maps(kind, live, applied) if shape == "map" else _merge_lists(kind, live, applied)
 
 
 def _merge_maps(kind: MergeType, live: dict[str, Any], applied: dict[str, Any]) -> dict[str, Any]:
-    result = dict(live)
+    result: dict[str, Any] | None = None
+    named = kind.fields
+    other = DEDUCED if kind.kind == "deduced" else kind.element or SCALAR
     for name, child in applied.items():
-        result[name] = merge(child_type(kind, f"f:{name}"), live.get(name, _ABSENT), child)
-    return result
+        before = live.get(name, _ABSENT)
+        if type(child) is str and before == child:
+            continue
+        merged = merge(named.get(name, other), before, child)
+        if merged is before:
+            continue
+        if result is None:
+            result = dict(live)
+        result[name] = merged
+    return live if result is None else result
 
 
 def _merge_lists(kind: MergeType, live: list[Any], applied: list[Any]) -> list[Any]:
@@ -309,10 +330,14 @@ def _merge_lists(kind: MergeType, live: list[Any], applied: list[Any]) -> list[A
         if len(items) > 1:
             raise DuplicateKeyError(f"duplicate entries for key {_key_text(path_element)}")
     mine = [_item(kind, item, index) for index, item in enumerate(live)]
-    known = {path_element: items[0] for path_element, items in _index(kind, live).items() if len(items) == 1}
+    there = set(mine)
+    known = dict(zip(mine, live, strict=True))
+    if len(there) < len(mine):
+        for path_element in [name for name, times in Counter(mine).items() if times > 1]:
+            del known[path_element]
     element = kind.element or SCALAR
     order = list(theirs)
-    shared = iter([path_element for path_element in order if path_element in set(mine)])
+    shared = iter([path_element for path_element in order if path_element in there])
     wanted = next(shared, None)
     merged: set[str] = set()
     result: list[Any] = []
@@ -347,7 +372,7 @@ def _merge_lists(kind: MergeType, live: list[Any], applied: list[Any]) -> list[A
             right += 1
             if wanted == path_element:
                 wanted = next(shared, None)
-    return result
+    return live if len(result) == len(live) and all(map(operator.is_, result, live)) else result
 
 
 def _key_text(path_element: str) -> str:
