@@ -195,7 +195,7 @@ def drop_malformed_fields(meta: dict[str, Any]) -> list[str]:
 def prune_object_meta(meta: dict[str, Any]) -> list[str]:
     """Make `meta` what Go writes after reading it, in place: no unknown fields, no empty ones, times in UTC.
 
-    `managedFields` goes too: the field manager has taken it out before. The types must be right (`type_problem`).
+    `managedFields` stays, even an empty list: it says something to whoever tracks the owners of fields. The types must be right (`type_problem`).
 
     Returns:
         The unknown fields, relative to the metadata, such as `foo` or `ownerReferences[0].bar`.
@@ -208,7 +208,7 @@ def prune_object_meta(meta: dict[str, Any]) -> list[str]:
             drop.append(field)
         elif not value:
             # 0 seconds of grace are written, because upstream keeps a pointer there.
-            if value is None or field != "deletionGracePeriodSeconds":
+            if value is None or field not in {"deletionGracePeriodSeconds", "managedFields"}:
                 drop.append(field)
         elif field in _STRINGS:
             continue
@@ -223,8 +223,6 @@ def prune_object_meta(meta: dict[str, Any]) -> list[str]:
         elif field in {"creationTimestamp", "deletionTimestamp"}:
             if len(value) != 20 or value[-1] != "Z":
                 meta[field] = timestamps.normalize_time(value)
-        elif field == "managedFields":
-            drop.append(field)
     for field in drop:
         del meta[field]
     return unknown

@@ -21,7 +21,7 @@ from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 from kcp_py.registry.definitions import HeldNames
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
-from kcp_py.registry.store import Access, Current, Scan, create, delete, get, load, load_one, scan, update
+from kcp_py.registry.store import Access, Current, FieldManager, Scan, create, delete, get, load, load_one, scan, update
 from kcp_py.registry.store.access import GUARD_ATTEMPTS, Written, translate
 from kcp_py.registry.store.delete import Deletion
 from kcp_py.registry.store.read import from_storage
@@ -35,6 +35,8 @@ from kcp_py.watchcache import Feed
 
 DEFINITIONS: Final = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
+_MANAGER: Final = "kcp-py"
+"""What the program itself sets is owned by this manager."""
 _CHUNK: Final = 500
 """Objects that a list reads at once."""
 _ITEMS_PER_TURN: Final = 100
@@ -138,7 +140,9 @@ class LocalClient:
 
         async def attempt(scope: ClusterScope, served: Served) -> Written:
             new = _settled(obj, served.resource)
-            return await create(self._access, scope, served, new["metadata"].get("namespace", ""), new, warnings=[])
+            return await create(
+                self._access, scope, served, new["metadata"].get("namespace", ""), new, warnings=[], manager=self._manager()
+            )
 
         return await self._write(cluster, resource, attempt)
 
@@ -168,9 +172,13 @@ class LocalClient:
                 transform=transform,
                 warnings=[],
                 subresource=subresource,
+                manager=self._manager(),
             )
 
         return await self._write(cluster, resource, attempt)
+
+    def _manager(self) -> FieldManager:
+        return FieldManager(_MANAGER, self._access.now())
 
     async def delete(
         self,

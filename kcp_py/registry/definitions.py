@@ -24,6 +24,7 @@ from kcp_py.apimachinery.table import CUSTOM_RESOURCE_COLUMNS, NAME, UNKNOWN, Co
 from kcp_py.apimachinery.timestamps import parse_time
 from kcp_py.registry.conversion import NoWebhooks, WebhookConverter, Webhooks
 from kcp_py.registry.discovery import version_order
+from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ALL_VERBS, Converter, ServedResource
 from kcp_py.registry.scale import read_paths, replica_problems, status_problems
 from kcp_py.registry.strategy import Strategy
@@ -213,6 +214,9 @@ def _resources(crd: Mapping[str, Any], root: str, webhooks: Webhooks, *, termina
     compiled = {version["name"]: _compiled_schema(version, schemas) for version in versions}
     stored = {str(GroupVersion(spec["group"], name)): schema for name, schema in compiled.items()}
     converter = _converter(spec, webhooks)
+    merge_types = MergeTypes(
+        {str(GroupVersion(spec["group"], version["name"])): _document(version) for version in versions if version["served"]}
+    )
     return [
         ServedResource(
             group=spec["group"],
@@ -241,7 +245,8 @@ def _resources(crd: Mapping[str, Any], root: str, webhooks: Webhooks, *, termina
             },
             warnings=_deprecation(spec, version),
             storage_version_hash=_storage_version_hash(spec["group"], storage["name"], spec["names"]["kind"]),
-            document=(version.get("schema") or {}).get("openAPIV3Schema") or {},
+            document=_document(version),
+            merge_types=merge_types,
         )
         for version in versions
         if version["served"]
@@ -254,9 +259,14 @@ def _converter(spec: Mapping[str, Any], webhooks: Webhooks) -> Converter | None:
     return WebhookConverter(spec, webhooks)
 
 
+def _document(version: Mapping[str, Any]) -> Mapping[str, Any]:
+    document: Mapping[str, Any] = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    return document
+
+
 def _compiled_schema(version: Mapping[str, Any], schemas: dict[bytes, CompiledSchema]) -> CompiledSchema:
     """Versions with equal schemas share one compiled schema, which also tells reads that nothing needs converting."""
-    document = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    document = _document(version)
     key = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
     if key not in schemas:
         schemas[key] = compile_schema(document)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind
 from kcp_py.apimachinery.table import Column
+from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.rendering import Renderer
 from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.strategy import Strategy
@@ -71,6 +72,8 @@ class ServedResource:
     """The OpenAPI schema that drives strategic merge patch; None where it is answered with 415."""
     definitions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What `$ref`s in `document` and `strategic_merge` refer to."""
+    merge_types: MergeTypes | None = None
+    """How objects are merged, in each served version; None: as their values suggest."""
     warnings: Sequence[str] = ()
     """Sent with every answer, such as the deprecation of the version."""
     storage_version_hash: str = ""

@@ -17,7 +17,7 @@ import orjson
 from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, child_type, is_member, key_element, member, value_element
 from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
 
-__all__ = ["Comparison", "DuplicateKeyError", "compare", "everything", "fields_of", "merge", "remove"]
+__all__ = ["Comparison", "DuplicateKeyError", "compare", "everything", "fields_of", "item_element", "merge", "remove"]
 
 _ABSENT: Final[Any] = object()
 _MAX_KNOWN_KEY: Final = 63
@@ -51,7 +51,7 @@ def _shape(kind: MergeType, value: Any) -> str:
     return "scalar"
 
 
-def _item(kind: MergeType, item: Any, index: int) -> str:
+def item_element(kind: MergeType, item: Any, index: int) -> str:
     """The path element of a list's item."""
     if kind.list_type != "map" or not isinstance(item, dict):
         return value_element(item)
@@ -71,7 +71,7 @@ def _index(kind: MergeType, items: list[Any]) -> dict[str, list[Any]]:
     """The items of a list by path element, in order."""
     found: dict[str, list[Any]] = {}
     for index, item in enumerate(items):
-        found.setdefault(_item(kind, item, index), []).append(item)
+        found.setdefault(item_element(kind, item, index), []).append(item)
     return found
 
 
@@ -329,7 +329,7 @@ def _merge_lists(kind: MergeType, live: list[Any], applied: list[Any]) -> list[A
     for path_element, items in theirs.items():
         if len(items) > 1:
             raise DuplicateKeyError(f"duplicate entries for key {_key_text(path_element)}")
-    mine = [_item(kind, item, index) for index, item in enumerate(live)]
+    mine = [item_element(kind, item, index) for index, item in enumerate(live)]
     there = set(mine)
     known = dict(zip(mine, live, strict=True))
     if len(there) < len(mine):
@@ -410,7 +410,7 @@ def _remove_from_list(kind: MergeType, value: list[Any], fields: FieldSet) -> li
 def _kept_items(kind: MergeType, value: list[Any], fields: FieldSet) -> Iterator[Any]:
     element = kind.element or SCALAR
     for index, item in enumerate(value):
-        below = fields.get(_item(kind, item, index))
+        below = fields.get(item_element(kind, item, index))
         if below is None:
             yield item
         elif not is_member(below):

@@ -6,9 +6,9 @@ import base64
 import hashlib
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersion
 from kcp_py.bootstrap.kinds import BuiltinKind, builtin_kinds, definitions, validation_schema
 from kcp_py.registry.builtin.columns import COLUMNS
 from kcp_py.registry.builtin.configuration import ConfigMapStrategy, SecretStrategy, ServiceAccountStrategy
@@ -25,6 +25,7 @@ from kcp_py.registry.builtin.limits import LimitRangeStrategy, ResourceQuotaStra
 from kcp_py.registry.builtin.logicalclusters import LogicalClusterStrategy
 from kcp_py.registry.builtin.namespaces import NamespaceStrategy
 from kcp_py.registry.builtin.rbac import ClusterRoleStrategy, RoleBindingStrategy, RoleStrategy
+from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.namespaces import default_namespaces
 from kcp_py.registry.resource import Converter, DefaultObjects, ServedResource
 from kcp_py.registry.strategy import Strategy
@@ -88,6 +89,16 @@ def storage_version_hash(group: str, version: str, kind: str) -> str:
     return base64.b64encode(hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()[:8]).decode()
 
 
+def _documents(plural: str, storage_group: str) -> Mapping[str, Mapping[str, Any]]:
+    """The documents of all groups and versions in which the same objects are served."""
+    found = {}
+    for kind in builtin_kinds():
+        group = _SPECIAL[kind.group, kind.plural].storage_group
+        if kind.plural == plural and (kind.group if group is None else group) == storage_group:
+            found[str(GroupVersion(kind.group, kind.version))] = definitions()[kind.definition]
+    return found
+
+
 def _served(kind: BuiltinKind, root: str, schemas: Mapping[str, DeferredSchema], strategy: Strategy | None) -> ServedResource:
     special = _SPECIAL[kind.group, kind.plural]
     storage_group = kind.group if special.storage_group is None else special.storage_group
@@ -121,4 +132,5 @@ def _served(kind: BuiltinKind, root: str, schemas: Mapping[str, DeferredSchema],
         storage_version_hash=storage_version_hash(stored.group, stored.version, kind.kind),
         document=document,
         definitions=definitions(),
+        merge_types=MergeTypes(_documents(kind.plural, storage_group), definitions()),
     )

@@ -13,6 +13,7 @@ from kcp_py.registry.rendering import encode_stored, undress
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import Access, Admission, Written, compares_of, field_error_object_name
+from kcp_py.registry.store.ownership import FieldManager, note_write
 from kcp_py.registry.store.read import defaults_of, to_storage
 from kcp_py.registry.store.validation import check
 from kcp_py.storage.contract import Compare, ConflictError, Put
@@ -28,6 +29,7 @@ async def create(
     warnings: list[str],
     dry_run: bool = False,
     size: int = 0,
+    manager: FieldManager | None = None,
 ) -> Written:
     """Store a new object.
 
@@ -40,13 +42,20 @@ async def create(
         warnings: filled with texts for the client.
         dry_run: do everything but store.
         size: bytes, about, of the object.
+        manager: whose fields they are; None: nobody's.
 
     Raises:
         StatusError: 409 AlreadyExists, 422 and whatever admission says.
         StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
     """
     resource = served.resource
+    entries = obj["metadata"].pop("managedFields", None)
     prepare_new(access, resource, namespace, obj)
+    if manager is not None:
+        if entries is not None:
+            obj["metadata"]["managedFields"] = entries
+        if not manager.applied:
+            await note_write(resource, None, obj, manager, subresource="", size=size)
     metadata = obj["metadata"]
     base_name = metadata.get("generateName", "") if not metadata.get("name") else ""
     for attempt in range(MAX_ATTEMPTS):
@@ -72,7 +81,7 @@ def prepare_new(access: Access, resource: ServedResource, namespace: str, obj: d
     if metadata.get("resourceVersion"):
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     undress(obj)
-    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"):
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(key, None)
     if resource.namespaced:
         metadata["namespace"] = namespace

@@ -16,6 +16,7 @@ from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written, compares_of, definition_compares
 from kcp_py.registry.store.create import check_open, create
+from kcp_py.registry.store.ownership import FieldManager, note_write
 from kcp_py.registry.store.read import LARGE, Current, find, to_storage
 from kcp_py.registry.store.validation import check
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
@@ -38,6 +39,7 @@ async def update(
     may_create: bool = False,
     dry_run: bool = False,
     size: int = 0,
+    manager: FieldManager | None = None,
 ) -> Written:
     """Replace an object by what `transform` makes of it.
 
@@ -56,6 +58,7 @@ async def update(
         may_create: whether the verb creates missing objects where the kind allows that.
         dry_run: do everything but store.
         size: bytes of the request.
+        manager: whose the changed fields become; None: nobody's.
 
     Raises:
         StatusError: 404, 409, 422 and whatever transform and admission say.
@@ -67,14 +70,18 @@ async def update(
         if item is None:
             if not may_create:
                 raise errors.not_found(resource.group_resource, name)
+            applied = manager is not None and manager.applied
             obj = await transform(None)
             if uid := obj["metadata"].get("uid"):
+                if applied:
+                    detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                    raise errors.conflict(resource.group_resource, name, detail)
                 raise _other_uid(resource, name, uid, "")
-            if not resource.strategy.allow_create_on_update or subresource:
+            if not (resource.strategy.allow_create_on_update or applied) or subresource:
                 raise errors.not_found(resource.group_resource, name)
             obj["metadata"].pop("resourceVersion", None)
             try:
-                return await create(access, scope, served, namespace, obj, warnings=warnings, dry_run=dry_run, size=size)
+                return await create(access, scope, served, namespace, obj, warnings=warnings, dry_run=dry_run, size=size, manager=manager)
             except StatusError as error:
                 if error.reason != "AlreadyExists":
                     raise
@@ -92,6 +99,7 @@ async def update(
                 subresource=subresource,
                 dry_run=dry_run,
                 size=size + len(item.value),
+                manager=manager,
             )
         except ConflictError as conflict:
             if conflict.key != resource.keys.object_key(scope.name, namespace, name):
@@ -110,6 +118,7 @@ async def _replace(
     subresource: str,
     dry_run: bool,
     size: int,
+    manager: FieldManager | None,
 ) -> Written:
     """One try.
 
@@ -121,6 +130,10 @@ async def _replace(
     old = await current.load()
     _check_lock(resource, new["metadata"], old["metadata"], item)
     undress(new)
+    if manager is None:
+        _keep_entries(new, old)
+    elif not manager.applied:
+        await note_write(resource, old, new, manager, subresource=subresource, size=size)
     if subresource == "status":
         new = _with_status_of(old, new)
         resource.strategy.prepare_for_status_update(new, old)
@@ -143,7 +156,11 @@ async def _replace(
     finished = bool(metadata.get("deletionTimestamp")) and not resource.strategy.has_pending_finalizers(new)
     stored = await to_storage(resource, new)
     value = encode_stored(stored)
-    if dry_run or (not finished and unchanged(value, stored, item)):
+    if not finished and unchanged(value, stored, item):
+        if value != item.value:
+            stored, value = orjson.loads(item.value), item.value
+        return Written(stored, value, item.mod_revision)
+    if dry_run:
         return Written(stored, value, item.mod_revision, deleted=finished)
     if item.create_revision:
         compares = [Compare(item.key, mod_revision=item.mod_revision), *definition_compares(served)]
@@ -163,7 +180,16 @@ def unchanged(value: bytes, stored: dict[str, Any], item: KeyValue) -> bool:
         return True
     if len(value) != len(item.value):
         return False
-    return same_json(stored, orjson.loads(item.value))
+    return same_json(_timeless(stored), _timeless(orjson.loads(item.value)))
+
+
+def _timeless(obj: dict[str, Any]) -> dict[str, Any]:
+    """An object without the times of its fields' owners, which alone are no reason to write (apiserver `fieldmanager/equality.go`)."""
+    entries = obj["metadata"].get("managedFields")
+    if not entries:
+        return obj
+    kept = [{name: value for name, value in entry.items() if name != "time"} for entry in entries]
+    return obj | {"metadata": obj["metadata"] | {"managedFields": kept}}
 
 
 def same_json(a: Any, b: Any) -> bool:
@@ -213,7 +239,6 @@ def _fill_from(new: dict[str, Any], old: dict[str, Any], resource: ServedResourc
     metadata["name"] = before["name"]
     if resource.namespaced:
         metadata["namespace"] = before["namespace"]
-    metadata.pop("managedFields", None)
     if "generation" in before:
         metadata["generation"] = before["generation"]
     else:
@@ -230,9 +255,19 @@ def _with_status_of(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     result = {key: value for key, value in old.items() if key != "status"}
     # Steps to come may change the metadata; `old` has to stay as it is.
     result["metadata"] = dict(old["metadata"])
+    _keep_entries(result, new)
     if "status" in new:
         result["status"] = new["status"]
     return result
+
+
+def _keep_entries(obj: dict[str, Any], source: dict[str, Any]) -> None:
+    """Let an object, in place, have the owners of another."""
+    entries = source["metadata"].get("managedFields")
+    if entries:
+        obj["metadata"]["managedFields"] = entries
+    else:
+        obj["metadata"].pop("managedFields", None)
 
 
 def _raise_generation(new: dict[str, Any], old: dict[str, Any], resource: ServedResource) -> None:

@@ -9,6 +9,7 @@ from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import read
+from kcp_py.server.handlers.manager import manager_of
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import request_media
 
@@ -39,5 +40,6 @@ async def create(backend: Backend, exchange: Exchange, target: Target) -> None:
         warnings=exchange.warnings,
         dry_run=options.dry_run,
         size=len(body),
+        manager=manager_of(backend, exchange, options),
     )
     await send_written(backend, exchange, target, written, representation, status=201)

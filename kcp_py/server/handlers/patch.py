@@ -18,8 +18,10 @@ from kcp_py.registry.store import Current
 from kcp_py.registry.store import update as update_stored
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
+from kcp_py.server.handlers.apply import APPLY_PATCH, apply
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import INLINE_BYTES, cannot_be_handled, check_kind, check_metadata, settle
+from kcp_py.server.handlers.manager import manager_of
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.handlers.update import check_identity, scaled
 
@@ -30,8 +32,11 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
     """Change the object as the body says, against its latest state, and answer with the result."""
-    representation = representation_of(exchange)
     patch_type = _patch_type(exchange, target)
+    if patch_type == APPLY_PATCH:
+        await apply(backend, exchange, target)
+        return
+    representation = representation_of(exchange)
     body = await exchange.read_body(backend.limits.max_body_bytes)
     options = decode_patch_options(exchange.query, apply=False)
     strict = options.field_validation != "Ignore"
@@ -94,6 +99,7 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
         subresource=target.subresource,
         dry_run=options.dry_run,
         size=len(body),
+        manager=manager_of(backend, exchange, options),
     )
     await send_written(backend, exchange, target, written, representation, status=200)
 
@@ -102,6 +108,7 @@ def _patch_type(exchange: Exchange, target: Target) -> str:
     accepted = [JSON_PATCH, MERGE_PATCH]
     if target.resource.strategic_merge is not None:
         accepted.append(STRATEGIC_MERGE_PATCH)
+    accepted.append(APPLY_PATCH)
     given = exchange.headers.get(b"content-type", b"").partition(b";")[0].strip().decode("latin-1").lower()
     if given not in accepted:
         raise errors.unsupported_media_type(accepted)

@@ -13,6 +13,7 @@ from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import read
+from kcp_py.server.handlers.manager import manager_of
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import request_media
 
@@ -56,6 +57,7 @@ async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
         may_create=True,
         dry_run=options.dry_run,
         size=len(body),
+        manager=manager_of(backend, exchange, options),
     )
     await send_written(backend, exchange, target, written, representation, status=201 if written.created else 200)
 

@@ -1,0 +1,163 @@
+"""Field ownership of a write: `metadata.managedFields` of what is to be stored.
+
+Entries of other versions are followed through the resource's own conversion: the rules are pure and ask for objects in other versions,
+which a webhook may have to be asked for. They are run again with each answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
+
+import orjson
+
+from kcp_py.aio.aside import run_aside
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.managedfields.conformity import typed_problems
+from kcp_py.apimachinery.managedfields.fieldsets import FieldSet
+from kcp_py.apimachinery.managedfields.ownership import ConflictsError, MissingVersionError, Versions
+from kcp_py.apimachinery.managedfields.tracking import Writer, conflict_message, conflicts_of, track_apply, track_update
+from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
+from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.store.read import LARGE
+
+__all__ = ["FieldManager", "apply_configuration", "note_write", "reset_fields"]
+
+R = TypeVar("R")
+
+_STATUS: Final[FieldSet] = {"f:status": {}}
+_NONE: Final[FieldSet] = {}
+_MAX_CONVERSIONS: Final = 64
+
+
+class FieldManager(NamedTuple):
+    """Who writes.
+
+    Attributes:
+        name: the manager.
+        time: RFC 3339 with seconds.
+        applied: the entries of the object are settled already, by an apply.
+    """
+
+    name: str
+    time: str
+    applied: bool = False
+
+
+def reset_fields(resource: ServedResource, subresource: str, *objects: Mapping[str, Any] | None) -> FieldSet:
+    """What an endpoint takes from the stored object whatever the request says, and nobody comes to own through it."""
+    if subresource == "status":
+        return {f"f:{field}": {} for obj in objects for field in obj or () if field != "status"}
+    return _STATUS if resource.has_status else _NONE
+
+
+async def note_write(
+    resource: ServedResource, live: dict[str, Any] | None, new: dict[str, Any], manager: FieldManager, *, subresource: str, size: int
+) -> None:
+    """Note in `new`, in place, what a create, an update or a patch changes.
+
+    Args:
+        resource: of the object.
+        live: the stored object in the served version; None on create.
+        new: what is to be stored; its managedFields are those of the request.
+        manager: who writes.
+        subresource: through which.
+        size: bytes, about, of both.
+    """
+    writer = Writer(name=manager.name, subresource=subresource, time=manager.time, ignored=reset_fields(resource, subresource, live, new))
+    metadata = new["metadata"]
+    missing = object()
+    given = metadata.get("managedFields", missing)
+
+    def run(versions: Versions) -> None:
+        if given is not missing:
+            metadata["managedFields"] = given
+        track_update(versions, live, new, writer)
+
+    try:
+        await _with_versions(resource, run, size)
+    except StatusError:
+        # As upstream: a write goes through where owners cannot be worked out; they stay as they were.
+        before = (live or {}).get("metadata", {}).get("managedFields")
+        metadata.pop("managedFields", None)
+        if before:
+            metadata["managedFields"] = before
+
+
+async def apply_configuration(
+    resource: ServedResource,
+    live: dict[str, Any] | None,
+    config: dict[str, Any],
+    manager: FieldManager,
+    *,
+    subresource: str,
+    force: bool,
+    size: int,
+) -> dict[str, Any]:
+    """Server-side apply: the new object, with its owners. Parts of `live` and `config` are shared.
+
+    Raises:
+        StatusError: 409 for conflicts, 500 for a configuration that does not fit the type, as upstream.
+    """
+    kind = _kind(resource)
+    problems = typed_problems(kind, config)
+    if problems:
+        metadata = config["metadata"]
+        name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {resource.group_version}, Kind={resource.kind}"
+        text = problems[0] if len(problems) == 1 else "errors:\n" + "\n".join(f"  {problem}" for problem in problems)
+        raise StatusError(500, "", f"failed to create typed patch object ({name}): {text}")
+    writer = Writer(
+        name=manager.name, subresource=subresource, time=manager.time, ignored=reset_fields(resource, subresource, live, config)
+    )
+
+    def run(versions: Versions) -> dict[str, Any]:
+        return track_apply(versions, live, config, writer, force=force)
+
+    try:
+        return await _with_versions(resource, run, size)
+    except ConflictsError as error:
+        conflicts = conflicts_of(error)
+        causes = [
+            {"reason": "FieldManagerConflict", "message": f"conflict with {conflict.manager}", "field": conflict.path}
+            for conflict in conflicts
+        ]
+        raise StatusError(409, "Conflict", conflict_message(conflicts), details={"causes": causes}) from error
+
+
+def _kind(resource: ServedResource) -> MergeType:
+    return (resource.merge_types.get(resource.group_version) if resource.merge_types is not None else None) or DEDUCED
+
+
+class _Wanted(Exception):  # noqa: N818  # a question, not an error
+    """An object is needed in another version."""
+
+    def __init__(self, key: tuple[bytes, str]) -> None:
+        super().__init__(key[1])
+        self.key = key
+
+
+async def _with_versions(resource: ServedResource, run: Callable[[Versions], R], size: int) -> R:
+    """Call `run`, again and again until it has every object that it needs in another version."""
+    known: dict[tuple[bytes, str], Any] = {}
+    types = resource.merge_types
+
+    def convert(obj: Any, version: str) -> tuple[MergeType, Any]:
+        kind = types.get(version) if types is not None else None
+        if kind is None:
+            raise MissingVersionError(version)
+        if resource.converter is None or not obj:
+            return kind, obj if not obj else obj | {"apiVersion": version}
+        key = orjson.dumps(obj), version
+        if key not in known:
+            raise _Wanted(key)
+        return kind, known[key]
+
+    versions = Versions(resource.group_version, _kind(resource), convert)
+    for _ in range(_MAX_CONVERSIONS):
+        try:
+            return await run_aside(run, versions) if size > LARGE else run(versions)
+        except _Wanted as wanted:
+            assert resource.converter is not None
+            (known[wanted.key],) = await resource.converter([orjson.loads(wanted.key[0])], wanted.key[1])
+    raise errors.internal("the owners of the object's fields are of too many versions")

@@ -1,0 +1,153 @@
+"""PATCH as server-side apply: a configuration is merged into the object, or becomes one, and its fields become its manager's.
+
+Source: k8s.io/apiserver `pkg/endpoints/handlers/patch.go` (`applyPatcher`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kcp_py.aio.aside import run_aside
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.codec import decode_json, decode_yaml_strict, duplicate_fields
+from kcp_py.apimachinery.metaoptions import PatchOptions, decode_patch_options
+from kcp_py.registry.rendering import CLUSTER_ANNOTATION
+from kcp_py.registry.scale import ScalePaths
+from kcp_py.registry.store import Current, apply_configuration
+from kcp_py.registry.store import update as update_stored
+from kcp_py.server.exchange import Exchange
+from kcp_py.server.handlers.answer import representation_of, send_written
+from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.body import INLINE_BYTES, check_metadata, settle
+from kcp_py.server.handlers.manager import manager_of
+from kcp_py.server.handlers.target import Target
+from kcp_py.server.handlers.update import check_identity
+
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+
+
+async def apply(backend: Backend, exchange: Exchange, target: Target) -> None:
+    """Apply the configuration of the body; 200, or 201 where it made the object."""
+    representation = representation_of(exchange)
+    body = await exchange.read_body(backend.limits.max_body_bytes)
+    options = decode_patch_options(exchange.query, apply=True)
+    large = len(body) > INLINE_BYTES["yaml"]
+    # Before the object is looked up: a bad body is a 400, whether or not there is an object. An attempt uses it up.
+    unused = [await run_aside(_decode, body) if large else _decode(body)]
+    manager = manager_of(backend, exchange, options, applied=True)
+    resource = target.resource
+    warnings_before = len(exchange.warnings)
+
+    async def transform(current: Current | None) -> dict[str, Any]:
+        del exchange.warnings[warnings_before:]
+        config, repeated = unused.pop() if unused else _decode(body)
+        _check(config, target)
+        live = None
+        if current is not None:
+            live = await current.load()
+            live["metadata"]["resourceVersion"] = str(current.item.mod_revision)
+        paths = target.scale
+        if paths is not None:
+            if live is None:
+                raise errors.not_found(resource.group_resource, target.name)
+            config = _scaled(config, target, paths)
+        size = len(body) + (0 if current is None else len(current.item.value))
+        new = await apply_configuration(
+            resource, live, config, manager, subresource=target.subresource, force=bool(options.force), size=size
+        )
+        _strict(repeated, options, exchange.warnings)
+        check_metadata(new, resource)
+        # What is unknown was refused already, where the type does not allow for it.
+        await settle(new, resource, field_validation="Ignore", warnings=exchange.warnings, large=size > INLINE_BYTES["json"])
+        metadata = new["metadata"]
+        metadata.setdefault("name", target.name)
+        check_identity(new, target)
+        if resource.namespaced:
+            metadata["namespace"] = target.namespace
+        return new
+
+    written = await update_stored(
+        backend.access,
+        target.one_cluster(),
+        target.served,
+        target.namespace,
+        target.name,
+        transform=transform,
+        warnings=exchange.warnings,
+        subresource=target.subresource,
+        may_create=True,
+        dry_run=options.dry_run,
+        size=len(body),
+        manager=manager,
+    )
+    await send_written(backend, exchange, target, written, representation, status=201 if written.created else 200)
+
+
+def _decode(body: bytes) -> tuple[dict[str, Any], list[str]]:
+    """The configuration, which may be JSON, and what is to be said of keys that stand in it twice.
+
+    Raises:
+        StatusError: 400.
+    """
+    try:
+        if body.lstrip()[:1] == b"{":
+            config = decode_json(body)
+            repeated = duplicate_fields(body, config)
+        else:
+            config, repeated = decode_yaml_strict(body)
+    except ValueError as error:
+        raise errors.bad_request(f"error decoding YAML: {error}") from error
+    if not isinstance(config, dict):
+        raise errors.bad_request("error decoding YAML: the configuration is no object")
+    return config, repeated
+
+
+def _check(config: dict[str, Any], target: Target) -> None:
+    """Refuse what is no configuration of the target.
+
+    Raises:
+        StatusError: 400.
+    """
+    kind = target.body_kind
+    api_version = config.get("apiVersion")
+    if api_version != kind.group_version:
+        given = api_version if isinstance(api_version, str) else ""
+        detail = f"Incorrect version specified in apply patch. Specified patch version: {given}, expected: {kind.group_version}"
+        raise errors.bad_request(detail)
+    if config.get("kind") != kind.kind:
+        given = config.get("kind")
+        raise errors.bad_request(f"the kind in the data ({given}) does not match the expected kind ({kind.kind})")
+    check_metadata(config, kind)
+    metadata = config["metadata"]
+    if metadata.get("managedFields") is not None:
+        raise errors.bad_request("metadata.managedFields must be nil")
+    annotations = metadata.get("annotations")
+    if annotations is not None:
+        annotations.pop(CLUSTER_ANNOTATION, None)
+    metadata.setdefault("name", target.name)
+    check_identity(config, target)
+    if target.resource.namespaced:
+        metadata["namespace"] = target.namespace
+
+
+def _strict(repeated: list[str], options: PatchOptions, warnings: list[str]) -> None:
+    """Say what the client wants to hear of repeated keys.
+
+    Raises:
+        StatusError: 400 under `Strict`.
+    """
+    if not repeated or options.field_validation == "Ignore":
+        return
+    if options.field_validation == "Strict":
+        raise errors.bad_request(f"error strict decoding YAML: {', '.join(repeated)}")
+    warnings.extend(repeated)
+
+
+def _scaled(scale: dict[str, Any], target: Target, paths: ScalePaths) -> dict[str, Any]:
+    """A configuration of the object that says what a Scale says."""
+    value: Any = (scale.get("spec") or {}).get("replicas") or 0
+    for field in reversed(paths.replicas):
+        value = {field: value}
+    metadata = {name: scale["metadata"][name] for name in ("name", "namespace", "resourceVersion", "uid") if scale["metadata"].get(name)}
+    resource = target.resource
+    return {"apiVersion": resource.group_version, "kind": resource.kind, "metadata": metadata, **value}
