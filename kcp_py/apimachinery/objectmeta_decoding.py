@@ -195,7 +195,8 @@ def drop_malformed_fields(meta: dict[str, Any]) -> list[str]:
 def prune_object_meta(meta: dict[str, Any]) -> list[str]:
     """Make `meta` what Go writes after reading it, in place: no unknown fields, no empty ones, times in UTC.
 
-    `managedFields` stays, even an empty list: it says something to whoever tracks the owners of fields. The types must be right (`type_problem`).
+    `managedFields` stays, even an empty list: it says something to whoever tracks the owners of fields. The types must be right
+    (`type_problem`).
 
     Returns:
         The unknown fields, relative to the metadata, such as `foo` or `ownerReferences[0].bar`.
@@ -220,9 +221,8 @@ def prune_object_meta(meta: dict[str, Any]) -> list[str]:
                 meta[field] = [item or "" for item in value]
         elif field == "ownerReferences":
             meta[field] = [_pruned_owner_reference(item, index, unknown) for index, item in enumerate(value)]
-        elif field in {"creationTimestamp", "deletionTimestamp"}:
-            if len(value) != 20 or value[-1] != "Z":
-                meta[field] = timestamps.normalize_time(value)
+        elif field in {"creationTimestamp", "deletionTimestamp"} and (len(value) != 20 or value[-1] != "Z"):
+            meta[field] = timestamps.normalize_time(value)
     for field in drop:
         del meta[field]
     return unknown

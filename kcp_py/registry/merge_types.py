@@ -1,4 +1,4 @@
-"""`MergeTypes`: how the objects of one kind are merged, version by version. Worked out when first asked for, and shared with the definition."""
+"""`MergeTypes`: how the objects of one kind are merged, version by version; worked out when first asked for, shared with the definition."""
 
 from __future__ import annotations
 

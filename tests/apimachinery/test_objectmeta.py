@@ -223,6 +223,7 @@ def test_pruning_leaves_what_go_writes():
         "labels": {"a": "", "b": "c"},
         "deletionTimestamp": "2026-01-01T00:00:00Z",
         "deletionGracePeriodSeconds": 0,
+        "managedFields": [{"manager": "x"}],
         "ownerReferences": [{"apiVersion": "", "kind": "A", "name": "", "uid": ""}],
     }
 

@@ -130,10 +130,6 @@ async def _replace(
     old = await current.load()
     _check_lock(resource, new["metadata"], old["metadata"], item)
     undress(new)
-    if manager is None:
-        _keep_entries(new, old)
-    elif not manager.applied:
-        await note_write(resource, old, new, manager, subresource=subresource, size=size)
     if subresource == "status":
         new = _with_status_of(old, new)
         resource.strategy.prepare_for_status_update(new, old)
@@ -147,6 +143,10 @@ async def _replace(
             await run_aside(_raise_generation, new, old, resource)
         else:
             _raise_generation(new, old, resource)
+    if manager is None:
+        _keep_entries(new, old)
+    elif not manager.applied:
+        await note_write(resource, old, new, manager, subresource=subresource, size=size)
     metadata = new["metadata"]
     name, namespace = metadata["name"], metadata.get("namespace", "")
     admission = Admission("UPDATE", scope, served, namespace, name, subresource, new, old, dry_run)
@@ -255,7 +255,8 @@ def _with_status_of(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     result = {key: value for key, value in old.items() if key != "status"}
     # Steps to come may change the metadata; `old` has to stay as it is.
     result["metadata"] = dict(old["metadata"])
-    _keep_entries(result, new)
+    if "managedFields" in new["metadata"]:
+        result["metadata"]["managedFields"] = new["metadata"]["managedFields"]
     if "status" in new:
         result["status"] = new["status"]
     return result

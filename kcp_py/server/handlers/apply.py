@@ -115,8 +115,7 @@ def _check(config: dict[str, Any], target: Target) -> None:
         detail = f"Incorrect version specified in apply patch. Specified patch version: {given}, expected: {kind.group_version}"
         raise errors.bad_request(detail)
     if config.get("kind") != kind.kind:
-        given = config.get("kind")
-        raise errors.bad_request(f"the kind in the data ({given}) does not match the expected kind ({kind.kind})")
+        raise errors.bad_request(f"the kind in the data ({config.get('kind')}) does not match the expected kind ({kind.kind})")
     check_metadata(config, kind)
     metadata = config["metadata"]
     if metadata.get("managedFields") is not None:

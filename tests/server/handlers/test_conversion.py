@@ -130,7 +130,8 @@ async def test_how_often_a_webhook_is_asked(api: Api, hook: HttpsServer) -> None
     assert sent(hook) == [1]
     await api.ok("GET", f"{V1}/one")
     await api.ok("PATCH", f"{V1}/one", {"content": {"key": "n"}}, headers=MERGE)
-    assert sent(hook) == []
+    # What was there and what it becomes, in the version in which others own fields.
+    assert sent(hook) == [1, 1]
     await api.ok("DELETE", f"{V2}/one")
     assert sent(hook) == [1, 1]
 

@@ -47,8 +47,11 @@ async def test_nothing_but_the_status_is_taken(api: Api, method: str) -> None:
     }
     body = {**one, "metadata": {**one["metadata"], **metadata}, "spec": {"size": 99}, "status": {"ready": 2}}
     answer = await api.ok(method, STATUS, body, headers=MERGE if method == "PATCH" else None)
-    version = answer["metadata"]["resourceVersion"]
-    assert answer == {**one, "metadata": {**one["metadata"], "resourceVersion": version}, "status": {"ready": 2}}
+    version, (mine, entry) = answer["metadata"]["resourceVersion"], answer["metadata"]["managedFields"]
+    assert [mine] == one["metadata"]["managedFields"]
+    assert (entry["subresource"], entry["fieldsV1"]) == ("status", {"f:status": {".": {}, "f:ready": {}}})
+    expected = {**one["metadata"], "resourceVersion": version, "managedFields": [mine, entry]}
+    assert answer == {**one, "metadata": expected, "status": {"ready": 2}}
     assert version != one["metadata"]["resourceVersion"]
     assert await api.ok("GET", ONE) == answer
 
