@@ -215,7 +215,8 @@ def _resources(crd: Mapping[str, Any], root: str, webhooks: Webhooks, *, termina
     stored = {str(GroupVersion(spec["group"], name)): schema for name, schema in compiled.items()}
     converter = _converter(spec, webhooks)
     merge_types = MergeTypes(
-        {str(GroupVersion(spec["group"], version["name"])): _document(version) for version in versions if version["served"]}
+        {str(GroupVersion(spec["group"], version["name"])): _document(version) for version in versions if version["served"]},
+        large=max(map(len, schemas)) > _BIG,
     )
     return [
         ServedResource(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,18 +15,31 @@ _NO_DEFINITIONS: Final[Mapping[str, Mapping[str, Any]]] = {}
 class MergeTypes:
     """The types of one kind by `apiVersion`."""
 
-    __slots__ = ("_definitions", "_documents", "_known")
+    __slots__ = ("_definitions", "_documents", "_known", "_large")
 
-    def __init__(self, documents: Mapping[str, Mapping[str, Any]], definitions: Mapping[str, Mapping[str, Any]] = _NO_DEFINITIONS) -> None:
+    def __init__(
+        self,
+        documents: Mapping[str, Mapping[str, Any]],
+        definitions: Mapping[str, Mapping[str, Any]] = _NO_DEFINITIONS,
+        *,
+        large: bool = False,
+    ) -> None:
         """Keep the sources.
 
         Args:
             documents: OpenAPI schema of each served version, by `apiVersion`.
             definitions: what their `$ref`s stand for.
+            large: the documents are so large that they are read in a thread.
         """
+        self._large = large
         self._documents = documents
         self._definitions = definitions
         self._known: dict[str, MergeType] = {}
+
+    async def prepare(self) -> None:
+        """Make `get` cheap."""
+        if self._large and len(self._known) < len(self._documents):
+            await asyncio.to_thread(lambda: [self.get(api_version) for api_version in self._documents])
 
     def get(self, api_version: str) -> MergeType | None:
         """The type in a version; None for what is not served (any more)."""

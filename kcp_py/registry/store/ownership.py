@@ -100,6 +100,8 @@ async def apply_configuration(
     Raises:
         StatusError: 409 for conflicts, 500 for a configuration that does not fit the type, as upstream.
     """
+    if resource.merge_types is not None:
+        await resource.merge_types.prepare()
     kind = _kind(resource)
     problems = typed_problems(kind, config)
     if problems:
@@ -141,6 +143,8 @@ async def _with_versions(resource: ServedResource, run: Callable[[Versions], R],
     """Call `run`, again and again until it has every object that it needs in another version."""
     known: dict[tuple[bytes, str], Any] = {}
     types = resource.merge_types
+    if types is not None:
+        await types.prepare()
 
     def convert(obj: Any, version: str) -> tuple[MergeType, Any]:
         kind = types.get(version) if types is not None else None

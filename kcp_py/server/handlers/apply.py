@@ -18,7 +18,7 @@ from kcp_py.registry.store import update as update_stored
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
 from kcp_py.server.handlers.backend import Backend
-from kcp_py.server.handlers.body import INLINE_BYTES, check_metadata, settle
+from kcp_py.server.handlers.body import INLINE_BYTES, check_metadata, settle, warning_lines
 from kcp_py.server.handlers.manager import manager_of
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.handlers.update import check_identity
@@ -139,7 +139,7 @@ def _strict(repeated: list[str], options: PatchOptions, warnings: list[str]) -> 
         return
     if options.field_validation == "Strict":
         raise errors.bad_request(f"error strict decoding YAML: {', '.join(repeated)}")
-    warnings.extend(repeated)
+    warnings.extend(warning_lines(repeated))
 
 
 def _scaled(scale: dict[str, Any], target: Target, paths: ScalePaths) -> dict[str, Any]:

@@ -251,9 +251,13 @@ def _prune(obj: dict[str, Any], resource: BodyKind, *, field_validation: str, wa
         problem = f"strict decoding error: {', '.join(issues[:_MAX_STRICT_ISSUES])}"
         raise cannot_be_handled(resource, problem) if resource.builtin else errors.bad_request(problem)
     if issues and field_validation != "Ignore":
-        # A header has one line: of what YAML says in several, each is a warning of its own.
-        lines = [line for issue in issues[:_MAX_STRICT_ISSUES] for line in issue.removeprefix(_YAML_ERRORS).split("\n  ")]
-        warnings.extend(lines[:_MAX_STRICT_ISSUES])
+        warnings.extend(warning_lines(issues))
+
+
+def warning_lines(issues: Sequence[str]) -> Sequence[str]:
+    """What is wrong with a body, as warnings. A header has one line: of what YAML says in several, each is a warning of its own."""
+    lines = [line for issue in issues[:_MAX_STRICT_ISSUES] for line in issue.removeprefix(_YAML_ERRORS).split("\n  ")]
+    return lines[:_MAX_STRICT_ISSUES]
 
 
 def _unrecognized(resource: BodyKind, detail: str) -> str:

@@ -1,0 +1,35 @@
+"""How the objects of a kind are merged, version by version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kcp_py.registry.merge_types import MergeTypes
+
+DOCUMENTS: dict[str, dict[str, Any]] = {
+    "example.com/v1": {"type": "object"},
+    "example.com/v2": {"type": "object", "properties": {"spec": {"type": "string"}}},
+}
+
+
+def test_versions():
+    """Each served version has its type, worked out once; others have none."""
+    types = MergeTypes(DOCUMENTS)
+    first = types.get("example.com/v1")
+    assert first is not None
+    assert types.get("example.com/v1") is first
+    second = types.get("example.com/v2")
+    assert second is not None
+    assert second.fields["spec"].kind == "scalar"
+    assert types.get("example.com/v3") is None
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("large", [False, True])
+async def test_large_documents(large: bool):  # noqa: FBT001  # a case
+    """What is read in a thread is the same."""
+    types = MergeTypes(DOCUMENTS, large=large)
+    await types.prepare()
+    assert types.get("example.com/v1") is types.get("example.com/v1")
