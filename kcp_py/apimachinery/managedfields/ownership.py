@@ -115,8 +115,11 @@ def apply(
     *,
     force: bool,
     ignored: FieldSet = EMPTY,
+    unowned: FieldSet = EMPTY,
 ) -> tuple[Any, Owners]:
     """Lay `config` over `live`: the new object, without what the manager no longer applies, and the owners after it.
+
+    What is `ignored` takes no part with all that is below; what is `unowned` is the server's, and only it.
 
     Raises:
         ConflictsError: others own what would change, and `force` is off.
@@ -128,7 +131,7 @@ def apply(
         for other, owned in owners.items()
     }
     last = result.get(manager)
-    mine = without(fields_of(versions.kind, config), ignored)
+    mine = difference(without(fields_of(versions.kind, config), ignored), unowned)
     result[manager] = Owned(mine, versions.version, applied=True)
     new = _prune(versions, merged, result, last)
     result, _ = _take(versions, live, new, result, manager, force=force, ignored=ignored)

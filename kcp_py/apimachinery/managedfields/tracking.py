@@ -137,12 +137,12 @@ def track_apply(versions: Versions, live: dict[str, Any] | None, config: dict[st
     former = dict(managed.owners)
     manager = Manager(writer.name, APPLY, writer.subresource)
     try:
-        new, owners = apply(versions, before, config, managed.owners, manager, force=force, ignored=writer.ignored)
+        new, owners = apply(versions, before, config, managed.owners, manager, force=force, ignored=writer.ignored, unowned=_SERVERS)
     except ConflictsError as error:
         if writer.name != KUBECTL:
             raise
         _refuse_unless_migrated(error, versions, before)
-        new, owners = apply(versions, before, config, managed.owners, manager, force=True, ignored=writer.ignored)
+        new, owners = apply(versions, before, config, managed.owners, manager, force=True, ignored=writer.ignored, unowned=_SERVERS)
     managed.owners = _stripped(owners)
     new = dict(new or {})
     new["metadata"] = dict(new.get("metadata") or {})

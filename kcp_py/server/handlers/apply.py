@@ -59,6 +59,8 @@ async def apply(backend: Backend, exchange: Exchange, target: Target) -> None:
         check_metadata(new, resource)
         # What is unknown was refused already, where the type does not allow for it.
         await settle(new, resource, field_validation="Ignore", warnings=exchange.warnings, large=size > INLINE_BYTES["json"])
+        if not resource.builtin:
+            _restore_nulls({field: value for field, value in config.items() if field != "metadata"}, new)
         metadata = new["metadata"]
         metadata.setdefault("name", target.name)
         check_identity(new, target)
@@ -140,6 +142,15 @@ def _strict(repeated: list[str], options: PatchOptions, warnings: list[str]) -> 
     if options.field_validation == "Strict":
         raise errors.bad_request(f"error strict decoding YAML: {', '.join(repeated)}")
     warnings.extend(warning_lines(repeated))
+
+
+def _restore_nulls(config: dict[str, Any], obj: dict[str, Any]) -> None:
+    """Put back, in place, the nulls of a configuration that were dropped: an apply is refused for those that its schema does not allow."""
+    for field, value in config.items():
+        if value is None:
+            obj.setdefault(field, None)
+        elif isinstance(value, dict) and isinstance(obj.get(field), dict):
+            _restore_nulls(value, obj[field])
 
 
 def _scaled(scale: dict[str, Any], target: Target, paths: ScalePaths) -> dict[str, Any]:

@@ -215,6 +215,16 @@ async def test_invalid_results(api: Api) -> None:
     assert status["message"].endswith("errors:\n  .spec.a: field not declared in schema\n  .spec.b: field not declared in schema")
 
 
+async def test_nulls(api: Api) -> None:
+    """An explicit null is stored where the schema allows it, and refused where it does not."""
+    part = {"type": "object", "properties": {"a": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"free": {**part, "nullable": True}, "strict": part}}
+    await install(api, definition(schema=schema))
+    assert (await applied(api, WIDGET, {**instance("one"), "free": None}))["free"] is None
+    status = await refused(api, 422, WIDGET, {**instance("one"), "strict": None}, fieldManager="m")
+    assert "must be of type object" in status["message"]
+
+
 async def test_status(api: Api) -> None:
     """A status has owners of its own; nobody owns a status through the object or the object through a status."""
     await installed(api)
