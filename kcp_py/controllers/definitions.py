@@ -6,11 +6,11 @@ Source: k8s.io/apiextensions-apiserver `pkg/controller/status` (names), `establi
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.client import Change, Client
@@ -86,7 +86,7 @@ class DefinitionController:
         conditions = decided.conditions
         set_approval(crd, conditions, now=now)
         if may_lack_structure(crd):
-            await asyncio.to_thread(set_structure, crd, conditions, now=now)
+            await run_aside(set_structure, crd, conditions, now=now)
         status = {**(crd.get("status") or {}), "acceptedNames": decided.accepted_names, "conditions": conditions}
         if generation := crd["metadata"].get("generation"):
             status["observedGeneration"] = generation

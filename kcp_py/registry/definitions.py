@@ -29,6 +29,7 @@ from kcp_py.registry.resource import ALL_VERBS, Converter, ServedResource
 from kcp_py.registry.scale import read_paths, replica_problems, status_problems
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.contract import CompiledSchema
+from kcp_py.schema.definition import definition_name
 from kcp_py.schema.jsonpath import compile_path
 from kcp_py.schema.names_conditions import is_condition_true
 from kcp_py.schema.structural import compile_schema
@@ -46,12 +47,13 @@ _INT64_END: Final = 2**63
 class CompiledDefinition:
     """The resources of one CRD, one per served version. Immutable; compared by identity, which is content."""
 
-    __slots__ = ("__weakref__", "digest", "established", "group", "plural", "resources", "terminating")
+    __slots__ = ("__weakref__", "digest", "established", "group", "name", "plural", "resources", "terminating")
 
     def __init__(self, digest: bytes, crd: Mapping[str, Any], root: str, webhooks: Webhooks) -> None:
         self.digest = digest
         self.group: str = crd["spec"]["group"]
         self.plural: str = crd["spec"]["names"]["plural"]
+        self.name = definition_name(crd["spec"])
         self.established = is_condition_true(crd, "Established")
         self.terminating = is_condition_true(crd, "Terminating") or bool(crd["metadata"].get("deletionTimestamp"))
         self.resources: tuple[ServedResource, ...] = tuple(_resources(crd, root, webhooks, terminating=self.terminating))

@@ -9,7 +9,6 @@ Source: kube-openapi `pkg/handler3` (index, hashes), `pkg/handler` (v2).
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -19,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
+from kcp_py.aio.aside import run_aside
 from kcp_py.aio.turns import Turns
 from kcp_py.bootstrap.kinds import builtin_kinds
 from kcp_py.registry.discovery import Document, etag_of, group_order, version_order
@@ -81,7 +81,7 @@ class FragmentCache:
             return known
         kind = self._published(resource)
         build = fragment_v2 if v2 else fragment_v3
-        return self._fragments.keep(key, await asyncio.to_thread(build, kind) if entry.big else build(kind))
+        return self._fragments.keep(key, await run_aside(build, kind) if entry.big else build(kind))
 
     async def document(self, resources: Sequence[ServedResource], digest: bytes, *, v2: bool) -> PartedDocument:
         """A whole document, shared by whoever serves resources of the same digest."""

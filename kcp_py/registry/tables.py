@@ -8,9 +8,11 @@ number; what is heavy in them is shared by content.
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -59,6 +61,12 @@ class ResourceTable:
         """The resource that a URL names."""
         key = (group, version, resource)
         return self._builtins.get(key) or self.served.get(key)
+
+    def definition(self, name: str) -> CompiledDefinition | None:
+        """The definition of a CRD by its name, if it is served."""
+        at = bisect_left(self.definitions, name, key=attrgetter("name"))
+        found = self.definitions[at : at + 1]
+        return found[0] if found and found[0].name == name else None
 
     def resources(self) -> Iterable[ServedResource]:
         """Everything that discovery tells of: built-ins, then established definitions."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
+from kcp_py.aio.turns import Turns
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.definitions import CompiledDefinition
 from kcp_py.registry.resource import Served
@@ -52,16 +53,13 @@ class WildcardIndex:
         Of each kind, the definition of the first cluster that has it.
         """
         definitions: list[CompiledDefinition] = []
+        turns = Turns()
         for name, clusters in sorted((await self._filled()).items()):
             for cluster in list(clusters):
-                table = await self._tables.get(cluster)
-                found = [
-                    definition
-                    for definition in table.definitions
-                    if definition.established and f"{definition.plural}.{definition.group or 'core'}" == name
-                ]
-                if found:
-                    definitions += found
+                await turns.take()
+                definition = (await self._tables.get(cluster)).definition(name)
+                if definition is not None and definition.established:
+                    definitions.append(definition)
                     break
         return self._tables.table_of(definitions)
 

@@ -229,3 +229,29 @@ async def test_termination_is_told_to_its_end(registry: Registry) -> None:
         ("True", "InstanceDeletionPending"),
         ("False", "InstanceDeletionCompleted"),
     ]
+
+
+async def test_a_malformed_definition_takes_nothing_from_others(registry: Registry) -> None:
+    """One that another server has stored: others of its group get their names and are served, and it can be mended or deleted."""
+    await registry.client.create(TEAM, DEFINITIONS, definition())
+    await registry.until_condition(TEAM, "widgets.example.com", "Established")
+    await registry.client.create(TEAM, DEFINITIONS, definition("gizmos", kind="Gizmo"))
+    await registry.until_condition(TEAM, "gizmos.example.com", "Established")
+    broken = {"strategy": "Webhook", "webhook": {"clientConfig": {"service": {"name": "a"}}, "conversionReviewVersions": ["v1"]}}
+    (key,) = [key for key in await registry.keys("team-a") if key.endswith("/widgets.example.com")]
+    await registry.rewrite(key, lambda crd: crd["spec"].update(conversion=broken))
+    await registry.client.create(TEAM, DEFINITIONS, definition("gadgets", kind="Gadget", shortNames=["g"]))
+    await registry.until_condition(TEAM, "gadgets.example.com", "Established")
+    served = (await registry.tables.get(TEAM)).definitions
+    assert [one.name for one in served] == ["gadgets.example.com", "gizmos.example.com"]
+    await registry.client.create(TEAM, DEFINITIONS, definition("others", kind="Widget"))
+    await registry.until_condition(TEAM, "others.example.com", "NamesAccepted", "False", "ListKindConflict")
+    crd = await registry.client.get(TEAM, DEFINITIONS, "", "widgets.example.com")
+    crd["spec"]["conversion"] = {"strategy": "None"}
+    await registry.client.update(TEAM, DEFINITIONS, crd)
+    await registry.client.create(TEAM, WIDGETS, widget("one"))
+    await registry.rewrite(key, lambda crd: crd["spec"].update(conversion=broken))
+    await registry.client.delete(TEAM, DEFINITIONS, "", "widgets.example.com")
+    await registry.until_gone(TEAM, DEFINITIONS, "", "widgets.example.com")
+    assert not [key for key in await registry.keys("team-a") if "widgets" in key]
+    await registry.until_condition(TEAM, "others.example.com", "Established")
