@@ -117,6 +117,8 @@ class GoTable:
             return fields["Schema"] if fields.get("Schema") is not None else fields.get("Allows", False)
         if kind.endswith("JSONSchemaPropsOrArray"):
             return fields["Schema"] if fields.get("Schema") is not None else fields.get("JSONSchemas")
+        if kind == "schema.JSON":
+            return fields["Object"]
         if not kind:
             return fields
         return {SPECIAL.get(name, name[0].lower() + name[1:]): part for name, part in fields.items()}

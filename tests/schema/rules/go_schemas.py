@@ -67,7 +67,8 @@ def numbered(*values: Any) -> dict[str, Any]:
 
 def formatted(template: str, *values: Any) -> str:
     for value in values:
-        template = template.replace("%d" if "%d" in template else "%s", str(value), 1)
+        mark = next(mark for mark in ("%d", "%f", "%s") if mark in template)
+        template = template.replace(mark, f"{value:f}" if mark == "%f" else str(value), 1)
     return template
 
 
@@ -104,6 +105,9 @@ CALLS: dict[str, Callable[..., Any]] = {
     ),
     "withNullable": lambda nullable, schema: {**schema, "nullable": nullable},
     "withNullablePtr": lambda nullable, schema: {**schema, "nullable": nullable},
+    "withMaxLength": lambda schema, limit: {**schema, "maxLength": limit},
+    "withMaxItems": lambda schema, limit: {**schema, "maxItems": limit},
+    "withMaxProperties": lambda schema, limit: {**schema, "maxProperties": limit},
     "withDefault": lambda default, schema: {**schema, "default": default},
     "ValsEqualThemselvesAndDataLiteral": lambda one, other, literal: f"{one} == {literal} && {literal} == {one} && {one} == {other}",
     "fmt.Sprintf": formatted,
