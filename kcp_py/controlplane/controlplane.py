@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import secrets
 import sys
 from contextlib import AsyncExitStack
@@ -10,6 +11,7 @@ from typing import Self
 
 import structlog
 
+from kcp_py.aio.aside import run_aside
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.apimachinery.kinds import GroupResource
@@ -151,6 +153,7 @@ class ControlPlane:
         start_controllers(supervisor, self.client, options.controllers, builtins=builtins)
         self._start_compaction(supervisor, storage)
         self.app = await self._edge(storage, supervisor)
+        supervisor.start("preload", _preload)
 
     def _start_compaction(self, supervisor: Supervisor, storage: Storage) -> None:
         options = self._options
@@ -235,6 +238,11 @@ async def _token_key(storage: Storage, root: str) -> bytes:
             await storage.transact([Compare(key, mod_revision=0)], [Put(key, secrets.token_bytes(_TOKEN_KEY_BYTES))])
         except ConflictError:
             continue
+
+
+async def _preload() -> None:
+    """Load what starting does not wait for, and what would hold the event loop when the first definition with rules comes."""
+    await run_aside(importlib.import_module, "kcp_py.schema.rules.definition_checks")
 
 
 async def _reload(token_files: TokenFiles) -> None:

@@ -62,7 +62,7 @@ class ClusterCache(Generic[V]):
             unchanged = self._loading.get(cluster) is token
             if unchanged:
                 del self._loading[cluster]
-        if unchanged and value is not None and cluster not in self._writing:
+        if unchanged and value is not None and not self.is_writing(cluster):
             self._values[cluster] = value
             if len(self._values) > self._capacity:
                 self._values.popitem(last=False)
@@ -79,6 +79,10 @@ class ClusterCache(Generic[V]):
         if not self._writing[cluster]:
             del self._writing[cluster]
         self._note(cluster, keys)
+
+    def is_writing(self, cluster: Name) -> bool:
+        """Whether a write of what the cluster's value depends on is under way."""
+        return cluster in self._writing
 
     def invalidate(self, cluster: Name) -> None:
         """Forget a cluster: what its value depends on has changed, or the cluster is gone."""

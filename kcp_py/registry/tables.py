@@ -218,7 +218,9 @@ class ResourceTables(ClusterCache[ResourceTable]):
         else:
             defined = await self._read_all(cluster, known.defined)
             served = dict(chain.from_iterable(one.served for one in defined.values()))
-        known.merge(begun, defined, served)
+        if not self.is_writing(cluster):
+            # What was read while a write is on its way may be what was there before it, and would be taken for what is there now.
+            known.merge(begun, defined, served)
         if not known.defined and self._known.get(cluster) is known:
             del self._known[cluster]
         if not defined:

@@ -18,8 +18,7 @@ from kcp_py.schema.definition_schema import SchemaRules, schema_errors
 from kcp_py.schema.definition_structure import Schema, has_unsupported, structural_errors, walk_schema
 from kcp_py.schema.field_paths import FieldPathError, find_field
 from kcp_py.schema.nodes import SchemaTooDeepError, read_schema
-from kcp_py.schema.rules.definition_checks import rule_errors
-from kcp_py.schema.rules.tree import compile_tree
+from kcp_py.schema.rules.tree import compile_tree, has_rules
 
 MAX_SELECTABLE_FIELDS: Final = 8
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
@@ -76,7 +75,9 @@ def validation_errors(
     defaults = default_errors(root, path, tree, require_pruned=rules.require_pruned_defaults)
     problems = schema_errors(schema, path, rules.schema, root=True)
     errors.extend(defaults + problems)
-    if not defaults:
+    if not defaults and has_rules(schema):
+        from kcp_py.schema.rules.definition_checks import rule_errors  # noqa: PLC0415  # CEL is loaded where there are rules
+
         errors.extend(rule_errors(schema, path, tree, problems, suppress_cost=version in rules.unchanged_schemas))
     return errors
 

@@ -6,7 +6,7 @@ Source: k8s.io/apiextensions-apiserver `pkg/apiserver/schema/cel/validation.go`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from kcp_py.apimachinery.fielderrors import FieldError, duplicate, forbidden, go_quote, invalid, required
 from kcp_py.schema.cel.errors import CostExceededError, EvaluationError
@@ -14,8 +14,10 @@ from kcp_py.schema.cel.values import NONE, Budget, Optional
 from kcp_py.schema.correlated import ABSENT, Correlated, correlate_items
 from kcp_py.schema.nodes import Node
 from kcp_py.schema.places import Path, render, step
-from kcp_py.schema.rules.compilation import CompiledRule
 from kcp_py.schema.rules.tree import RuleNode
+
+if TYPE_CHECKING:
+    from kcp_py.schema.rules.compilation import CompiledRule
 
 __all__ = ["CALL_LIMIT", "OBJECT_LIMIT", "Outcome", "evaluate"]
 

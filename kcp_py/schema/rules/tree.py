@@ -9,13 +9,15 @@ import hashlib
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 import orjson
 
-from kcp_py.schema.rules.compilation import CompiledRule, compile_rules
 from kcp_py.schema.rules.declared_types import Declarations
+
+if TYPE_CHECKING:
+    from kcp_py.schema.rules.compilation import CompiledRule
 
 __all__ = ["RuleNode", "compile_tree", "has_rules"]
 
@@ -95,7 +97,11 @@ def _compile(schema: Schema, declarations: Declarations, name: str, *, resource:
     if declared is None:
         return None
     rules = schema.get("x-kubernetes-validations") or ()
-    compiled = compile_rules(rules, declared.type, schema) if rules else ()
+    compiled: tuple[CompiledRule, ...] = ()
+    if rules:
+        from kcp_py.schema.rules.compilation import compile_rules  # noqa: PLC0415  # CEL is loaded where there are rules
+
+        compiled = compile_rules(rules, declared.type, schema)
     properties = {
         key: node
         for key, child in (schema.get("properties") or {}).items()

@@ -72,7 +72,10 @@ async def resolve(backend: Backend, exchange: Exchange) -> Target:
         served = await backend.wildcard.find(info.group, info.version, info.resource)
     else:
         scope = await resolve_scope(backend, context, cluster)
-        served = (await backend.tables.get(cluster)).find(info.group, info.version, info.resource)
+        # What every cluster serves needs no table: nothing is worked out, or kept, for a cluster that is not there.
+        served = backend.tables.builtin(info.group, info.version, info.resource)
+        if served is None:
+            served = (await backend.tables.get(cluster)).find(info.group, info.version, info.resource)
     if served is None:
         raise errors.unknown_path()
     resource = served.resource
