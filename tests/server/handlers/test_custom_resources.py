@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.server.handlers.widgets import (
     MERGE,
     SCHEMA,
     WIDGETS,
+    change_schema,
     install,
     spec_schema,
 )
@@ -261,3 +263,44 @@ async def test_selectable_fields_and_columns(api: Api) -> None:
         "how it looks",
     ]
     assert [row["cells"] for row in table["rows"]] == [["one", 1, "blue"], ["three", 1, "red"], ["two", 1, "red"]]
+
+
+async def test_requests_see_the_old_definition_or_the_new_one(api: Api) -> None:
+    """While a definition changes again and again nothing fails, and no answer mixes two of its states."""
+
+    def state(number: int) -> dict[str, Any]:
+        return spec_schema(size={"type": "integer"}, **{name: {"type": "integer", "default": number} for name in ("one", "two")})
+
+    await install(api, definition(schema=spec_schema(size={"type": "integer"})))
+    for name in ("a", "b", "c"):
+        await api.ok("POST", WIDGETS, instance(name, spec={"size": 1}))
+    changing = True
+    seen: set[int] = set()
+
+    def same(specs: list[dict[str, Any]]) -> None:
+        (shown,) = {spec.get(name, 0) for spec in specs for name in ("one", "two")}
+        seen.add(shown)
+
+    async def traffic(writer: str) -> None:
+        count = 0
+        while changing or not count:
+            count += 1
+            path = f"{WIDGETS}/{writer}-{count}"
+            same([(await api.ok("POST", WIDGETS, instance(f"{writer}-{count}", spec={"size": 1})))["spec"]])
+            await api.ok("PATCH", path, {"spec": {"size": count}}, headers=MERGE)
+            same([(await api.ok("GET", f"{WIDGETS}/a"))["spec"]])
+            same([item["spec"] for item in (await api.ok("GET", WIDGETS, params={"limit": "3"}))["items"]])
+            await api.ok("DELETE", path)
+            # Nothing of a control plane in memory waits for anything.
+            await asyncio.sleep(0)
+
+    tasks = [asyncio.ensure_future(traffic(writer)) for writer in ("x", "y")]
+    for number in range(1, 11):
+        await change_schema(api, state(number))
+        async with asyncio.timeout(30):
+            while number not in seen:
+                await asyncio.sleep(0)
+                assert not any(task.done() for task in tasks), tasks
+    changing = False
+    await asyncio.gather(*tasks)
+    assert seen >= set(range(1, 11))
