@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import orjson
 import pytest
 
+from kcp_py.storage.contract import Put
 from tests.server.handlers.conftest import Api, Watch, definition, instance
 from tests.server.handlers.widgets import (
     MERGE,
@@ -304,3 +306,26 @@ async def test_requests_see_the_old_definition_or_the_new_one(api: Api) -> None:
     changing = False
     await asyncio.gather(*tasks)
     assert seen >= set(range(1, 11))
+
+
+async def test_what_others_stored_can_be_read_and_repaired(api: Api) -> None:
+    """Metadata of the wrong types is left out and goes with the next write; wrong values are shown, and refused when written again."""
+    await install(api, definition(schema=spec_schema(size={"type": "integer"})))
+    storage = api.control_plane.backend.access.storage
+    for name, labels in (("types", {"a": 42}), ("values", {"a": "x y"})):
+        await api.ok("POST", WIDGETS, instance(name, spec={"size": 1}))
+        key = f"/registry/example.com/widgets/customresources/a/default/{name}"
+        item = await storage.get(key)
+        assert item is not None
+        obj = orjson.loads(item.value)
+        await storage.transact((), [Put(key, orjson.dumps({**obj, "metadata": {**obj["metadata"], "labels": labels}}))])
+    await change_schema(api, spec_schema(size={"type": "integer"}, more={"type": "integer"}))
+    found = await api.ok("GET", f"{WIDGETS}/types")
+    assert "labels" not in found["metadata"]
+    await api.ok("PUT", f"{WIDGETS}/types", {**found, "spec": {"size": 2}})
+    await api.ok("DELETE", f"{WIDGETS}/types")
+    (found,) = (await api.ok("GET", WIDGETS))["items"]
+    assert found["metadata"]["labels"] == {"a": "x y"}
+    status = await api.fails(422, "PUT", f"{WIDGETS}/values", {**found, "spec": {"size": 2}})
+    assert status["details"]["causes"][0]["field"] == "metadata.labels"
+    await api.ok("DELETE", f"{WIDGETS}/values")
