@@ -203,7 +203,9 @@ class Informer:
         self._watch = Watch(self.server(), f"{self.path}?watch=1&allowWatchBookmarks=true&resourceVersion={self.revision}")
         if self._stopped.is_set():
             self._watch.close()
-        self.connections += 1
+        with self._changed:
+            self.connections += 1
+            self._changed.notify_all()
         try:
             if self._watch.response.status == 410:
                 return True

@@ -162,6 +162,8 @@ def test_servers_compact_etcd_themselves(etcd: Etcd, new_server: Callable[..., S
     arguments = ("--storage", "etcd", "--etcd-servers", etcd.url, "--etcd-compaction-interval", "100ms")
     first, second = (new_server(*arguments).start() for _ in range(2))
     follower = Informer(lambda: second, PATH).start()
+    # Between its list and its watch a client needs what is written meanwhile to be kept: nothing is written before it watches.
+    follower.wait(lambda: follower.connections == 1)
     with Session(first) as a, Session(second) as b:
         old = revision_of(a.request("POST", PATH, configmap("one", {}))[1])
         for number in itertools.count():
