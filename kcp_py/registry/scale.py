@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import FieldError, go_value, invalid
+from kcp_py.apimachinery.go_types import go_type
 
 _MAX_INT32: Final = 2**31 - 1
 _UNSET: Final = -(2**31)
@@ -168,25 +169,7 @@ def _nested(obj: Mapping[str, Any], fields: Fields) -> tuple[bool, Any]:
 
 
 def _wrong_type(fields: Fields, value: Any, expected: str) -> _AccessError:
-    return _AccessError(f"{_text(fields)} accessor error: {_go_print(value)} is of the type {_go_type(value)}, expected {expected}")
-
-
-def _go_type(value: Any) -> str:
-    match value:
-        case None:
-            return "<nil>"
-        case bool():
-            return "bool"
-        case int():
-            return "int64"
-        case float():
-            return "float64"
-        case str():
-            return "string"
-        case list():
-            return "[]interface {}"
-        case _:
-            return "map[string]interface {}"
+    return _AccessError(f"{_text(fields)} accessor error: {_go_print(value)} is of the type {go_type(value)}, expected {expected}")
 
 
 def _go_print(value: Any) -> str:

@@ -13,6 +13,7 @@ import orjson
 
 from kcp_py.apimachinery.codec import decode_json
 from kcp_py.apimachinery.fielderrors import aggregate, go_quote
+from kcp_py.apimachinery.go_types import go_type
 from kcp_py.apimachinery.objectmeta import annotation_problems, label_problems
 from kcp_py.schema.definition_conversion import ACCEPTED_REVIEW_VERSIONS
 
@@ -164,10 +165,10 @@ def restored_metadata(original: Mapping[str, Any], converted: Mapping[str, Any])
         raise ReviewError("missing metadata in converted object")
     answered = converted["metadata"]
     if not isinstance(answered, dict):
-        raise ReviewError(f"invalid metadata of type {_go_type(answered)} in converted object")
+        raise ReviewError(f"invalid metadata of type {go_type(answered)} in converted object")
     before = original.get("metadata", {})
     if not isinstance(before, dict):
-        raise ReviewError(f"invalid metadata of type {_go_type(before)} in input object")
+        raise ReviewError(f"invalid metadata of type {go_type(before)} in input object")
     metadata = dict(before)
     for field, problems_of, path in (
         ("labels", label_problems, "metadata.labels"),
@@ -178,10 +179,10 @@ def restored_metadata(original: Mapping[str, Any], converted: Mapping[str, Any])
             metadata.pop(field, None)
             continue
         if not isinstance(value, dict):
-            raise ReviewError(f"invalid metadata.{field} of type {_go_type(value)} in converted object")
+            raise ReviewError(f"invalid metadata.{field} of type {go_type(value)} in converted object")
         for key, text in value.items():
             if not isinstance(text, str):
-                raise ReviewError(f"metadata.{field}[{key}] must be a string, but is {_go_type(text)} in converted object")
+                raise ReviewError(f"metadata.{field}[{key}] must be a string, but is {go_type(text)} in converted object")
         if value != metadata.get(field) and (problems := problems_of(value, path)):
             raise ReviewError(aggregate(problems))
         metadata[field] = value
@@ -207,21 +208,3 @@ def _json_type(value: Any) -> str:
             return "array"
         case _:
             return "object"
-
-
-def _go_type(value: Any) -> str:
-    match value:
-        case None:
-            return "<nil>"
-        case bool():
-            return "bool"
-        case int():
-            return "int64"
-        case float():
-            return "float64"
-        case str():
-            return "string"
-        case list():
-            return "[]interface {}"
-        case _:
-            return "map[string]interface {}"

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from kcp_py.apimachinery.fielderrors import FieldError, aggregate, invalid
+from kcp_py.schema.cel.limits import OBJECT_BUDGET
 from kcp_py.schema.default import copy_value
 from kcp_py.schema.embedded import first_type_error, resource_errors, type_error
 from kcp_py.schema.nodes import META_FIELDS, NO_DEFAULT, Node
 from kcp_py.schema.predicate import PredicateCompiler
 from kcp_py.schema.prune import CleanCompiler
 from kcp_py.schema.report import NO_FIELD, Reporter, structure_errors
-from kcp_py.schema.rules.evaluation import OBJECT_LIMIT, evaluate
+from kcp_py.schema.rules.evaluation import evaluate
 from kcp_py.schema.rules.tree import RuleNode
 
 _UNKNOWN = "must not have unknown fields"
@@ -49,7 +50,7 @@ class _Defaults:
         self._predicates = PredicateCompiler({})
         # Metadata loses its unknown fields when a default is filled in, silently.
         self._cleaner = CleanCompiler({}, metadata=False)
-        self._left = OBJECT_LIMIT
+        self._left = OBJECT_BUDGET
 
     def errors(
         self, node: Node, path: str, steps: tuple[str | int, ...], tree: RuleNode | None, *, inside_metadata: bool, embedded: bool = False

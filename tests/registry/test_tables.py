@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -18,7 +18,7 @@ from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.resource import Served
 from kcp_py.registry.tables import ResourceTables
 from kcp_py.schema.structural import StructuralSchema, compile_schema
-from kcp_py.storage.contract import Put
+from kcp_py.storage.contract import Compare, Operation, Put
 from kcp_py.storage.keys import resource_keys
 from tests.client.registry import DEFINITIONS, ROOT, WIDGETS, Registry, definition
 from tests.registry.conftest import A, B, C, Elsewhere, SteppedStorage, definition_key, feed_begins_again, stored
@@ -182,6 +182,30 @@ async def test_a_write_here_is_served_at_once(registry: Registry, storage: Stepp
     assert seen == [True, None]
     assert await widgets(registry) is not None
     assert registry.tables.cached(A) is not None
+
+
+async def test_what_was_read_before_a_commit_is_not_known_after_it(
+    registry: Registry, storage: SteppedStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request between the beginning of a write and its commit leaves nothing that a request between commit and acknowledgement takes."""
+    crd = await registry.client.create(A, DEFINITIONS, definition())
+    assert await widgets(registry) is None
+    seen: list[bool] = []
+
+    async def look() -> None:
+        seen.append(await widgets(registry) is not None)
+
+    commit = storage.transact
+
+    async def transact(compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
+        await look()
+        return await commit(compares, operations)
+
+    monkeypatch.setattr(storage, "transact", transact)
+    storage.after_commit(look)
+    status = crd["status"] | {"conditions": [{"type": "NamesAccepted", "status": "True"}], "acceptedNames": crd["spec"]["names"]}
+    await registry.client.update_status(A, DEFINITIONS, crd | {"status": status})
+    assert seen == [False, True]
 
 
 @pytest.mark.parametrize("own", [pytest.param(True, id="here"), pytest.param(False, id="elsewhere")])

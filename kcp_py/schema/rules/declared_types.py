@@ -9,19 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from kcp_py.schema.cel.limits import LARGEST_STRING, largest_list, largest_map
 from kcp_py.schema.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, Field, Type, list_of, map_of, object_of
 from kcp_py.schema.rules.property_names import KEYWORDS, escape
 
-__all__ = ["MAX_REQUEST_SIZE", "Declarations", "DeclaredType", "bound", "declare"]
+__all__ = ["Declarations", "DeclaredType", "bound", "declare"]
 
 Schema = Mapping[str, Any]
 
-MAX_REQUEST_SIZE: Final = 3 * 1024 * 1024
-"""Bytes of a request's body: what bounds every value whose schema does not."""
-
 _ROOT: Final = "selfType"
 """What messages call the type of the whole; upstream's name for it has a number that changes with each compilation."""
-_MAX_TEXT: Final = MAX_REQUEST_SIZE - 2
 _MIN_STRING: Final = 2
 _MIN_CONTAINER: Final = 2
 _BYTES_OF_A_CHARACTER: Final = 4
@@ -87,7 +84,7 @@ class Declarations:
     def _declare(self, schema: Schema, name: str, *, resource: bool) -> DeclaredType | None:
         if schema.get("x-kubernetes-int-or-string"):
             length = bound(schema, "maxLength")
-            return DeclaredType(_sized(DYN, _MAX_TEXT if length is None else length * _BYTES_OF_A_CHARACTER), 1)
+            return DeclaredType(_sized(DYN, LARGEST_STRING if length is None else length * _BYTES_OF_A_CHARACTER), 1)
         match "object" if resource else schema.get("type"):
             case "array":
                 return self._array(schema, name)
@@ -118,7 +115,7 @@ class Declarations:
         size = bound(schema, "maxItems")
         kind = list_of(
             element.type,
-            max_size=(MAX_REQUEST_SIZE - 2) // (element.min_size + 1) if size is None else size,
+            max_size=largest_list(element.min_size) if size is None else size,
             list_type=schema.get("x-kubernetes-list-type") or "atomic",
             list_keys=tuple(schema.get("x-kubernetes-list-map-keys") or ()),
         )
@@ -132,7 +129,7 @@ class Declarations:
             if value is None:
                 return None
             size = bound(schema, "maxProperties")
-            most = (MAX_REQUEST_SIZE - 2) // (value.min_size + 6) if size is None else size
+            most = largest_map(value.min_size) if size is None else size
             return DeclaredType(map_of(STRING, value.type, max_size=most), _MIN_CONTAINER)
         properties: Mapping[str, Any] = schema.get("properties") or {}
         required = frozenset(schema.get("required") or ())
@@ -173,7 +170,7 @@ def _implicit(properties: Mapping[str, Any], name: str) -> dict[str, DeclaredTyp
     texts = [properties.get("apiVersion"), properties.get("kind"), declared.get("name"), declared.get("generateName")]
     if metadata.get("type") == "object" and all((part or {}).get("type") == "string" for part in texts):
         return {}
-    text = DeclaredType(_sized(STRING, _MAX_TEXT), _MIN_STRING)
+    text = DeclaredType(_sized(STRING, LARGEST_STRING), _MIN_STRING)
     names = {
         key: Field(_sized(STRING, min(most, length if length is not None else most) * _BYTES_OF_A_CHARACTER), key)
         for key, most in (("name", _MAX_NAME), ("generateName", _MAX_GENERATE_NAME))
@@ -192,7 +189,7 @@ def _text(schema: Schema) -> DeclaredType:
     length = bound(schema, "maxLength")
     match schema.get("format"):
         case "byte":
-            return DeclaredType(_sized(BYTES, length if length is not None else _MAX_TEXT), _MIN_STRING)
+            return DeclaredType(_sized(BYTES, length if length is not None else LARGEST_STRING), _MIN_STRING)
         case "duration":
             return DeclaredType(_sized(DURATION, _MAX_DURATION), _MIN_DURATION)
         case "date":
@@ -204,5 +201,5 @@ def _text(schema: Schema) -> DeclaredType:
     elif choices := schema.get("enum"):
         most = max((len(choice.encode()) for choice in choices if isinstance(choice, str)), default=0)
     else:
-        most = _MAX_TEXT
+        most = LARGEST_STRING
     return DeclaredType(_sized(STRING, most), _MIN_STRING)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from kcp_py.apimachinery.fielderrors import FieldError, duplicate, forbidden, go_quote, invalid, required
 from kcp_py.schema.cel.errors import CostExceededError, EvaluationError
+from kcp_py.schema.cel.limits import CALL_LIMIT, OBJECT_BUDGET
 from kcp_py.schema.cel.values import NONE, Budget, Optional
 from kcp_py.schema.correlated import ABSENT, Correlated, correlate_items
 from kcp_py.schema.nodes import Node
@@ -19,12 +20,8 @@ from kcp_py.schema.rules.tree import RuleNode
 if TYPE_CHECKING:
     from kcp_py.schema.rules.compilation import CompiledRule
 
-__all__ = ["CALL_LIMIT", "OBJECT_LIMIT", "Outcome", "evaluate"]
+__all__ = ["Outcome", "evaluate"]
 
-CALL_LIMIT: Final = 1_000_000
-"""Units that one evaluation of one rule may cost."""
-OBJECT_LIMIT: Final = 10_000_000
-"""Units that all rules of one object may cost."""
 _LONGEST_MESSAGE: Final = 5 * 1024
 _MESSAGE_OUT_OF_BUDGET: Final = (
     "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
@@ -72,7 +69,7 @@ class _StopError(Exception):
 
 
 def evaluate(
-    root: RuleNode, obj: Any, old: Any = ABSENT, *, schema: Node | None = None, limit: int = OBJECT_LIMIT, path: Path = None
+    root: RuleNode, obj: Any, old: Any = ABSENT, *, schema: Node | None = None, limit: int = OBJECT_BUDGET, path: Path = None
 ) -> Outcome:
     """Run all rules of an object.
 

@@ -14,14 +14,13 @@ from kcp_py.apimachinery.metaoptions import PatchOptions, decode_patch_options
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
 from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.store import Current, apply_configuration
-from kcp_py.registry.store import update as update_stored
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import INLINE_BYTES, check_metadata, settle, warning_lines
 from kcp_py.server.handlers.manager import manager_of
 from kcp_py.server.handlers.target import Target
-from kcp_py.server.handlers.update import check_identity
+from kcp_py.server.handlers.update import check_identity, store
 
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
@@ -68,20 +67,7 @@ async def apply(backend: Backend, exchange: Exchange, target: Target) -> None:
             metadata["namespace"] = target.namespace
         return new
 
-    written = await update_stored(
-        backend.access,
-        target.one_cluster(),
-        target.served,
-        target.namespace,
-        target.name,
-        transform=transform,
-        warnings=exchange.warnings,
-        subresource=target.subresource,
-        may_create=True,
-        dry_run=options.dry_run,
-        size=len(body),
-        manager=manager,
-    )
+    written = await store(backend, exchange, target, transform, manager=manager, size=len(body), dry_run=options.dry_run, may_create=True)
     await send_written(backend, exchange, target, written, representation, status=201 if written.created else 200)
 
 

@@ -15,7 +15,6 @@ from kcp_py.apimachinery.metaoptions import decode_patch_options
 from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge_patch
 from kcp_py.registry.scale import scale_of
 from kcp_py.registry.store import Current
-from kcp_py.registry.store import update as update_stored
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
 from kcp_py.server.handlers.apply import APPLY_PATCH, apply
@@ -23,7 +22,7 @@ from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import INLINE_BYTES, cannot_be_handled, check_kind, check_metadata, settle
 from kcp_py.server.handlers.manager import manager_of
 from kcp_py.server.handlers.target import Target
-from kcp_py.server.handlers.update import check_identity, scaled
+from kcp_py.server.handlers.update import check_identity, scaled, store
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -88,19 +87,8 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
             raise errors.invalid(target.resource.group_version_kind.group_kind, target.name, problems)
         return obj
 
-    written = await update_stored(
-        backend.access,
-        target.one_cluster(),
-        target.served,
-        target.namespace,
-        target.name,
-        transform=transform,
-        warnings=exchange.warnings,
-        subresource=target.subresource,
-        dry_run=options.dry_run,
-        size=len(body),
-        manager=manager_of(backend, exchange, options),
-    )
+    manager = manager_of(backend, exchange, options)
+    written = await store(backend, exchange, target, transform, manager=manager, size=len(body), dry_run=options.dry_run)
     await send_written(backend, exchange, target, written, representation, status=200)
 
 

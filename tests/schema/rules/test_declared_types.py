@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kcp_py.schema.rules.declared_types import MAX_REQUEST_SIZE, declare
+from kcp_py.schema.cel.limits import LARGEST_REQUEST
+from kcp_py.schema.rules.declared_types import declare
 from tests.schema.rules.go_schemas import objects, primitive
 
 
@@ -19,11 +20,11 @@ from tests.schema.rules.go_schemas import objects, primitive
         ({**primitive("string"), "maxLength": 3}, "string", 12),
         ({**primitive("string"), "enum": ["a", "abc"]}, "string", 3),
         ({**primitive("string"), "maxLength": 9, "allOf": [{"maxLength": 2}]}, "string", 8),
-        (primitive("string"), "string", MAX_REQUEST_SIZE - 2),
+        (primitive("string"), "string", LARGEST_REQUEST - 2),
         ({**primitive("string", "byte"), "maxLength": 3}, "bytes", 3),
         (primitive("string", "date"), "timestamp", 12),
         (primitive("string", "duration"), "duration", 32),
-        ({"x-kubernetes-int-or-string": True}, "dyn", MAX_REQUEST_SIZE - 2),
+        ({"x-kubernetes-int-or-string": True}, "dyn", LARGEST_REQUEST - 2),
         ({"type": "array", "items": primitive("string"), "maxItems": 4}, "list", 4),
         ({"type": "object", "additionalProperties": primitive("string"), "maxProperties": -1}, "map", 0),
     ],

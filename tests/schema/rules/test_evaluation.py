@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from kcp_py.schema.cel.limits import OBJECT_BUDGET
 from kcp_py.schema.correlated import ABSENT
 from kcp_py.schema.nodes import read_schema
-from kcp_py.schema.rules.evaluation import OBJECT_LIMIT, Outcome, evaluate
+from kcp_py.schema.rules.evaluation import Outcome, evaluate
 from kcp_py.schema.rules.tree import compile_tree
 from tests.schema.corpus import needs_corpus
 from tests.schema.go_tables import NotLiteralError
@@ -59,7 +60,7 @@ def test_every_expression_of_upstream_holds_or_fails_as_there():
         for literal in row.get("valid") or ():
             rule = table.value(literal)
             outcome = run(with_rule(schema, rule), obj, old, resource=bool(row.get("isRoot")))
-            cost = OBJECT_LIMIT - outcome.left
+            cost = OBJECT_BUDGET - outcome.left
             if outcome.errors or cost != row.get("expectedCost", cost) or (row.get("expectSkipped") and cost):
                 failed.setdefault(row["name"], []).append(f"{rule}: {texts(outcome)}, cost {cost}")
             else:
@@ -103,7 +104,7 @@ def test_every_schema_of_upstream_is_judged_as_there(function: str, least: int):
             assert "allOf" in row["name"], NESTED
             continue
         ratcheting = function == "TestRatcheting"
-        limit = row.get("runtimeCostBudget") or OBJECT_LIMIT
+        limit = row.get("runtimeCostBudget") or OBJECT_BUDGET
         outcome = run(schema, obj, old, schema=read_schema(schema) if ratcheting else None, limit=limit)
         if function == "TestReasonAndFldPath":
             wanted = [(table.value(error["Type"]), error["Field"]) for error in row["errors"]["$pos"]]
