@@ -12,6 +12,21 @@ import orjson
 from kcp_py.bootstrap.kinds import builtin_kinds
 
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_V1_KINDS: Final = (
+    "APIGroup",
+    "APIGroupList",
+    "APIResourceList",
+    "APIVersions",
+    "CreateOptions",
+    "DeleteOptions",
+    "GetOptions",
+    "ListOptions",
+    "PatchOptions",
+    "Status",
+    "UpdateOptions",
+    "WatchEvent",
+)
+_META_KINDS: Final = ("PartialObjectMetadata", "PartialObjectMetadataList")
 _FOLDER: Final = Path(__file__).parent / "protobuf"
 
 
@@ -28,8 +43,9 @@ def message_fields(name: str) -> Mapping[str, Sequence[str]]:
 
 @cache
 def message_of() -> Mapping[tuple[str, str], str]:
-    """(apiVersion, kind) -> message, of the built-in kinds and their lists."""
-    found: dict[tuple[str, str], str] = {}
+    """(apiVersion, kind) -> message, of the built-in kinds and their lists, options, Status and metadata alone."""
+    found = {("v1", kind): META + kind for kind in _V1_KINDS}
+    found.update({(f"meta.k8s.io/{version}", kind): META + kind for version in ("v1", "v1beta1") for kind in _META_KINDS})
     for kind in builtin_kinds():
         # The kinds that are not Kubernetes' own have no wire form.
         if kind.definition.startswith("io.k8s."):

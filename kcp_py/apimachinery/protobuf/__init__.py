@@ -1,4 +1,4 @@
-"""The protobuf form of built-in kinds: envelopes and messages to the dicts that their JSON form decodes to.
+"""The protobuf form of built-in kinds: envelopes and messages to the dicts that their JSON form decodes to, and back.
 
 Belongs here: the codec, driven by the tables of `kcp_py.bootstrap.wire`. Does not belong here: which kinds are served, media types,
 Status errors.
@@ -7,7 +7,17 @@ Source: apimachinery `pkg/runtime/serializer/protobuf`, the `generated.proto` fi
 """
 
 from kcp_py.apimachinery.protobuf.decoding import decode
-from kcp_py.apimachinery.protobuf.envelope import Envelope, decode_envelope
+from kcp_py.apimachinery.protobuf.encoding import encode
+from kcp_py.apimachinery.protobuf.envelope import Envelope, decode_envelope, encode_object, encode_watch_event, has_message
 from kcp_py.apimachinery.protobuf.errors import ProtobufError
 
-__all__ = ["Envelope", "ProtobufError", "decode", "decode_envelope"]
+__all__ = [
+    "Envelope",
+    "ProtobufError",
+    "decode",
+    "decode_envelope",
+    "encode",
+    "encode_object",
+    "encode_watch_event",
+    "has_message",
+]
