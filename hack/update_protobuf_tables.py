@@ -1,20 +1,25 @@
 """Derive the protobuf tables of the built-in kinds that ship in kcp_py/bootstrap/protobuf.
 
-Source: the Go modules `k8s.io/api`, `k8s.io/apimachinery` and `k8s.io/apiextensions-apiserver` (Apache-2.0). A small Go program
-reflects over their types and prints what the struct tags say: `protobuf` has the numbers and wire types of `generated.proto`,
-`json` the names, what is left out when empty and what is inlined. Served are the kinds of `kinds.json`, their lists, and the meta
-kinds; what they reach follows.
+Source: the Go modules `k8s.io/api`, `k8s.io/apimachinery`, `k8s.io/apiextensions-apiserver` and `k8s.io/kube-aggregator` (Apache-2.0). A
+small Go program registers their kinds as clients do, reflects over their types and prints what the struct tags say: `protobuf` has the
+numbers and wire types of `generated.proto`, `json` the names, what is left out when empty and what is inlined.
 
-Needs Go and the Go module proxy. Run it from the repository's root; the output is deterministic. One file per Go package:
-message -> field number -> [JSON name, type, rule]. Types: `string`, `bytes`, `bool`, `int32`, `int64`, `double`, or the
-name of a message; with `[]` before it for lists and `{}` for maps from strings. Rules: empty (the zero value is written in JSON), `omit`
-(it is left out), `pointer` (left out when absent, zero values stay), `null` (null when absent).
+Needs Go and the Go module proxy. Run it from the repository's root; the output is deterministic.
+
+- `kinds.json`: apiVersion -> message -> kinds; `*` for what every API version has. Kinds that are called as their messages are stand in
+  a list at their package, which ends in a dot.
+- One file per Go package: message -> field number -> [JSON name, type, rule]. Types: `string`, `bytes`, `bool`, `int32`, `int64`,
+  `double`, or the name of a message, of which the package is left out where it is the same; with `[]` before it for lists and `{}` for
+  maps from strings. Rules: empty (the zero value is written in JSON), `omit` (it is left out), `pointer` (left out when absent, zero
+  values stay), `null` (null when absent), `inline` (a message whose members are the containing object's in JSON), `items` (the only field
+  of a message that is a list in JSON).
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,27 +27,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 VERSION = "v0.37.2"
-MODULES = ("k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiextensions-apiserver")
-KINDS = Path("kcp_py/bootstrap/kinds.json")
-TARGET = Path("kcp_py/bootstrap/protobuf")
-META = "io.k8s.apimachinery.pkg.apis.meta.v1."
-META_KINDS = (
-    "APIGroup",
-    "APIGroupList",
-    "APIResourceList",
-    "APIVersions",
-    "CreateOptions",
-    "DeleteOptions",
-    "GetOptions",
-    "ListOptions",
-    "PartialObjectMetadata",
-    "PartialObjectMetadataList",
-    "PatchOptions",
-    "Status",
-    "UpdateOptions",
-    "WatchEvent",
+MODULES = ("k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator")
+KINDS_OF = (
+    "k8s.io/api/...",
+    "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/...",
+    "k8s.io/kube-aggregator/pkg/apis/apiregistration/...",
 )
-
+"""The packages in which kinds are looked for; those without versions in their names have internal types."""
+VERSIONED = re.compile(r"/v\d+((alpha|beta)\d+)?$")
+TARGET = Path("kcp_py/bootstrap/protobuf")
 PROGRAM = r"""
 package main
 
@@ -53,6 +46,11 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 IMPORTS
 )
 
@@ -92,14 +90,36 @@ func element(t reflect.Type) string {
 	return scalar(t)
 }
 
+// The types whose JSON form is not that of their fields, which the codec knows by name.
+var ownJSON = map[string]bool{
+	"io.k8s.apimachinery.pkg.api.resource.Quantity": true,
+	"io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1": true,
+	"io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": true,
+	"io.k8s.apimachinery.pkg.apis.meta.v1.Time": true,
+	"io.k8s.apimachinery.pkg.runtime.RawExtension": true,
+	"io.k8s.apimachinery.pkg.util.intstr.IntOrString": true,
+	"JSON": true,
+	"JSONSchemaPropsOrArray": true,
+	"JSONSchemaPropsOrBool": true,
+	"JSONSchemaPropsOrStringArray": true,
+}
+
+var reader = reflect.TypeOf((*json.Unmarshaler)(nil)).Elem()
+
 func walk(t reflect.Type) {
 	if _, done := messages[name(t)]; done {
 		return
 	}
 	fields := map[string][3]string{}
 	messages[name(t)] = fields
+	if ownJSON[name(t)] || strings.Contains(name(t), ".apiextensions.v1") && ownJSON[t.Name()] {
+		return
+	}
+	if reflect.PointerTo(t).Implements(reader) {
+		panic("own form in JSON: " + name(t))
+	}
 	if t.Kind() != reflect.Struct {
-		fields["1"] = [3]string{"items", "[]" + element(t.Elem()), "omit"}
+		fields["1"] = [3]string{"", "[]" + element(t.Elem()), "items"}
 		return
 	}
 	for i := 0; i < t.NumField(); i++ {
@@ -114,10 +134,15 @@ func walk(t reflect.Type) {
 		tags := strings.Split(field.Tag.Get("json"), ",")
 		jsonName := tags[0]
 		if jsonName == "" && field.Anonymous {
-			// Nested on the wire, inlined in JSON: no served kind has such a field, and the codec knows none.
-			panic(fmt.Sprintf("inlined: %v.%s", t, field.Name))
+			if field.Type.Kind() != reflect.Struct {
+				panic(fmt.Sprintf("inlined pointer: %v.%s", t, field.Name))
+			}
+			fields[wire[1]] = [3]string{"", element(field.Type), "inline"}
+			continue
 		} else if jsonName == "" {
 			jsonName = field.Name
+		} else if jsonName == "-" {
+			panic(fmt.Sprintf("not in JSON: %v.%s", t, field.Name))
 		}
 		omitEmpty, omitZero := false, false
 		for _, option := range tags[1:] {
@@ -154,37 +179,48 @@ func walk(t reflect.Type) {
 }
 
 func main() {
-	for _, root := range []any{
-ROOTS
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	for _, add := range []func(*runtime.Scheme) error{
+		metav1.AddMetaToScheme,
+		metav1beta1.AddMetaToScheme,
+ADDERS
 	} {
-		walk(reflect.TypeOf(root))
+		if err := add(scheme); err != nil {
+			panic(err)
+		}
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(messages); err != nil {
+	kinds := map[string]map[string]string{}
+	for kind, t := range scheme.AllKnownTypes() {
+		if kind.Version == runtime.APIVersionInternal || !reflect.PointerTo(t).Implements(message) {
+			continue
+		}
+		walk(t)
+		version := kind.GroupVersion().String()
+		if kinds[version] == nil {
+			kinds[version] = map[string]string{}
+		}
+		kinds[version][kind.Kind] = name(t)
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(map[string]any{"messages": messages, "kinds": kinds}); err != nil {
 		panic(err)
 	}
 }
 """
 
 
-def go_name(definition: str) -> tuple[str, str]:
-    """The import path and the type: `io.k8s.api.core.v1.Pod` -> (`k8s.io/api/core/v1`, `Pod`)."""
-    package, _, kind = definition.rpartition(".")
-    return "k8s.io/" + package.removeprefix("io.k8s.").replace(".", "/"), kind
-
-
-def roots() -> list[str]:
-    """The definitions of all messages that are bodies."""
-    served = [row["definition"] for row in json.loads(KINDS.read_bytes()) if row["definition"].startswith("io.k8s.")]
-    return sorted({*served, *(f"{definition}List" for definition in served), *(META + kind for kind in META_KINDS)})
-
-
-def program(definitions: Iterable[str]) -> str:
-    """The Go program that prints the tables of these types."""
-    names = [go_name(definition) for definition in definitions]
-    aliases = {path: f"p{index}" for index, path in enumerate(sorted({path for path, _ in names}))}
+def program(packages: Iterable[str]) -> str:
+    """The Go program that prints the tables of the kinds of these packages."""
+    aliases = {path: f"p{index}" for index, path in enumerate(packages)}
     imports = "\n".join(f'\t{alias} "{path}"' for path, alias in aliases.items())
-    instances = "\n".join(f"\t\t{aliases[path]}.{kind}{{}}," for path, kind in names)
-    return PROGRAM.replace("IMPORTS", imports).replace("ROOTS", instances)
+    adders = "\n".join(f"\t\t{alias}.AddToScheme," for alias in aliases.values())
+    return PROGRAM.replace("IMPORTS", imports).replace("ADDERS", adders)
+
+
+def registers(path: str, code: str) -> bool:
+    """Whether a package has kinds of an API version."""
+    register = Path(code) / "register.go"
+    return bool(VERSIONED.search(path)) and register.exists() and "AddToScheme" in register.read_text()
 
 
 def run(folder: Path, *command: str) -> bytes:
@@ -197,26 +233,58 @@ def main() -> int:
     """Write the tables."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        (folder / "main.go").write_text(program(roots()))
         required = "".join(f"require {module} {VERSION}\n" for module in MODULES)
         (folder / "go.mod").write_text(f"module tables\n\ngo 1.26.0\n\n{required}")
-        messages: dict[str, dict[str, list[str]]] = json.loads(run(folder, "go", "run", "."))
+        listed = run(folder, "go", "list", "-f", "{{.ImportPath}} {{.Dir}}", *KINDS_OF).decode().splitlines()
+        (folder / "main.go").write_text(
+            program(sorted(path for path, _, code in (line.partition(" ") for line in listed) if registers(path, code)))
+        )
+        printed = json.loads(run(folder, "go", "run", "."))
+    messages: dict[str, dict[str, list[str]]] = printed["messages"]
     packages: dict[str, list[str]] = {}
     for name in sorted(messages):
-        packages.setdefault(name.rpartition(".")[0], []).append(name)
+        packages.setdefault(package_of(name), []).append(name)
     TARGET.mkdir(exist_ok=True)
     for stale in TARGET.glob("*.json"):
         stale.unlink()
     for package, names in packages.items():
-        lines = ",\n".join(f" {json.dumps(name.removeprefix(package + '.'))}: {table(messages[name])}" for name in names)
+        lines = ",\n".join(f" {json.dumps(name.removeprefix(package + '.'))}: {table(messages[name], package)}" for name in names)
         (TARGET / f"{package}.json").write_text(f"{{\n{lines}\n}}\n")
-    print(f"{len(messages)} messages in {len(packages)} packages")
+    index = kinds_by_message(printed["kinds"])
+    lines = ",\n".join(f" {json.dumps(version)}: {json.dumps(index[version])}" for version in sorted(index))
+    (TARGET / "kinds.json").write_text(f"{{\n{lines}\n}}\n")
+    print(f"{len(messages)} messages in {len(packages)} packages, {sum(map(len, printed['kinds'].values()))} kinds")
     return 0
 
 
-def table(fields: dict[str, list[str]]) -> str:
+def package_of(message: str) -> str:
+    """The package: `io.k8s.api.core.v1.Pod` -> `io.k8s.api.core.v1`."""
+    return message.rpartition(".")[0]
+
+
+def kinds_by_message(kinds: dict[str, dict[str, str]]) -> dict[str, dict[str, list[str]]]:
+    """The content of `kinds.json`."""
+    common = set.intersection(*(set(of.items()) for version, of in kinds.items() if not version.startswith("meta.k8s.io/")))
+    index: dict[str, dict[str, list[str]]] = {}
+    for version, of in {"*": dict(common), **kinds}.items():
+        for kind, message in sorted(of.items()):
+            if version == "*" or (kind, message) not in common:
+                package, _, name = message.rpartition(".")
+                index.setdefault(version, {}).setdefault(package + "." if name == kind else message, []).append(kind)
+    return index
+
+
+def table(fields: dict[str, list[str]], package: str) -> str:
     """One message: a field per line, by number."""
-    rows = ",\n".join(f'  "{number}": {json.dumps(fields[number])}' for number in sorted(fields, key=int))
+
+    def short(kind: str) -> str:
+        prefix, name = (kind[:2], kind[2:]) if kind[:2] in {"[]", "{}"} else ("", kind)
+        return prefix + (name.removeprefix(package) if package_of(name) == package else name)
+
+    rows = ",\n".join(
+        f'  "{number}": {json.dumps([name, short(kind), rule])}'
+        for number, (name, kind, rule) in sorted(fields.items(), key=lambda f: int(f[0]))
+    )
     return f"{{\n{rows}\n }}" if rows else "{}"
 
 

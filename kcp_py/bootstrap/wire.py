@@ -1,61 +1,62 @@
-"""The protobuf tables of the built-in kinds, read from `protobuf/*.json`, which `hack/update_protobuf_tables.py` writes."""
+"""The protobuf tables of the built-in kinds, read from `protobuf/*.json`, which `hack/update_protobuf_tables.py` writes and describes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from kcp_py.bootstrap.kinds import builtin_kinds
-
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
-_V1_KINDS: Final = (
-    "APIGroup",
-    "APIGroupList",
-    "APIResourceList",
-    "APIVersions",
-    "CreateOptions",
-    "DeleteOptions",
-    "GetOptions",
-    "ListOptions",
-    "PatchOptions",
-    "Status",
-    "UpdateOptions",
-    "WatchEvent",
-)
-_META_KINDS: Final = ("PartialObjectMetadata", "PartialObjectMetadataList")
 _FOLDER: Final = Path(__file__).parent / "protobuf"
 
+Fields = Mapping[str, tuple[str, str, str]]
+"""Field number -> (JSON name, type, rule)."""
 
-def message_fields(name: str) -> Mapping[str, Sequence[str]]:
-    """Field number -> (JSON name, type, rule) of a message, such as `io.k8s.api.core.v1.ConfigMap`.
+
+def message_fields(name: str) -> Fields:
+    """The fields of a message, such as `io.k8s.api.core.v1.ConfigMap`.
 
     Raises:
         KeyError: no such message.
     """
     package, _, message = name.rpartition(".")
-    fields: Mapping[str, Sequence[str]] = _package(package)[message]
-    return fields
+    return {number: (member, _full(kind, package), rule) for number, (member, kind, rule) in _package(package)[message].items()}
 
 
 @cache
 def message_of() -> Mapping[tuple[str, str], str]:
-    """(apiVersion, kind) -> message, of the built-in kinds and their lists, options, Status and metadata alone."""
-    found = {("v1", kind): META + kind for kind in _V1_KINDS}
-    found.update({(f"meta.k8s.io/{version}", kind): META + kind for version in ("v1", "v1beta1") for kind in _META_KINDS})
-    for kind in builtin_kinds():
-        # The kinds that are not Kubernetes' own have no wire form.
-        if kind.definition.startswith("io.k8s."):
-            version = f"{kind.group}/{kind.version}" if kind.group else kind.version
-            found[version, kind.kind] = kind.definition
-            found[version, kind.list_kind] = kind.definition + "List"
-    return found
+    """(apiVersion, kind) -> message, of every kind that Kubernetes' own clients know, their lists, options, Status and metadata alone."""
+    index: Mapping[str, Mapping[str, list[str]]] = _table("kinds")
+    common = index["*"]
+    return {
+        (version, kind): message + kind if message.endswith(".") else message
+        for version, of in index.items()
+        if version != "*"
+        for messages in (common, of)
+        for message, kinds in messages.items()
+        for kind in kinds
+    }
+
+
+def _full(kind: str, package: str) -> str:
+    if kind.startswith("."):
+        return package + kind
+    if kind[:3] in {"[].", "{}."}:
+        return kind[:2] + package + kind[2:]
+    return kind
 
 
 @cache
 def _package(name: str) -> Mapping[str, Any]:
-    tables: Mapping[str, Any] = orjson.loads((_FOLDER / f"{name}.json").read_bytes())
+    try:
+        tables: Mapping[str, Any] = _table(name)
+    except FileNotFoundError:
+        raise KeyError(name) from None
     return tables
+
+
+def _table(name: str) -> Any:
+    return orjson.loads((_FOLDER / f"{name}.json").read_bytes())

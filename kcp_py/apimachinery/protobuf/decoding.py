@@ -18,7 +18,7 @@ _SLACK: Final = 16 * 1024
 """Weight that every body may have; what Go writes never weighs more than its bytes."""
 
 _INT, _INT32, _BOOL, _DOUBLE, _STRING, _BYTES, _RAW, _MESSAGE = (int(op) for op in Op)
-_ONE, _LIST, _MAP = (int(shape) for shape in Shape)
+_ONE, _LIST, _MAP, _INLINE = (int(shape) for shape in Shape)
 _KEY_TAG: Final = 1 << 3 | 2
 _LARGEST_INT: Final = 2.0**63
 
@@ -103,6 +103,9 @@ class _Reader:
                 value = data[start:pos].decode()
             elif child is None:
                 value = data[start:pos] if op == _RAW else base64.b64encode(data[start:pos]).decode()
+            elif shape == _INLINE:
+                self.message(child, start, pos, levels, out)
+                continue
             elif shape == _LIST:
                 value = self._value(child, start, pos, levels - 2, {})
             else:

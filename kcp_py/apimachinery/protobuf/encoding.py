@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import binascii
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
 from kcp_py.apimachinery.protobuf.errors import Misfit, ProtobufError, found
 from kcp_py.apimachinery.protobuf.values import OWN_VALUES, Write
 from kcp_py.apimachinery.protobuf.varints import ONE, length_of, varint
-from kcp_py.bootstrap.wire import META, message_fields
+from kcp_py.bootstrap.wire import Fields, message_fields
 
 _KEY: Final = b"\x0a"
 _VALUE: Final = 2
-_NIL_WHEN_ABSENT: Final = frozenset({"bytes", META + "Verbs"})
 
 
 def encode(name: str, value: Mapping[str, Any]) -> bytes:
@@ -49,9 +48,16 @@ def encode(name: str, value: Mapping[str, Any]) -> bytes:
         raise ProtobufError("exceeded max depth") from None
 
 
+_ready: Final[dict[str, Write]] = {}
+"""Writers that are complete, to be shared: no thread sees one that is being made."""
+
+
 @cache
 def _writer(name: str) -> Write:
-    return _message(name, {})
+    known = _ready.copy()
+    write = _message(name, known)
+    _ready.update(known)
+    return write
 
 
 def _message(name: str, known: dict[str, Write]) -> Write:
@@ -66,12 +72,26 @@ def _message(name: str, known: dict[str, Write]) -> Write:
     if (own := OWN_VALUES.get(name)) is not None:
         write = known[name] = own(lambda other: _message(other, known))
         return write
-    return _compile(message_fields(name), known, name)
+    rows = message_fields(name)
+    if _is_list(rows):
+        write = known[name] = _or_nothing(_field(1, rows["1"][1], known))
+        return write
+    return _compile(rows, known, name)
 
 
-def _compile(rows: Mapping[str, Sequence[str]], known: dict[str, Write], name: str) -> Write:
+def _is_list(rows: Fields) -> bool:
+    """Whether a message is a list in JSON."""
+    return "1" in rows and rows["1"][2] == "items"
+
+
+def _or_nothing(put: Write) -> Write:
+    return lambda value: b"" if value is None else put(value)
+
+
+def _compile(rows: Fields, known: dict[str, Write], name: str) -> Write:
     absent: list[bytes] = []
     fields: dict[str, tuple[int, Write]] = {}
+    inlined: list[tuple[int, Write]] = []
     get, join = fields.get, b"".join
 
     def write(value: Any) -> bytes:
@@ -88,6 +108,8 @@ def _compile(rows: Mapping[str, Sequence[str]], known: dict[str, Write], name: s
                     slots[slot] = put(item)
         except Misfit as misfit:
             raise misfit.within(f".{member}") from None
+        for slot, put in inlined:
+            slots[slot] = put(value)
         return join(slots)
 
     # Before the fields are made, so that they find it.
@@ -95,8 +117,13 @@ def _compile(rows: Mapping[str, Sequence[str]], known: dict[str, Write], name: s
     for number in sorted(rows, key=int):
         member, kind, rule = rows[number]
         put = _field(int(number), kind, known)
-        fields[member] = len(absent), put
-        nothing = rule in {"pointer", "null"} or kind[:2] in {"[]", "{}"} or kind in _NIL_WHEN_ABSENT
+        if rule == "inline":
+            inlined.append((len(absent), put))
+        else:
+            fields[member] = len(absent), put
+        nothing = (
+            rule in {"pointer", "null"} or kind == "bytes" or kind[:2] in {"[]", "{}"} or ("." in kind and _is_list(message_fields(kind)))
+        )
         absent.append(b"" if nothing else put(None))
     return write
 

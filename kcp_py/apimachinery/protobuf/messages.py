@@ -18,13 +18,9 @@ import orjson
 
 from kcp_py.apimachinery.codec import MAX_DEPTH, decode_json, too_deep
 from kcp_py.apimachinery.protobuf.errors import ProtobufError
+from kcp_py.apimachinery.protobuf.values import API_RESOURCE, APIEXTENSIONS, INT_OR_STRING, RUNTIME
 from kcp_py.apimachinery.timestamps import format_micro_time, format_time
 from kcp_py.bootstrap.wire import META, message_fields
-
-_RESOURCE: Final = "io.k8s.apimachinery.pkg.api.resource."
-_RUNTIME: Final = "io.k8s.apimachinery.pkg.runtime."
-_APIEXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
-_SCHEMA: Final = _APIEXTENSIONS + "JSONSchemaProps"
 
 _ZERO_TIME: Final = -62135596800
 """Unix seconds of the start of the year 1, which is null in JSON."""
@@ -55,6 +51,8 @@ class Shape(IntEnum):
     ONE = 0
     LIST = 1
     MAP = 2
+    INLINE = 3
+    """Once, and its members are the containing object's in JSON."""
 
 
 class Field(NamedTuple):
@@ -116,6 +114,10 @@ _ZEROS: Final[Mapping[str, Any]] = {"bool": False, "bytes": None, "double": 0, "
 _WIRE_TYPES: Final[Mapping[Op, int]] = {Op.INT: 0, Op.INT32: 0, Op.BOOL: 0, Op.DOUBLE: 1}
 
 
+_ready: Final[dict[str, Message]] = {}
+"""Messages that are complete, to be shared: no thread sees one that is being made."""
+
+
 @cache
 def message(name: str) -> Message:
     """The message of a name of the tables.
@@ -123,7 +125,10 @@ def message(name: str) -> Message:
     Raises:
         KeyError: no such message.
     """
-    return _made(name, {})
+    known = _ready.copy()
+    made = _made(name, known)
+    _ready.update(known)
+    return made
 
 
 def compile_message(name: str, fields: Mapping[str, Sequence[str]], known: dict[str, Message] | None = None) -> Message:
@@ -138,6 +143,13 @@ def compile_message(name: str, fields: Mapping[str, Sequence[str]], known: dict[
     known = {} if known is None else known
     known[name] = made
     for number, (field, kind, rule) in fields.items():
+        if rule == "inline":
+            inlined = _made(kind, known)
+            made.fields[int(number) << 3 | 2] = Field(int(Op.MESSAGE), int(Shape.INLINE), "", False, inlined)
+            made.numbers[int(number)] = kind.rpartition(".")[2]
+            made.scalars.update(inlined.scalars)
+            made.nested.extend(inlined.nested)
+            continue
         shape = Shape.LIST if kind.startswith("[]") else Shape.MAP if kind.startswith("{}") else Shape.ONE
         element = kind if shape is Shape.ONE else kind[2:]
         op = _OPS.get(element, Op.MESSAGE)
@@ -157,12 +169,19 @@ def compile_message(name: str, fields: Mapping[str, Sequence[str]], known: dict[
 def _made(name: str, known: dict[str, Message]) -> Message:
     if (found := known.get(name)) is not None:
         return found
-    fields, convert = _OWN_JSON.get(name, (None, None))
-    made = compile_message(name, message_fields(name) if fields is None else fields, known)
+    fields, convert = _OWN_JSON.get(name) or _fields(name)
+    made = compile_message(name, fields, known)
     made.convert = convert
     # Fields that contain their own message are pointers or lists, so that the zero value is finite.
     made.weight = (1 if convert else _OBJECT_WEIGHT) + len(orjson.dumps(made.zero())) // 16
     return made
+
+
+def _fields(name: str) -> tuple[Mapping[str, Sequence[str]], Convert | None]:
+    rows = message_fields(name)
+    if (only := rows.get("1")) is not None and only[2] == "items":
+        return {"1": ("items", only[1], "omit")}, _items
+    return rows, None
 
 
 def _time(value: dict[str, Any], _levels: int) -> str | None:
@@ -206,6 +225,17 @@ def _raw_json(value: dict[str, Any], levels: int) -> Any:
     return decoded
 
 
+def _int_or_string(value: dict[str, Any], _levels: int) -> int | str:
+    text: str = value["strVal"]
+    number: int = value["intVal"]
+    match value["type"]:
+        case 0:
+            return number
+        case 1:
+            return text
+    raise ProtobufError("impossible IntOrString.Type")
+
+
 def _items(value: dict[str, Any], _levels: int) -> Any:
     return value.get("items")
 
@@ -218,17 +248,30 @@ def _schema_or_list(value: dict[str, Any], _levels: int) -> Any:
     return value.get("list") or value.get("schema")
 
 
+def _schemas(schema: str) -> Mapping[str, tuple[Mapping[str, Sequence[str]], Convert]]:
+    one = ("schema", schema, "pointer")
+    return {
+        "JSONSchemaPropsOrBool": ({"1": ("allows", "bool", "pointer"), "2": one}, _schema_or_bool),
+        "JSONSchemaPropsOrArray": ({"1": one, "2": ("list", f"[]{schema}", "omit")}, _schema_or_list),
+        "JSONSchemaPropsOrStringArray": ({"1": one, "2": ("list", "[]string", "omit")}, _schema_or_list),
+    }
+
+
 _TIME: Final = {"1": ("seconds", "int64", "pointer"), "2": ("nanos", "int32", "pointer")}
 _RAW: Final = {"1": ("raw", "raw", "pointer")}
 _OWN_JSON: Final[Mapping[str, tuple[Mapping[str, Sequence[str]], Convert]]] = {
     META + "Time": (_TIME, _time),
     META + "MicroTime": (_TIME, _micro_time),
-    META + "Verbs": ({"1": ("items", "[]string", "omit")}, _items),
     META + "FieldsV1": (_RAW, _raw_json),
-    _RUNTIME + "RawExtension": (_RAW, _raw_json),
-    _RESOURCE + "Quantity": ({"1": ("string", "string", "pointer")}, _quantity),
-    _APIEXTENSIONS + "JSON": (_RAW, _raw_json),
-    _SCHEMA + "OrBool": ({"1": ("allows", "bool", "pointer"), "2": ("schema", _SCHEMA, "pointer")}, _schema_or_bool),
-    _SCHEMA + "OrArray": ({"1": ("schema", _SCHEMA, "pointer"), "2": ("list", f"[]{_SCHEMA}", "omit")}, _schema_or_list),
-    _SCHEMA + "OrStringArray": ({"1": ("schema", _SCHEMA, "pointer"), "2": ("list", "[]string", "omit")}, _schema_or_list),
+    RUNTIME + "RawExtension": (_RAW, _raw_json),
+    API_RESOURCE + "Quantity": ({"1": ("string", "string", "pointer")}, _quantity),
+    INT_OR_STRING: ({"1": ("type", "int64", ""), "2": ("intVal", "int32", ""), "3": ("strVal", "string", "")}, _int_or_string),
+    **{
+        package + name: own
+        for package in APIEXTENSIONS
+        for name, own in {
+            "JSON": (_RAW, _raw_json),
+            **_schemas(package + "JSONSchemaProps"),
+        }.items()
+    },
 }

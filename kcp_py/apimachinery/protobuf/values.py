@@ -24,11 +24,12 @@ WriterOf = Callable[[str], Write]
 
 API_RESOURCE: Final = "io.k8s.apimachinery.pkg.api.resource."
 RUNTIME: Final = "io.k8s.apimachinery.pkg.runtime."
-APIEXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
-SCHEMA: Final = APIEXTENSIONS + "JSONSchemaProps"
+INT_OR_STRING: Final = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+APIEXTENSIONS: Final = tuple(f"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.{version}." for version in ("v1", "v1beta1"))
 
 _LONG: Final = 64
 """Characters up to which texts are remembered with their encoded form."""
+_INT32: Final = 1 << 31
 _SECOND: Final = len("2026-01-01T00:00:00")
 _NO_TIME: Final = -62135596800
 """Unix seconds of the start of the year 1, which Go takes for no time."""
@@ -90,6 +91,18 @@ def _quantity(value: Any) -> bytes:
         raise Misfit(str(error)) from None
 
 
+def _int_or_string(value: Any) -> bytes:
+    if isinstance(value, str):
+        return b"\x08\x01\x10\x00\x1a" + _text(value)
+    if value is None:
+        value = 0
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Misfit(f"expected an integer or a string, found {found(value)}")
+    if not -_INT32 <= value < _INT32:
+        raise Misfit(f"{value} is out of range")
+    return b"\x08\x00\x10" + varint(value) + b"\x1a\x00"
+
+
 def _json(value: Any) -> bytes:
     if value is None:
         return b""
@@ -115,10 +128,6 @@ def _texts(tag: bytes, value: Any) -> bytes:
     if not isinstance(value, list):
         raise Misfit(f"expected an array, found {found(value)}")
     return b"".join(tag + (b"\0" if item is None else _text(item)) for item in value)
-
-
-def _items(value: Any) -> bytes:
-    return b"" if value is None else _texts(b"\x0a", value)
 
 
 def _schema_or_bool(write: Write) -> Write:
@@ -157,14 +166,11 @@ def _plain(write: Write) -> Callable[[WriterOf], Write]:
     return lambda _: write
 
 
-def _of_schema(make: Callable[[Write], Write]) -> Callable[[WriterOf], Write]:
+def _of_schema(make: Callable[[Write], Write], name: str) -> Callable[[WriterOf], Write]:
     def made(writer_of: WriterOf) -> Write:
-        schema: list[Write] = []
-
         def write(value: Any) -> bytes:
-            if not schema:
-                schema.append(writer_of(SCHEMA))
-            return schema[0](value)
+            # Schemas contain what may be a schema, so at first the writer is not there.
+            return writer_of(name)(value)
 
         return make(write)
 
@@ -174,12 +180,19 @@ def _of_schema(make: Callable[[Write], Write]) -> Callable[[WriterOf], Write]:
 OWN_VALUES: Final[Mapping[str, Callable[[WriterOf], Write]]] = {
     META + "Time": _plain(_time),
     META + "MicroTime": _plain(_micro_time),
-    META + "Verbs": _plain(_items),
     META + "FieldsV1": _plain(_json),
     RUNTIME + "RawExtension": _plain(_json),
     API_RESOURCE + "Quantity": _plain(_quantity),
-    APIEXTENSIONS + "JSON": _plain(_json),
-    SCHEMA + "OrBool": _of_schema(_schema_or_bool),
-    SCHEMA + "OrArray": _of_schema(_schema_or_list),
-    SCHEMA + "OrStringArray": _of_schema(_schema_or_strings),
+    INT_OR_STRING: _plain(_int_or_string),
+    **{
+        package + name: own
+        for package in APIEXTENSIONS
+        for name, own in {
+            "JSON": _plain(_json),
+            "JSONSchemaPropsOrBool": _of_schema(_schema_or_bool, package + "JSONSchemaProps"),
+            "JSONSchemaPropsOrArray": _of_schema(_schema_or_list, package + "JSONSchemaProps"),
+            "JSONSchemaPropsOrStringArray": _of_schema(_schema_or_strings, package + "JSONSchemaProps"),
+        }.items()
+    },
 }
+"""Message -> what makes its writer."""

@@ -13,6 +13,8 @@ from kcp_py.bootstrap.wire import META, message_of
 CONFIG_MAP = message_of()["v1", "ConfigMap"]
 LEASE = message_of()["coordination.k8s.io/v1", "Lease"]
 CRD = message_of()["apiextensions.k8s.io/v1", "CustomResourceDefinition"]
+SERVICE = message_of()["v1", "Service"]
+POD = message_of()["v1", "Pod"]
 LIMITS = message_of()["v1", "LimitRange"]
 
 
@@ -64,6 +66,13 @@ def test_maps_are_written_by_key() -> None:
             {"spec": {"versions": [{"schema": {"openAPIV3Schema": {"maximum": "1"}}}]}},
             "spec.versions[0].schema.openAPIV3Schema.maximum: ",
         ),
+        (
+            SERVICE,
+            {"spec": {"ports": [{"targetPort": True}]}},
+            "spec.ports[0].targetPort: expected an integer or a string, found a boolean",
+        ),
+        (SERVICE, {"spec": {"ports": [{"targetPort": 1 << 31}]}}, "spec.ports[0].targetPort: 2147483648 is out of range"),
+        (POD, {"spec": {"volumes": [{"name": "a", "emptyDir": []}]}}, "spec.volumes[0].emptyDir: expected an object, found an array"),
         (CONFIG_MAP, {"data": {"a": "\ud800"}}, "a string that is not Unicode"),
         (CONFIG_MAP, [], "expected an object, found an array"),
     ],
@@ -93,6 +102,16 @@ def test_quantities_are_canonical() -> None:
     """A quantity is written as Go prints it, a number too."""
     written = encode(LIMITS, {"spec": {"limits": [{"max": {"cpu": "1000m", "memory": 1048576, "a": "1.5Gi"}, "type": "Pod"}]}})
     assert decode(LIMITS, written)["spec"]["limits"] == [{"type": "Pod", "max": {"cpu": "1", "memory": "1048576", "a": "1536Mi"}}]
+
+
+def test_members_of_inlined_messages_are_the_containing_objects() -> None:
+    """What Go's structs embed is one object in JSON and two on the wire."""
+    probe = {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 5}
+    spec = {
+        "volumes": [{"name": "a", "configMap": {"name": "b", "optional": True}}, {"name": "c"}],
+        "containers": [{"name": "x", "resources": {}, "envFrom": [{"secretRef": {"name": "s"}}], "livenessProbe": probe}],
+    }
+    assert decode(POD, encode(POD, {"spec": spec}))["spec"] == spec
 
 
 def test_bytes_survive() -> None:
