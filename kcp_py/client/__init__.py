@@ -3,7 +3,30 @@
 Belongs here: the `Client` protocol and the ways to carry it out. Does not belong here: decisions about what to call.
 """
 
-from kcp_py.client.contract import Change, Client, ObjectList, ObjectName, Remaining, StoredResource, WatchEvent
+from kcp_py.client.contract import (
+    Change,
+    Client,
+    Concerned,
+    KnownKind,
+    ObjectChange,
+    ObjectList,
+    ObjectName,
+    Remaining,
+    StoredResource,
+    WatchEvent,
+)
 from kcp_py.client.local import LocalClient
 
-__all__ = ["Change", "Client", "LocalClient", "ObjectList", "ObjectName", "Remaining", "StoredResource", "WatchEvent"]
+__all__ = [
+    "Change",
+    "Client",
+    "Concerned",
+    "KnownKind",
+    "LocalClient",
+    "ObjectChange",
+    "ObjectList",
+    "ObjectName",
+    "Remaining",
+    "StoredResource",
+    "WatchEvent",
+]

@@ -50,6 +50,31 @@ class Change(NamedTuple):
     """The object as JSON, in its storage version and without resourceVersion; None where it is gone."""
 
 
+class ObjectChange(NamedTuple):
+    """What became of one object of whatever resource; or an object that is there, with nothing before it."""
+
+    cluster: Name
+    resource: GroupResource
+    namespace: str
+    """Empty for cluster-scoped objects."""
+    name: str
+    value: bytes | None
+    """As in `Change`."""
+    previous: bytes | None
+    """The object before; None where it was not there."""
+
+
+Concerned = Callable[[GroupResource, bytes | None, bytes | None], bool]
+"""(resource, value, previous) -> whether somebody wants to be told: a cheap look at the bytes."""
+
+
+class KnownKind(NamedTuple):
+    """Where the objects of a kind are found."""
+
+    resource: GroupVersionResource
+    namespaced: bool
+
+
 class StoredResource(NamedTuple):
     """A resource of which a cluster may hold objects."""
 
@@ -153,6 +178,45 @@ class Client(Protocol):
         """Have a function called with the cluster whenever an object of any kind is removed in one.
 
         A hint for those who wait for objects to go: an implementation that does not see removals calls nothing. Must not block or raise.
+        """
+        ...
+
+    def observe(self, observer: Callable[[ObjectChange], None], *, concerned: Concerned, missed: Callable[[], None]) -> None:
+        """Have a function called with every change of every object in every cluster, in the order in which they happened.
+
+        Args:
+            observer: must not block or raise. It is called after the resources that a cluster serves have followed the change.
+            concerned: which changes it is called with.
+            missed: called when changes may have been missed.
+        """
+        ...
+
+    def stored_objects(
+        self, cluster: Name | None, *, concerned: Concerned, resource: GroupResource | None = None, limit: int = 0
+    ) -> AsyncGenerator[ObjectChange, None]:
+        """Every object that is there, at leisure. At its end observers have been told of all that happened up to what was read.
+
+        Args:
+            cluster: None for all clusters.
+            concerned: which objects are told of; all that it is asked have no previous value.
+            resource: only this one, of one cluster.
+            limit: how many objects are looked at, at the most and for each resource; 0 for all.
+        """
+        ...
+
+    async def find_kind(self, cluster: Name, api_version: str, kind: str) -> KnownKind | None:
+        """The resource of a kind in exactly this version, as the cluster serves it; None where it does not."""
+        ...
+
+    async def served_version(self, cluster: Name, resource: GroupResource) -> GroupVersionResource | None:
+        """A version in which a resource is served, the stored one if it is; None where it is not served."""
+        ...
+
+    async def get_metadata(self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str) -> dict[str, Any]:
+        """One object's apiVersion (as stored), kind and metadata with its resourceVersion.
+
+        Raises:
+            StatusError: 404.
         """
         ...
 

@@ -12,11 +12,22 @@ import orjson
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
 from kcp_py.apimachinery.metaoptions import parse_resource_version
-from kcp_py.client.contract import Change, ObjectList, ObjectName, Remaining, StoredResource, WatchEvent
+from kcp_py.client.contract import (
+    Change,
+    Concerned,
+    KnownKind,
+    ObjectChange,
+    ObjectList,
+    ObjectName,
+    Remaining,
+    StoredResource,
+    WatchEvent,
+)
 from kcp_py.client.deletion import CollectionDeletion, remove_finalizer
 from kcp_py.client.following import follow, scan_changes
+from kcp_py.client.observation import observe, stored_objects
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 from kcp_py.registry.definitions import HeldNames
 from kcp_py.registry.resource import Served, ServedResource
@@ -26,7 +37,7 @@ from kcp_py.registry.store.access import GUARD_ATTEMPTS, Written, translate
 from kcp_py.registry.store.delete import Deletion
 from kcp_py.registry.store.read import from_storage
 from kcp_py.registry.strategy import Strategy
-from kcp_py.registry.tables import ResourceTables
+from kcp_py.registry.tables import ResourceTable, ResourceTables
 from kcp_py.registry.wildcard import WildcardIndex
 from kcp_py.storage.contract import KeyValue, StorageError
 from kcp_py.storage.keys import CUSTOM_RESOURCES, ResourceKeys, resource_keys
@@ -69,10 +80,12 @@ class LocalClient:
         self._definition_keys = definitions.resource.keys
         self._root = self._definition_keys.prefix.rsplit("/", 3)[0]
         self._builtin: dict[GroupResource, ServedResource] = {}
+        self._builtin_kinds: dict[GroupVersionKind, ServedResource] = {}
         prefixes: set[str] = set()
         self._stored: list[StoredResource] = []
         for resource in tables.builtins:
             self._builtin.setdefault(resource.group_resource, resource)
+            self._builtin_kinds.setdefault(resource.group_version_kind, resource)
             if resource.keys.prefix not in prefixes:
                 prefixes.add(resource.keys.prefix)
                 self._stored.append(StoredResource(resource.group_resource, custom=False, namespaced=resource.namespaced))
@@ -196,7 +209,7 @@ class LocalClient:
         async def attempt(scope: ClusterScope, served: Served) -> Written:
             return await delete(self._access, scope, served, namespace, name, deletion=Deletion(propagation, uid, resource_version))
 
-        await self._write(cluster, resource, attempt)
+        await self._carry_out(cluster, resource, attempt)
 
     async def watch(
         self, cluster: ClusterSelection, resource: GroupVersionResource, resource_version: str
@@ -237,6 +250,62 @@ class LocalClient:
     def on_removal(self, callback: Callable[[Name], None]) -> None:
         """`Client.on_removal`."""
         self._feed.listen_removals(lambda route: callback(Name(route.cluster)))
+
+    def observe(self, observer: Callable[[ObjectChange], None], *, concerned: Concerned, missed: Callable[[], None]) -> None:
+        """`Client.observe`."""
+        observe(self._feed, self._root, observer, concerned=concerned, missed=missed)
+
+    async def stored_objects(
+        self, cluster: Name | None, *, concerned: Concerned, resource: GroupResource | None = None, limit: int = 0
+    ) -> AsyncGenerator[ObjectChange, None]:
+        """`Client.stored_objects`."""
+        if cluster is None:
+            prefixes = [f"{self._root}/"]
+        elif resource is not None:
+            prefixes = [self._keys(resource).cluster_prefix(cluster)]
+        else:
+            stored = await self.stored_resources(cluster)
+            prefixes = [self._keys(one.group_resource).cluster_prefix(cluster) for one in stored]
+        found = stored_objects(self._access.storage, self._feed, self._root, prefixes=prefixes, concerned=concerned, limit=limit)
+        try:
+            async for change in found:
+                yield change
+        finally:
+            await found.aclose()
+
+    async def find_kind(self, cluster: Name, api_version: str, kind: str) -> KnownKind | None:
+        """`Client.find_kind`."""
+        group, _, version = api_version.rpartition("/")
+        wanted = GroupVersionKind(group, version, kind)
+        resource = self._builtin_kinds.get(wanted)
+        if resource is None:
+            served = (await self._table(cluster)).find_custom_kind(wanted)
+            if served is None:
+                return None
+            resource = served.resource
+        return KnownKind(GroupVersionResource(resource.group, resource.version, resource.resource), resource.namespaced)
+
+    async def served_version(self, cluster: Name, resource: GroupResource) -> GroupVersionResource | None:
+        """`Client.served_version`."""
+        builtin = self._builtin.get(resource)
+        if builtin is not None:
+            return GroupVersionResource(builtin.group, builtin.version, builtin.resource)
+        served = await self._served_custom(cluster, resource)
+        return None if served is None else GroupVersionResource(resource.group, served.resource.version, resource.resource)
+
+    async def get_metadata(self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str) -> dict[str, Any]:
+        """`Client.get_metadata`."""
+        scope, served = await self._resolve(cluster, resource)
+        try:
+            item = await get(self._access, scope, served, namespace, name)
+        except StorageError as error:
+            raise translate(error) from error
+        obj = orjson.loads(item.value)
+        return {
+            "apiVersion": obj["apiVersion"],
+            "kind": obj["kind"],
+            "metadata": {**obj["metadata"], "resourceVersion": str(item.mod_revision)},
+        }
 
     async def stored_resources(self, cluster: Name) -> Sequence[StoredResource]:
         """`Client.stored_resources`."""
@@ -287,9 +356,15 @@ class LocalClient:
             if observer is not None:
                 observer.written(cluster, [key])
 
+    async def _table(self, cluster: Name) -> ResourceTable:
+        try:
+            return await self._tables.get(cluster)
+        except StorageError as error:
+            raise translate(error) from error
+
     async def _served_custom(self, cluster: Name, resource: GroupResource) -> Served | None:
         """A custom resource as it is served, in the version in which it is stored if that is served."""
-        found = [served for served in (await self._tables.get(cluster)).served.values() if served.resource.group_resource == resource]
+        found = [served for served in (await self._table(cluster)).served.values() if served.resource.group_resource == resource]
         return max(found, key=lambda served: served.resource.version == served.resource.storage_version, default=None)
 
     def _keys(self, resource: GroupResource) -> ResourceKeys:
@@ -328,11 +403,19 @@ class LocalClient:
     async def _write(
         self, cluster: Name, resource: GroupVersionResource, attempt: Callable[[ClusterScope, Served], Awaitable[Written]]
     ) -> dict[str, Any]:
+        """Carry a write out, and show what it has made."""
+        served, written = await self._carry_out(cluster, resource, attempt)
+        obj = await from_storage(served.resource, orjson.loads(written.value))
+        return served.resource.renderer.dress(obj, written.mod_revision, cluster)
+
+    async def _carry_out(
+        self, cluster: Name, resource: GroupVersionResource, attempt: Callable[[ClusterScope, Served], Awaitable[Written]]
+    ) -> tuple[Served, Written]:
         """Carry a write out, again where what it relied on has changed meanwhile."""
         for tried in range(GUARD_ATTEMPTS):
             scope, served = await self._resolve(cluster, resource)
             try:
-                written = await attempt(scope, served)
+                return served, await attempt(scope, served)
             except StaleScopeError:
                 self._clusters.invalidate(cluster)
                 self._tables.invalidate(cluster)
@@ -340,9 +423,6 @@ class LocalClient:
                     await asyncio.sleep(0.001 * 2**tried)
             except StorageError as error:
                 raise translate(error) from error
-            else:
-                obj = await from_storage(served.resource, orjson.loads(written.value))
-                return served.resource.renderer.dress(obj, written.mod_revision, cluster)
         raise errors.service_unavailable("the logical cluster is changing, please try again", retry_after_seconds=1)
 
 

@@ -19,23 +19,13 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.contr
 _RESTART_SECONDS: Final = 0.1
 
 
-class Controller(Protocol):
+class Reconciler(Protocol):
     """What makes one thing true, for one object at a time, from whatever state it finds."""
 
     name: str
     """As in the option that switches controllers off."""
-    resource: GroupVersionResource
-    """Whose changes it follows."""
     per_cluster: int
     """How many objects of one cluster it may work on at the same time."""
-
-    def wanted(self, value: bytes) -> bool:
-        """Whether an object that was there before the start may need work, judged by its bytes."""
-        ...
-
-    def keys(self, change: Change) -> Iterable[Key]:
-        """What has to be looked at after a change."""
-        ...
 
     async def reconcile(self, key: Key) -> int:
         """Do what is to be done now. Called again from the beginning whenever something failed.
@@ -49,31 +39,70 @@ class Controller(Protocol):
         ...
 
 
+class Controller(Reconciler, Protocol):
+    """A reconciler that is called for the changes of one resource."""
+
+    resource: GroupVersionResource
+    """Whose changes it follows."""
+
+    def wanted(self, value: bytes) -> bool:
+        """Whether an object that was there before the start may need work, judged by its bytes."""
+        ...
+
+    def keys(self, change: Change) -> Iterable[Key]:
+        """What has to be looked at after a change."""
+        ...
+
+
+def changes_of(
+    client: Client, controller: Controller, sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
+) -> Callable[[WorkQueue], Awaitable[None]]:
+    """What fills a queue from the changes of the resource that a controller is about, for a `ReconcileLoop`.
+
+    Args:
+        client: whose changes are followed.
+        controller: says which, and what follows from them.
+        sleep: for tests.
+    """
+
+    async def follow(queue: WorkQueue) -> None:
+        while True:
+            changes = client.changes(controller.resource, wanted=controller.wanted)
+            try:
+                async for change in changes:
+                    for key in controller.keys(change):
+                        queue.add(key)
+            finally:
+                await changes.aclose()
+            await sleep(_RESTART_SECONDS)
+
+    return follow
+
+
 class ReconcileLoop:
-    """One controller, a queue, a fixed number of workers and one task that fills the queue from changes."""
+    """One controller, a queue, a fixed number of workers and one task that fills the queue."""
 
     def __init__(
         self,
         client: Client,
-        controller: Controller,
+        controller: Reconciler,
+        follow: Callable[[WorkQueue], Awaitable[None]],
         *,
         queue: WorkQueue | None = None,
         workers: int = 8,
-        sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
     ) -> None:
         """Prepare; `run` does the rest.
 
         Args:
-            client: whose changes are followed.
+            client: whose removals are followed.
             controller: what to run.
+            follow: fills the queue, until it is cancelled.
             queue: for tests.
             workers: how many objects are worked on at the same time.
-            sleep: for tests.
         """
-        self._client = client
         self._controller = controller
+        self._follow = follow
         self._workers = workers
-        self._sleep = sleep
         self.queue = queue if queue is not None else WorkQueue(per_cluster=controller.per_cluster)
         client.on_removal(self.queue.removed)
 
@@ -87,21 +116,12 @@ class ReconcileLoop:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(self._workers):
                     tasks.create_task(self._work())
-                tasks.create_task(self._follow())
+                tasks.create_task(self._fill())
         finally:
             self.queue.close()
 
-    async def _follow(self) -> None:
-        controller = self._controller
-        while True:
-            changes = self._client.changes(controller.resource, wanted=controller.wanted)
-            try:
-                async for change in changes:
-                    for key in controller.keys(change):
-                        self.queue.add(key)
-            finally:
-                await changes.aclose()
-            await self._sleep(_RESTART_SECONDS)
+    async def _fill(self) -> None:
+        await self._follow(self.queue)
 
     async def _work(self) -> None:
         queue = self.queue

@@ -10,12 +10,14 @@ from kcp_py.aio import Supervisor
 from kcp_py.apimachinery.timestamps import format_time
 from kcp_py.client import Client
 from kcp_py.controllers.definitions import DefinitionController
+from kcp_py.controllers.garbage import GarbageCollector
 from kcp_py.controllers.logicalclusters import LogicalClusterController
-from kcp_py.controllers.loop import Controller, ReconcileLoop
+from kcp_py.controllers.loop import Controller, ReconcileLoop, changes_of
 from kcp_py.controllers.namespaces import NamespaceController
+from kcp_py.controllers.queue import WorkQueue
 from kcp_py.registry.resource import ServedResource
 
-CONTROLLERS: Final = (DefinitionController.name, LogicalClusterController.name, NamespaceController.name)
+CONTROLLERS: Final = (DefinitionController.name, GarbageCollector.name, LogicalClusterController.name, NamespaceController.name)
 """The names of all controllers; all are on by default."""
 
 
@@ -67,10 +69,15 @@ def start_controllers(
         LogicalClusterController(client, now=now),
         NamespaceController(client, now=now),
     ]
-    loops = []
-    for controller in controllers:
-        if is_enabled(controller.name, selection):
-            loop = ReconcileLoop(client, controller)
-            supervisor.start(f"controller {controller.name}", loop.run)
-            loops.append(loop)
-    return loops
+    loops = {
+        controller.name: ReconcileLoop(client, controller, changes_of(client, controller))
+        for controller in controllers
+        if is_enabled(controller.name, selection)
+    }
+    if is_enabled(GarbageCollector.name, selection):
+        queue = WorkQueue(per_cluster=GarbageCollector.per_cluster)
+        collector = GarbageCollector(client, queue, now=now)
+        loops[collector.name] = ReconcileLoop(client, collector, collector.follow, queue=queue)
+    for name, loop in loops.items():
+        supervisor.start(f"controller {name}", loop.run)
+    return list(loops.values())

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from kcp_py.aio.turns import Turns
+from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.conversion import Webhooks
@@ -37,7 +38,7 @@ ResourceKey = tuple[str, str, str]
 class ResourceTable:
     """What one cluster serves, at one moment. Immutable."""
 
-    __slots__ = ("_builtins", "definitions", "digest", "held_names", "served")
+    __slots__ = ("_builtins", "_kinds", "definitions", "digest", "held_names", "served")
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class ResourceTable:
         held_names: Sequence[HeldNames] = (),
     ) -> None:
         self._builtins = builtins
+        self._kinds: dict[GroupVersionKind, Served] | None = None
         self.served: Mapping[ResourceKey, Served] = served or {}
         """Only what CRDs define."""
         self.definitions = tuple(definitions)
@@ -61,6 +63,12 @@ class ResourceTable:
         """The resource that a URL names."""
         key = (group, version, resource)
         return self._builtins.get(key) or self.served.get(key)
+
+    def find_custom_kind(self, kind: GroupVersionKind) -> Served | None:
+        """The resource whose objects are of a kind, among those that CRDs define."""
+        if self._kinds is None:
+            self._kinds = {served.resource.group_version_kind: served for served in self.served.values()}
+        return self._kinds.get(kind)
 
     def definition(self, name: str) -> CompiledDefinition | None:
         """The definition of a CRD by its name, if it is served."""

@@ -61,6 +61,7 @@ class Feed:
         self._ring = Ring(floor=0, max_events=max_events, max_bytes=max_bytes)
         self._derived_from: dict[str, str] = {}
         self._advanced: list[asyncio.Future[None]] = []
+        self._listeners: list[Listener] = []
         self._removal_listeners: list[Callable[[Route], None]] = []
         self._gap_listeners: list[Callable[[], None]] = []
         self._was_running = False
@@ -98,6 +99,10 @@ class Feed:
     def listen(self, prefix: str, listener: Listener) -> None:
         """Have a function called for every event of a resource, for as long as the feed lives."""
         self._hub(prefix).listeners.append(listener)
+
+    def listen_all(self, listener: Listener) -> None:
+        """Have a function called for every event of every resource, after the listeners of the resource. Derived events are left out."""
+        self._listeners.append(listener)
 
     def listen_removals(self, listener: Callable[[Route], None]) -> None:
         """Have a function called whenever an object of any resource is removed, under the rules of `listen`."""
@@ -185,7 +190,10 @@ class Feed:
                     await asyncio.sleep(0)
             route = route_of(event.key, self._root)
             if route is not None:
-                deliveries += self._dispatch(ObjectEvent(route, event))
+                stored = ObjectEvent(route, event)
+                deliveries += self._dispatch(stored)
+                for everything in self._listeners:
+                    everything(stored)
                 if event.value is None:
                     for listener in self._removal_listeners:
                         listener(route)

@@ -11,7 +11,7 @@ import pytest
 from kcp_py.aio import Supervisor
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import Change, Client
-from kcp_py.controllers.loop import ReconcileLoop
+from kcp_py.controllers.loop import ReconcileLoop, changes_of
 from kcp_py.controllers.queue import Key
 from kcp_py.controllers.starting import is_enabled, start_controllers
 from kcp_py.logicalcluster import Name
@@ -68,11 +68,16 @@ async def no_sleep(seconds: float) -> Any:
     del seconds
 
 
+def loop(client: Changes, controller: Recorder, workers: int = 8) -> ReconcileLoop:
+    given = cast("Client", client)
+    return ReconcileLoop(given, controller, changes_of(given, controller, no_sleep), workers=workers)
+
+
 async def test_a_failure_is_tried_again_and_holds_up_nobody() -> None:
     """An object whose reconciliation fails comes again; others are worked on meanwhile."""
     client, controller = Changes(), Recorder("bad")
     async with Supervisor(lambda *_: None) as supervisor:
-        supervisor.start("loop", ReconcileLoop(cast("Client", client), controller, workers=1).run)
+        supervisor.start("loop", loop(client, controller, workers=1).run)
         for name in ("bad", "good"):
             client.put.put_nowait(Change(A, "", name, b"{}"))
         assert [await controller.done.get(), await controller.done.get()] == ["good", "bad"]
@@ -82,7 +87,7 @@ async def test_changes_are_asked_for_again_when_they_end() -> None:
     """A server that ends the watch is asked anew."""
     client, controller = Changes(), Recorder()
     async with Supervisor(lambda *_: None) as supervisor:
-        supervisor.start("loop", ReconcileLoop(cast("Client", client), controller, sleep=no_sleep).run)
+        supervisor.start("loop", loop(client, controller).run)
         client.put.put_nowait(None)
         client.put.put_nowait(Change(A, "", "after", b"{}"))
         assert await controller.done.get() == "after"

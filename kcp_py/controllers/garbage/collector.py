@@ -1,0 +1,366 @@
+"""`GarbageCollector`: deletes what has lost its owners, and ends deletions that wait for dependents.
+
+Source: kubernetes `pkg/controller/garbagecollector` (`garbagecollector.go`, `graph_builder.go`). There one graph of all objects is always
+in memory; here a cluster has one while objects are removed in it, and only objects with owners are in it (docs/adr/0013).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
+from contextlib import aclosing
+from typing import Any, Final
+
+from kcp_py.aio.turns import Turns
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.client import Client, ObjectChange
+from kcp_py.controllers.content import DEFINITIONS
+from kcp_py.controllers.garbage.graph import Graph
+from kcp_py.controllers.garbage.graphs import Graphs
+from kcp_py.controllers.garbage.owners import InvalidOwnerError, OwnerLookup, UnresolvedOwnerError
+from kcp_py.controllers.garbage.ownership import FOREGROUND, ORPHAN, Facts, Item, Reference, facts_of, may_concern, read_facts
+from kcp_py.controllers.garbage.reporting import report_invalid_owner
+from kcp_py.controllers.queue import Key, WorkQueue
+from kcp_py.logicalcluster import Name
+
+_TEND: Final = ""
+"""The key of a cluster's graph itself."""
+_CHECK: Final = "?"
+"""The key that has all objects of a cluster looked at."""
+_PORTION: Final = 500
+"""Items that are queued at once for one cluster."""
+_MOST_QUEUED: Final = 2_000
+"""Items that wait while all objects are looked at."""
+_SWEEP_SECONDS: Final = 60.0
+_TOGETHER: Final = 8
+"""Dependents that are let go at the same time."""
+
+_IGNORED: Final = frozenset((GroupResource("", "events"), GroupResource("events.k8s.io", "events")))
+
+
+class GarbageCollector:
+    """The garbage collector of all clusters, for a `ReconcileLoop` that is given its queue and `follow`."""
+
+    name = "garbagecollector"
+    per_cluster = 4
+
+    def __init__(
+        self,
+        client: Client,
+        queue: WorkQueue,
+        *,
+        now: Callable[[], str],
+        graphs: Graphs | None = None,
+        sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+    ) -> None:
+        """Begin to observe.
+
+        Args:
+            client: of all clusters.
+            queue: filled with what has to be looked at.
+            now: the time as RFC 3339, for events.
+            graphs: for tests.
+            sleep: for tests.
+        """
+        self._client = client
+        self._queue = queue
+        self._now = now
+        self._sleep = sleep
+        self._graphs = graphs if graphs is not None else Graphs()
+        self._owners = OwnerLookup(client)
+        self._unresolved: set[Name] = set()
+        """Clusters in which an owner's kind was not served: new definitions may change that."""
+        self._missed = asyncio.Event()
+        client.observe(self._observe, concerned=self._concerned, missed=self._missed.set)
+
+    async def follow(self, queue: WorkQueue) -> None:
+        """Look at every object once, and again whenever changes were missed. Between, throw away what is not used any more."""
+        assert queue is self._queue
+        while True:
+            self._missed.clear()
+            self._graphs.clear()
+            self._unresolved.clear()
+            await self._check(None)
+            while not self._missed.is_set():
+                try:
+                    async with asyncio.timeout(_SWEEP_SECONDS):
+                        await self._missed.wait()
+                except TimeoutError:
+                    self._graphs.sweep()
+
+    async def reconcile(self, key: Key) -> int:
+        """`Controller.reconcile`."""
+        if key.name == _TEND:
+            await self._tend(key.cluster)
+        elif key.name == _CHECK:
+            await self._check(key.cluster)
+        else:
+            try:
+                await self._attempt(key)
+            except UnresolvedOwnerError:
+                self._unresolved.add(key.cluster)
+        return 0
+
+    # What happens in the store: none of this waits for anything.
+
+    def _concerned(self, resource: GroupResource, value: bytes | None, previous: bytes | None) -> bool:
+        if resource in _IGNORED:
+            return False
+        if value is None:
+            return previous is not None
+        return may_concern(value) or (previous is not None and may_concern(previous)) or resource == DEFINITIONS.group_resource
+
+    def _observe(self, change: ObjectChange) -> None:
+        cluster = change.cluster
+        if change.resource == DEFINITIONS.group_resource and cluster in self._unresolved:
+            self._unresolved.discard(cluster)
+            self._queue.add(Key(cluster, _CHECK))
+        graph = self._graphs.get(cluster)
+        if change.value is None and graph is not None and graph.ready and graph.empty:
+            return
+        before = None if change.previous is None else read_facts(change.previous)
+        after = None if change.value is None else read_facts(change.value)
+        item = Item(change.resource, change.namespace, change.name).text
+        if after is not None and after.owners and (before is None or before.owners != after.owners):
+            self._queue.add(Key(cluster, item))
+        if graph is None:
+            if after is not None and not after.awaits:
+                return  # nobody has asked for this cluster's graph yet
+            graph = self._ask_for(cluster)
+        if graph.ready:
+            self._note(cluster, graph, item, before, after)
+        else:
+            graph.told.append((item, before, after))
+
+    def _note(self, cluster: Name, graph: Graph, item: str, before: Facts | None, after: Facts | None) -> None:
+        """Put a change into a graph, and what follows from it into the queue."""
+        due: Iterable[str] = ()
+        if after is None:
+            assert before is not None
+            unblocked = graph.remove(item, before)
+            due = graph.dependents(before.uid)
+            if due:
+                gone = Item.parse(item)
+                self._owners.absent.add(
+                    cluster, Reference(before.api_version, before.kind, gone.name, before.uid, blocks=False), gone.namespace
+                )
+        else:
+            was = graph.awaiting(item)
+            unblocked = graph.put(item, before, after)
+            if after.awaits and (was is None or was.awaits != after.awaits):
+                due = [*graph.dependents(after.uid), item] if after.awaits == FOREGROUND else [item]
+        for owner in unblocked:
+            self._queue.add(Key(cluster, owner))
+        self._see_to(cluster, graph, due)
+
+    def _see_to(self, cluster: Name, graph: Graph, items: Iterable[str]) -> None:
+        """Have items looked at. There may be very many: they are queued in portions."""
+        before = len(graph.due)
+        graph.due.extend(items)
+        if not before and graph.due:
+            self._queue.add(Key(cluster, _TEND))
+
+    def _ask_for(self, cluster: Name) -> Graph:
+        """The graph of a cluster, which is filled soon if it is not."""
+        graph = self._graphs.get(cluster)
+        if graph is None:
+            graph = self._graphs.add(cluster)
+            self._queue.add(Key(cluster, _TEND))
+        return graph
+
+    # The graph.
+
+    async def _tend(self, cluster: Name) -> None:
+        graph = self._graphs.get(cluster)
+        if graph is None:
+            return
+        if not graph.ready:
+            await self._fill(cluster, graph)
+        for _ in range(min(_PORTION, len(graph.due))):
+            self._queue.add(Key(cluster, graph.due.popleft()))
+        if graph.due:
+            self._queue.add(Key(cluster, _TEND))
+
+    async def _fill(self, cluster: Name, graph: Graph) -> None:
+        graph.clear()
+        async with aclosing(self._stored(cluster)) as found:
+            async for change in found:
+                assert change.value is not None
+                item = Item(change.resource, change.namespace, change.name).text
+                graph.put(item, None, read_facts(change.value))
+        turns = Turns()
+        while graph.told:
+            told, graph.told = graph.told[:_PORTION], graph.told[_PORTION:]
+            for item, before, after in told:
+                self._note(cluster, graph, item, before, after)
+            await turns.take()
+        graph.ready = True
+        self._see_to(cluster, graph, graph.all_awaiting())
+
+    def _stored(self, cluster: Name | None) -> AsyncGenerator[ObjectChange, None]:
+        def concerned(resource: GroupResource, value: bytes | None, previous: bytes | None) -> bool:
+            del previous
+            return value is not None and may_concern(value) and resource not in _IGNORED
+
+        return self._client.stored_objects(cluster, concerned=concerned)
+
+    async def _check(self, cluster: Name | None) -> None:
+        """Look at what is there: objects may have lost their owners while nobody observed."""
+        async with aclosing(self._stored(cluster)) as found:
+            async for change in found:
+                assert change.value is not None
+                item = Item(change.resource, change.namespace, change.name)
+                if await self._is_settled(change.cluster, item, read_facts(change.value)):
+                    continue
+                self._queue.add(Key(change.cluster, item.text))
+                while len(self._queue) > _MOST_QUEUED and cluster is None:
+                    await self._sleep(0.01)
+
+    async def _is_settled(self, cluster: Name, item: Item, facts: Facts) -> bool:
+        """Whether there is nothing to do for an object."""
+        if facts.awaits:
+            return False
+        if facts.deleting or not facts.owners:
+            return True
+        try:
+            owners = await self._owners.classify(cluster, item, facts.owners)
+        except (UnresolvedOwnerError, InvalidOwnerError, StatusError):
+            return False
+        return len(owners.solid) == len(facts.owners)
+
+    # One object.
+
+    async def _attempt(self, key: Key) -> None:
+        """Do what its owners and finalizers ask for with one object, as it is now (upstream: `attemptToDeleteItem`)."""
+        cluster, item = key.cluster, Item.parse(key.name)
+        resource = await self._client.served_version(cluster, item.resource)
+        if resource is None:
+            raise UnresolvedOwnerError
+        try:
+            obj = await self._client.get_metadata(cluster, resource, item.namespace, item.name)
+        except StatusError as error:
+            if error.code == 404:
+                return
+            raise
+        facts = facts_of(obj)
+        if facts.awaits:
+            await self._end(cluster, resource, item, facts)
+        elif not facts.deleting and facts.owners:
+            try:
+                await self._judge(cluster, resource, item, obj, facts)
+            except InvalidOwnerError as error:
+                await report_invalid_owner(self._client, cluster, item, obj, error.owner, now=self._now())
+
+    async def _judge(self, cluster: Name, resource: GroupVersionResource, item: Item, obj: dict[str, Any], facts: Facts) -> None:
+        solid, dangling, waiting, misplaced = await self._owners.classify(cluster, item, facts.owners)
+        for reference in misplaced:
+            await report_invalid_owner(self._client, cluster, item, obj, reference, now=self._now())
+        if solid:
+            if dangling or waiting:
+                # An owner that waits would wait for ever for a dependent that stays.
+                await self._drop(cluster, resource, item, facts.uid, {reference.uid for reference in (*dangling, *waiting)})
+            return
+        metadata = obj["metadata"]
+        version = metadata["resourceVersion"]
+        finalizers = metadata.get("finalizers") or ()
+        propagation = "Orphan" if ORPHAN in finalizers else "Foreground" if FOREGROUND in finalizers else "Background"
+        if waiting:
+            graph = self._ask_for(cluster)
+            if not graph.ready:
+                self._see_to(cluster, graph, [item.text])
+                return
+            dependents = graph.dependents(facts.uid)
+            if dependents:
+                propagation = "Foreground"
+                if any((found := graph.awaiting(one)) is not None and found.awaits == FOREGROUND for one in dependents):
+                    await self._unblock(cluster, resource, item, facts.uid)
+                    version = ""
+        try:
+            await self._client.delete(
+                cluster, resource, item.namespace, item.name, uid=facts.uid, resource_version=version, propagation=propagation
+            )
+        except StatusError as error:
+            if error.code != 404:
+                raise
+
+    async def _end(self, cluster: Name, resource: GroupVersionResource, item: Item, facts: Facts) -> None:
+        """Go on with a deletion that waits for dependents."""
+        graph = self._ask_for(cluster)
+        if not graph.ready:
+            self._see_to(cluster, graph, [item.text])
+            return
+        known = graph.awaiting(item.text)
+        if known is None or known.awaits != facts.awaits:
+            return  # the change is on its way to the observer, and with it whatever came before it
+        if facts.awaits == ORPHAN:
+            await self._orphan(cluster, list(graph.dependents(facts.uid)), facts.uid)
+        elif graph.blocking(facts.uid):
+            if graph.is_in_cycle(item.text):
+                await self._unblock(cluster, resource, item, facts.uid)
+            self._see_to(cluster, graph, [one for one, blocks in graph.dependents(facts.uid).items() if blocks and not graph.awaiting(one)])
+            return
+        await self._client.remove_finalizer(cluster, resource, item.namespace, item.name, finalizer=facts.awaits, uid=facts.uid)
+
+    async def _orphan(self, cluster: Name, dependents: list[str], uid: str) -> None:
+        """Take an owner from its dependents.
+
+        Raises:
+            StatusError: one of them could not be changed.
+        """
+        turns = Turns()
+        for at in range(0, len(dependents), _TOGETHER):
+            await asyncio.gather(*(self._let_go(cluster, Item.parse(one), uid) for one in dependents[at : at + _TOGETHER]))
+            await turns.take()
+
+    async def _let_go(self, cluster: Name, item: Item, uid: str) -> None:
+        resource = await self._client.served_version(cluster, item.resource)
+        if resource is None:
+            raise errors.service_unavailable(f"{item.resource} is not served: {item.name} keeps its owner", retry_after_seconds=1)
+        await self._drop(cluster, resource, item, "", {uid})
+
+    # Owner references.
+
+    async def _drop(self, cluster: Name, resource: GroupVersionResource, item: Item, uid: str, owners: Collection[str]) -> None:
+        """Take owners, by their uids, from an object (of that uid, if one is given)."""
+
+        def change(references: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            return [reference for reference in references if reference["uid"] not in owners]
+
+        await self._rewrite(cluster, resource, item, uid, change)
+
+    async def _unblock(self, cluster: Name, resource: GroupVersionResource, item: Item, uid: str) -> None:
+        """Let an object block the deletion of none of its owners."""
+
+        def change(references: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            return [
+                {**reference, "blockOwnerDeletion": False} if reference.get("blockOwnerDeletion") else reference for reference in references
+            ]
+
+        await self._rewrite(cluster, resource, item, uid, change)
+
+    async def _rewrite(
+        self,
+        cluster: Name,
+        resource: GroupVersionResource,
+        item: Item,
+        uid: str,
+        change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
+    ) -> None:
+        """Change the owner references of an object; one that is gone is no error."""
+        try:
+            obj = await self._client.get(cluster, resource, item.namespace, item.name)
+            metadata = dict(obj["metadata"])
+            before = metadata.get("ownerReferences") or []
+            after = change(before)
+            if (uid and metadata["uid"] != uid) or after == before:
+                return
+            if after:
+                metadata["ownerReferences"] = after
+            else:
+                del metadata["ownerReferences"]
+            await self._client.update(cluster, resource, {**obj, "metadata": metadata})
+        except StatusError as error:
+            if error.code != 404:
+                raise
