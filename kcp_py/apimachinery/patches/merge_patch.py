@@ -11,7 +11,7 @@ from typing import Any
 
 from kcp_py.apimachinery import errors
 
-_JSON_TYPES = {list: "array", str: "string", bool: "bool", int: "number", float: "number", type(None): "null"}
+_JSON_TYPES = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
 
 
 def apply(original: Mapping[str, Any], patch: Any) -> dict[str, Any]:
@@ -20,6 +20,8 @@ def apply(original: Mapping[str, Any], patch: Any) -> dict[str, Any]:
     Raises:
         StatusError: 400, the patch is not an object.
     """
+    if patch is None:
+        raise errors.bad_request("Invalid JSON Patch")
     if not isinstance(patch, dict):
         shown = _JSON_TYPES.get(type(patch), "value")
         raise errors.bad_request(f"error decoding patch: json: cannot unmarshal {shown} into Go value of type map[string]interface {{}}")

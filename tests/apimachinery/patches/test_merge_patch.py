@@ -43,13 +43,20 @@ def test_merging(original, patch, merged):
     assert merge_patch.apply(original, patch) == merged
 
 
-@pytest.mark.parametrize(("patch", "kind"), [([], "array"), (None, "null"), ("x", "string"), (1, "number")])
+@pytest.mark.parametrize(("patch", "kind"), [([], "array"), (True, "bool"), ("x", "string"), (1, "number")])
 def test_only_objects_are_patches(patch, kind):
     """Anything else is 400."""
     with pytest.raises(StatusError) as caught:
         merge_patch.apply({}, patch)
     assert caught.value.code == 400
     assert caught.value.message == f"error decoding patch: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+
+
+def test_null_is_no_patch():
+    """As upstream, which says no more about it."""
+    with pytest.raises(StatusError) as caught:
+        merge_patch.apply({}, None)
+    assert (caught.value.code, caught.value.message) == (400, "Invalid JSON Patch")
 
 
 @given(st.dictionaries(st.sampled_from("abc"), OBJECTS), st.dictionaries(st.sampled_from("abc"), OBJECTS))
