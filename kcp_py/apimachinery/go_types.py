@@ -1,8 +1,10 @@
-"""Names of Go's types for decoded values, as upstream's messages print them with `%T`."""
+"""Decoded values as Go's `fmt` prints them in upstream's messages: `%T` and `%v`."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from kcp_py.apimachinery.go_floats import format_float
 
 
 def go_type(value: Any) -> str:
@@ -22,3 +24,20 @@ def go_type(value: Any) -> str:
             return "[]interface {}"
         case _:
             return "map[string]interface {}"
+
+
+def go_text(value: Any) -> str:
+    """A JSON value as Go's `%v` and `%+v` print what its decoder made of it: `map[a:1 b:[x y] c:<nil>]`, keys sorted."""
+    match value:
+        case None:
+            return "<nil>"
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return format_float(value)
+        case dict():
+            return f"map[{' '.join(f'{key}:{go_text(value[key])}' for key in sorted(value))}]"
+        case list():
+            return f"[{' '.join(map(go_text, value))}]"
+        case _:
+            return str(value)

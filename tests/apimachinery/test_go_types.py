@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.apimachinery.go_types import go_type
+from kcp_py.apimachinery.go_types import go_text, go_type
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,19 @@ from kcp_py.apimachinery.go_types import go_type
 def test_names(value: Any, name: str) -> None:
     """A bool is no number, whatever Python says."""
     assert go_type(value) == name
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "<nil>"),
+        ({"b": [1, "x y", None], "a": {"c": True}, "d": {}}, "map[a:map[c:true] b:[1 x y <nil>] d:map[]]"),
+        (1.5, "1.5"),
+        (100.0, "100"),
+        (0.00001, "1e-05"),
+        (1e21, "1e+21"),
+    ],
+)
+def test_texts(value: Any, text: str) -> None:
+    """Maps have their keys sorted, and doubles have the shortest digits."""
+    assert go_text(value) == text

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.go_types import go_text, go_type
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN_KEYS: Final = "$retainKeys"
@@ -26,14 +25,6 @@ _LISTS_OF_LISTS: Final = "lists of lists are not supported"
 _MAX_REFERENCES: Final = 16
 _SHOWN: Final = 300
 _MISSING: Final = object()
-_GO_TYPES: Final[dict[type, str]] = {
-    dict: "map[string]interface {}",
-    list: "[]interface {}",
-    str: "string",
-    bool: "bool",
-    int: "int64",
-    float: "float64",
-}
 
 Schema = Mapping[str, Any]
 
@@ -95,22 +86,28 @@ class _Merger:
             merged[key] = value if field.strategy == "replace" else self.merge_map(current, value, field.schema)
         elif kind is list and type(current) is list:
             field = self._field(schema, key, elements=True)
-            merged[key] = self._merge_list(current, value, field) if field.strategy == "merge" else value
-        elif kind is dict and _DIRECTIVE in value:
+            merged[key] = self._merge_list(current, value, field)[0] if field.strategy == "merge" else value
+        elif kind is dict and value.get(_DIRECTIVE) is not None:
             # Upstream drops a directive for which there is nothing to direct.
             merged.pop(key, None)
         else:
             merged[key] = _added(value)
 
-    def _merge_list(self, original: list[Any], patch: list[Any], field: _Field) -> list[Any]:
+    def _merge_list(self, original: list[Any], patch: list[Any], field: _Field) -> tuple[list[Any], list[Any]]:
+        """Merge two lists.
+
+        Returns:
+            The merged list, and what is to be taken for the server's order by those who order it again.
+        """
         if not original and not patch:
-            return original
+            return original, original
+        key = field.merge_key
         if _element_type(original, patch) is not dict:
             merged = _unique([*original, *patch])
-            return _ordered(merged, _positions(patch, ""), _positions(original, ""), "")
-        key = field.merge_key
+            return _ordered(merged, _positions(patch, key), _positions(original, key), key), original
         if not key:
-            raise errors.bad_request("cannot merge lists without merge key for Struct")
+            raise errors.bad_request("cannot merge lists without merge key for struct")
+        before = original
         original, patch = _special_elements(original, patch, key)
         merged = list(original)
         # Of several elements with one key the first is the one that is merged.
@@ -120,36 +117,40 @@ class _Merger:
             position = positions.get(identity)
             if position is None:
                 positions[identity] = len(merged)
-                merged.append(_added(element))
+                merged.append(_without_nulls(element))
             else:
                 merged[position] = self.merge_map(merged[position], element, field.schema)
-        return _ordered(merged, _positions(patch, key), _positions(original, key), key)
+        # Upstream deletes and appends in one piece of memory: what is appended comes to lie where the server's list went on.
+        seen = [*merged, *before[len(merged) :]][: len(before)] if len(original) < len(before) else before
+        return _ordered(merged, _positions(patch, key), _positions(original, key), key), seen
 
     def _merge_ordered(self, merged: dict[str, Any], remaining: dict[str, Any], directive: str, schema: Schema | None) -> None:
         """Merge the list that a `$setElementOrder/` directive is about, and bring it in that order."""
         order = remaining.pop(directive)
         name = _directed_field(directive, _ORDER, _BAD_ORDER)
         if not isinstance(order, list):
-            raise _bad_type(order, list)
+            raise _bad_type(order, [])
         current, patch = merged.get(name, _MISSING), remaining.pop(name, _MISSING)
         for value in (current, patch):
             if value is not _MISSING and not isinstance(value, list):
-                raise _bad_type(value, list)
+                raise _bad_type(value, [])
         field = self._field(schema, name, elements=True)
         key = field.merge_key
         _check_order(patch if patch is not _MISSING else [], order, key)
+        before: list[Any] = [] if current is _MISSING else current
         if patch is _MISSING:
             if current is _MISSING:
                 return
             result = current
         elif current is _MISSING:
             result = _added(patch)
+        elif field.strategy == "merge":
+            result, before = self._merge_list(current, patch, field)
         else:
-            result = self._merge_list(current, patch, field) if field.strategy == "merge" else patch
+            result = patch
         if result:
             _element_type(result)
-            before = _positions(current, key) if current is not _MISSING else {}
-            result = _ordered(result, _positions(order, key), before, key)
+            result = _ordered(result, _positions(order, key), _positions(before, key), key)
         merged[name] = result
 
     def _field(self, schema: Schema | None, name: str, *, elements: bool = False) -> _Field:
@@ -195,7 +196,7 @@ def _replaced(patch: Mapping[str, Any]) -> dict[str, Any]:
         case "delete":
             return {}
         case directive:
-            raise errors.bad_request(f"unknown patch type: {_cut(str(directive))} in map: {_shown(patch)}")
+            raise errors.bad_request(f"unknown patch type: {_directive_text(directive)} in map: {_shown(patch)}")
 
 
 def _retain_keys(merged: dict[str, Any], remaining: dict[str, Any]) -> None:
@@ -220,6 +221,7 @@ def _delete_primitives(merged: dict[str, Any], directive: str, values: Any) -> N
         return
     if any(isinstance(value, dict | list) for value in values):
         raise errors.bad_request(_BAD_PRIMITIVES)
+    _element_type(current, values)
     deleted = set(map(_identity, values))
     merged[name] = [value for value in current if isinstance(value, dict | list) or _identity(value) not in deleted]
 
@@ -240,7 +242,7 @@ def _special_elements(original: list[Any], patch: list[Any], key: str) -> tuple[
         elif directive == "merge":
             raise errors.bad_request("merging lists cannot yet be specified in the patch")
         else:
-            raise errors.bad_request(f"unknown patch type: {_cut(str(directive))} in map: {_shown(element)}")
+            raise errors.bad_request(f"unknown patch type: {_directive_text(directive)} in map: {_shown(element)}")
     if replace:
         return ordinary, []
     if deleted:
@@ -252,15 +254,21 @@ def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
     """All elements of a patch list must stand in the `$setElementOrder` list, in the same order."""
     if not order or not patch:
         return
-    wanted = iter(order)
-    for element in patch:
-        if key and not isinstance(element, dict):
-            raise _bad_type(element, dict)
-        if isinstance(element, dict) and _DIRECTIVE in element:
-            continue
-        identity = _element_identity(element, key)
-        if not any(_element_identity(candidate, key) == identity for candidate in wanted):
-            raise errors.bad_request(f"The order in patch list:\n{_shown(patch)}\n doesn't match $setElementOrder list:\n{_shown(order)}\n")
+    if key:
+        for element in patch:
+            if not isinstance(element, dict):
+                raise _bad_type(element, {})
+        patch = [element for element in patch if element.get(_DIRECTIVE) != "delete"]
+    named = 0
+    for candidate in order:
+        while named < len(patch) and isinstance(patch[named], dict) and _DIRECTIVE in patch[named]:
+            named += 1
+        if named == len(patch):
+            return
+        if _element_identity(patch[named], key) == _element_identity(candidate, key):
+            named += 1
+    if named < len(patch):
+        raise errors.bad_request(f"The order in patch list:\n{_shown(patch)}\n doesn't match $setElementOrder list:\n{_shown(order)}\n")
 
 
 def _ordered(merged: list[Any], patch_order: Mapping[Any, int], server_order: Mapping[Any, int], key: str) -> list[Any]:
@@ -307,7 +315,7 @@ def _element_identity(element: Any, key: str) -> Any:
     if not key:
         return _identity(element)
     if not isinstance(element, dict):
-        raise _bad_type(element, dict)
+        raise _bad_type(element, {})
     return _identity(_key_of(element, key))
 
 
@@ -340,23 +348,29 @@ def _element_type(*lists: list[Any]) -> type:
                 if found is list:
                     raise errors.unprocessable(_LISTS_OF_LISTS)
             elif type(element) is not found:
-                raise errors.bad_request(f"list element types are not identical: {_shown(lists)}")
+                raise errors.bad_request(f"list element types are not identical: {_shown(list(lists))}")
     return found or type(None)
 
 
 def _added(value: Any) -> Any:
-    """A value that was not there before, without nulls, directives, and elements that are directives."""
+    """A value that was not there before, without nulls and what only directs; other directives are fields that the kind does not know."""
     if type(value) is dict:
-        return {
-            key: _added(item)
-            for key, item in value.items()
-            if item is not None
-            and not (type(item) is dict and _DIRECTIVE in item)
-            and key != _RETAIN_KEYS
-            and not key.startswith((_ORDER, _DELETE_PRIMITIVES))
-        }
+        return {key: _added(item) for key, item in value.items() if item is not None and not _is_directive(item)}
     if type(value) is list:
-        return [_added(item) for item in value if not (type(item) is dict and _DIRECTIVE in item)]
+        return [_added(item) for item in value if not _is_directive(item)]
+    return value
+
+
+def _is_directive(value: Any) -> bool:
+    return type(value) is dict and value.get(_DIRECTIVE) is not None
+
+
+def _without_nulls(value: Any) -> Any:
+    """An element that was not there before: upstream looks for no directives in it."""
+    if type(value) is dict:
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if type(value) is list:
+        return [_without_nulls(item) for item in value]
     return value
 
 
@@ -366,13 +380,20 @@ def _directed_field(directive: str, prefix: str, problem: str) -> str:
     return directive[len(prefix) :]
 
 
-def _bad_type(value: Any, wanted: type) -> errors.StatusError:
-    received = _GO_TYPES.get(type(value), "%!s(<nil>)")
-    return errors.bad_request(f"expected a {_GO_TYPES[wanted]}, but received a {received}")
+def _bad_type(value: Any, wanted: Any) -> errors.StatusError:
+    received = "%!s(<nil>)" if value is None else go_type(value)
+    return errors.bad_request(f"expected a {go_type(wanted)}, but received a {received}")
+
+
+def _directive_text(directive: Any) -> str:
+    """As Go's `%s` prints it."""
+    if isinstance(directive, str):
+        return _cut(directive)
+    return "%!s(<nil>)" if directive is None else f"%!s({go_type(directive)}={_shown(directive)})"
 
 
 def _shown(value: Any) -> str:
-    return _cut(orjson.dumps(value).decode())
+    return _cut(go_text(value))
 
 
 def _cut(text: str) -> str:
