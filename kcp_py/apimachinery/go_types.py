@@ -1,9 +1,10 @@
-"""Decoded values as Go's `fmt` prints them in upstream's messages: `%T` and `%v`."""
+"""Decoded values as Go's `fmt` prints them in upstream's messages: `%T`, `%v` and `%#v`."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from kcp_py.apimachinery.fielderrors import go_quote
 from kcp_py.apimachinery.go_floats import format_float
 
 
@@ -41,3 +42,19 @@ def go_text(value: Any) -> str:
             return f"[{' '.join(map(go_text, value))}]"
         case _:
             return str(value)
+
+
+def go_syntax(value: Any) -> str:
+    """A JSON value as Go's `%#v` prints what its decoder made of it: `map[string]interface {}{"a":[]interface {}{1, "b"}}`."""
+    match value:
+        case None:
+            return "interface {}(nil)"
+        case str():
+            return go_quote(value)
+        case dict():
+            members = ", ".join(f"{go_quote(key)}:{go_syntax(value[key])}" for key in sorted(value))
+            return f"{go_type(value)}{{{members}}}"
+        case list():
+            return f"{go_type(value)}{{{', '.join(map(go_syntax, value))}}}"
+        case _:
+            return go_text(value)

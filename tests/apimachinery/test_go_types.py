@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.apimachinery.go_types import go_text, go_type
+from kcp_py.apimachinery.go_types import go_syntax, go_text, go_type
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,16 @@ def test_names(value: Any, name: str) -> None:
 def test_texts(value: Any, text: str) -> None:
     """Maps have their keys sorted, and doubles have the shortest digits."""
     assert go_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ('a"b', '"a\\"b"'),
+        (1, "1"),
+        ({"b": None, "a": [True, 1.5]}, 'map[string]interface {}{"a":[]interface {}{true, 1.5}, "b":interface {}(nil)}'),
+    ],
+)
+def test_syntax(value: Any, text: str) -> None:
+    """Containers have their types, texts are quoted."""
+    assert go_syntax(value) == text

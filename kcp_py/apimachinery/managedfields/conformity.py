@@ -1,6 +1,6 @@
 """Whether an applied configuration fits its type: what an apply refuses before anything is merged.
 
-Source: structured-merge-diff `typed/validate.go`. Scalars are not looked at: the schema says more about them, later.
+Source: structured-merge-diff `typed/validate.go`, `typed/helpers.go`.
 """
 
 from __future__ import annotations
@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from kcp_py.apimachinery.fielderrors import go_quote
+from kcp_py.apimachinery.go_types import go_syntax, go_text, go_type
 from kcp_py.apimachinery.managedfields.fieldsets import show
-from kcp_py.apimachinery.managedfields.types import SCALAR, MergeType
+from kcp_py.apimachinery.managedfields.types import MergeType
 from kcp_py.apimachinery.managedfields.walks import item_element
 
 __all__ = ["MAX_PROBLEMS", "typed_problems"]
 
 MAX_PROBLEMS: Final = 20
+_SHOWN: Final = 200
 
 
 def typed_problems(kind: MergeType, value: Any) -> list[str]:
@@ -30,16 +33,34 @@ def typed_problems(kind: MergeType, value: Any) -> list[str]:
 def _problems(kind: MergeType, value: Any, path: str) -> Iterator[str]:
     if value is None:
         return
-    if kind.kind == "map":
-        if not isinstance(value, dict):
-            yield f"{path}: expected map, got {_got(value)}"
-        else:
-            yield from _map_problems(kind, value, path)
-    elif kind.kind == "list":
-        if not isinstance(value, list):
-            yield f"{path}: expected list, got {_got(value)}"
-        else:
-            yield from _list_problems(kind, value, path)
+    match kind.kind:
+        case "map":
+            if isinstance(value, dict):
+                yield from _map_problems(kind, value, path)
+            else:
+                yield f"{path}: expected map, got &{{{_shown(value)}}}"
+        case "list":
+            if isinstance(value, list):
+                yield from _list_problems(kind, value, path)
+            else:
+                yield f"{path}: expected list, got &{{{_shown(value)}}}"
+        case "scalar":
+            if problem := _scalar_problem(kind.scalar, value):
+                yield f"{path}: {problem}"
+
+
+def _scalar_problem(scalar: str, value: Any) -> str:
+    """Why a value is no scalar of a type; empty where it is."""
+    match scalar:
+        case "numeric" if isinstance(value, bool) or not isinstance(value, int | float):
+            return f"expected numeric (int or float), got {go_type(value)}"
+        case "string" if not isinstance(value, str):
+            return f"expected string, got &value.valueUnstructured{{Value:{_cut(go_syntax(value))}}}"
+        case "boolean" if not isinstance(value, bool):
+            return f"expected boolean, got &{{{_shown(value)}}}"
+        case "untyped" if isinstance(value, dict | list):
+            return f"expected any scalar, got &{{{_shown(value)}}}"
+    return ""
 
 
 def _map_problems(kind: MergeType, value: dict[str, Any], path: str) -> Iterator[str]:
@@ -47,7 +68,7 @@ def _map_problems(kind: MergeType, value: dict[str, Any], path: str) -> Iterator
         found = kind.fields.get(name) or kind.element
         if found is None:
             yield f"{path}.{name}: field not declared in schema"
-        elif found is not SCALAR:
+        else:
             yield from _problems(found, child, f"{path}.{name}")
 
 
@@ -55,13 +76,10 @@ def _list_problems(kind: MergeType, value: list[Any], path: str) -> Iterator[str
     seen: set[str] = set()
     for index, item in enumerate(value):
         place = f"[{index}]"
-        if kind.list_type == "map":
-            missing = [name for name in kind.keys if name not in kind.key_defaults and (not isinstance(item, dict) or name not in item)]
-            if missing:
-                detail = f'associative list with keys has an element that omits key field "{missing[0]}" (and doesn\'t have default value)'
-                yield f"{path}: element {index}: {detail}"
-                continue
         if kind.list_type:
+            if problem := _item_problem(kind, item):
+                yield f"{path}: element {index}: {problem}"
+                return
             element = item_element(kind, item, index)
             place = show((element,))
             if element in seen:
@@ -71,14 +89,30 @@ def _list_problems(kind: MergeType, value: list[Any], path: str) -> Iterator[str
             yield from _problems(kind.element, item, path + place)
 
 
-def _got(value: Any) -> str:
-    """What there is instead."""
-    match value:
-        case dict():
-            return "map"
-        case list():
-            return "list"
-        case str():
-            return f"&{{{value[:100]}}}"
-        case _:
-            return f"&{{{str(value).lower()}}}"
+def _item_problem(kind: MergeType, item: Any) -> str:
+    """Why an item of a list cannot be told from others; empty where it can."""
+    if kind.list_type == "set":
+        match item:
+            case dict():
+                return "associative list without keys has an element that's a map type"
+            case list():
+                return "not supported: associative list with lists as elements"
+            case None:
+                return "associative list without keys has an element that's an explicit null"
+        return ""
+    if item is None:
+        return "associative list with keys may not have a null element"
+    if not isinstance(item, dict):
+        return "associative list with keys may not have non-map elements"
+    if kind.keys and not any(name in item or name in kind.key_defaults for name in kind.keys):
+        names = f"[{' '.join(map(go_quote, kind.keys))}] (and doesn't have default values for any key fields)"
+        return f"associative list with keys has an element that omits all key fields {names}"
+    return ""
+
+
+def _shown(value: Any) -> str:
+    return _cut(go_text(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."

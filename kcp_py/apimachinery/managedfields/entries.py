@@ -121,7 +121,7 @@ def cap(managed: Managed) -> None:
     """Let the oldest of too many updaters become `ancient-changes`, one for each version, in place."""
     updaters = sorted(
         (manager for manager in managed.owners if manager.operation == UPDATE),
-        key=lambda manager: (managed.times.get(manager, ""), manager),
+        key=lambda manager: (managed.times.get(manager, ""), manager.identifier()),
     )
     excess = len(updaters) - MAX_UPDATERS
     first: dict[str, Manager] = {}

@@ -227,10 +227,12 @@ def settled(fields: FieldSet, kind: MergeType) -> FieldSet:
 
     Source: structured-merge-diff `typed/reconcile_schema.go`. What has become granular stays owned as it was.
     """
-    if kind.kind == "deduced" or not fields:
+    if not fields:
         return fields
     if kind.atomic:
         return {}
+    if kind.kind == "deduced" or (kind.kind == "map" and not kind.fields and kind.element is DEDUCED):
+        return fields
     result: FieldSet | None = None
     for element, below in fields.items():
         if not below:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kcp_py.apimachinery.fielderrors import go_json
 from kcp_py.apimachinery.managedfields.fieldsets import (
     EMPTY,
     FieldSet,
@@ -32,6 +33,11 @@ class Manager(NamedTuple):
     api_version: str = ""
     """Of an Update; empty for Apply, whose entry is replaced by an apply in another version."""
 
+    def identifier(self) -> str:
+        """The text by which upstream knows and sorts managers: an entry without time and fields, as JSON."""
+        members = {"manager": self.name, "operation": self.operation, "apiVersion": self.api_version, "subresource": self.subresource}
+        return go_json({name: text for name, text in members.items() if text})
+
 
 class Owned(NamedTuple):
     """What a manager owns."""
@@ -49,6 +55,12 @@ class MissingVersionError(Exception):
     """An object has no form in a version any more."""
 
 
+def _unknown(version: str) -> MergeType | None:
+    """No type."""
+    del version
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Versions:
     """The forms that an object has in versions other than the request's.
@@ -57,11 +69,13 @@ class Versions:
         version: of the request.
         kind: the type in the request's version.
         convert: (object, version) -> (type there, object there). Raises `MissingVersionError`.
+        type_in: version -> type there; None for versions that there are no more, or where nobody knows.
     """
 
     version: str
     kind: MergeType
     convert: Callable[[Any, str], tuple[MergeType, Any]]
+    type_in: Callable[[str], MergeType | None] = _unknown
 
     def at(self, obj: Any, version: str) -> tuple[MergeType, Any]:
         """The object in a version."""
@@ -94,7 +108,7 @@ def update(
 
     It owns what it changed, and nobody owns what it removed.
     """
-    result, comparison = _take(versions, live, new, dict(owners), manager, force=True, ignored=ignored)
+    result, comparison = _take(versions, live, new, _settled(versions, owners), manager, force=True, ignored=ignored)
     before = result.get(manager)
     mine = difference(before.fields if before is not None else EMPTY, comparison.removed)
     taken = union(comparison.modified, comparison.added)
@@ -126,16 +140,28 @@ def apply(
         DuplicateKeyError: `config` has items with the same keys.
     """
     merged = merge(versions.kind, live, config)
-    result = {
-        other: owned._replace(fields=settled(owned.fields, versions.kind)) if owned.api_version == versions.version else owned
-        for other, owned in owners.items()
-    }
+    result = _settled(versions, owners)
     last = result.get(manager)
-    mine = difference(without(fields_of(versions.kind, config), ignored), unowned)
+    mine = without(fields_of(versions.kind, config), ignored)
     result[manager] = Owned(mine, versions.version, applied=True)
     new = _prune(versions, merged, result, last)
+    result[manager] = Owned(difference(mine, unowned), versions.version, applied=True)
     result, _ = _take(versions, live, new, result, manager, force=force, ignored=ignored)
     return new, result
+
+
+def _settled(versions: Versions, owners: Owners) -> Owners:
+    """The owners, with what they own as the types are by now."""
+    result: Owners = {}
+    kinds = {versions.version: versions.kind}
+    for manager, owned in owners.items():
+        version = owned.api_version
+        if version not in kinds and (found := versions.type_in(version)) is not None:
+            kinds[version] = found
+        kind = kinds.get(version)
+        fields = owned.fields if kind is None else settled(owned.fields, kind)
+        result[manager] = owned if fields is owned.fields else owned._replace(fields=fields)
+    return result
 
 
 def _take(

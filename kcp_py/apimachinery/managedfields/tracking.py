@@ -25,7 +25,7 @@ from kcp_py.apimachinery.managedfields.entries import (
 )
 from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, difference, paths, show, without
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, Manager, Owned, Owners, Versions, apply, update
-from kcp_py.apimachinery.managedfields.walks import compare, everything, fields_of
+from kcp_py.apimachinery.managedfields.walks import compare, everything, fields_of, same_value
 
 __all__ = ["Conflict", "Writer", "conflict_message", "conflicts_of", "track_apply", "track_update"]
 
@@ -130,11 +130,10 @@ def track_apply(versions: Versions, live: dict[str, Any] | None, config: dict[st
     managed = _decoded((live or {}).get("metadata", {}).get("managedFields"))
     before = {} if live is None else _bare(live)
     if live is not None and not managed.owners:
-        first = Manager(BEFORE_FIRST_APPLY, UPDATE, "", versions.version)
-        managed.owners = _stripped(update(versions, {}, before, {}, first)[0])
+        first = Manager(BEFORE_FIRST_APPLY, UPDATE, writer.subresource, versions.version)
+        managed.owners = _stripped(update(versions, {}, before, {}, first, ignored=writer.ignored)[0])
         if first in managed.owners:
             managed.times[first] = writer.time
-    former = dict(managed.owners)
     manager = Manager(writer.name, APPLY, writer.subresource)
     try:
         new, owners = apply(versions, before, config, managed.owners, manager, force=force, ignored=writer.ignored, unowned=_SERVERS)
@@ -144,12 +143,13 @@ def track_apply(versions: Versions, live: dict[str, Any] | None, config: dict[st
         _refuse_unless_migrated(error, versions, before)
         new, owners = apply(versions, before, config, managed.owners, manager, force=True, ignored=writer.ignored, unowned=_SERVERS)
     managed.owners = _stripped(owners)
+    # An entry that is new while nothing changes has no time, as upstream.
+    if manager in managed.owners and (new != before or not same_value(new, before)):
+        managed.times[manager] = writer.time
     new = dict(new or {})
     new["metadata"] = dict(new.get("metadata") or {})
     if writer.name == KUBECTL:
         _keep_last_applied(new["metadata"], config)
-    if manager in managed.owners and (managed.owners != former or new != before):
-        managed.times[manager] = writer.time
     _write(new, managed)
     return new
 
@@ -204,7 +204,8 @@ def _annotations(metadata: Any) -> dict[str, Any]:
 
 def conflicts_of(error: ConflictsError) -> list[Conflict]:
     """Every conflict, by manager and then by path."""
-    return [Conflict(_named(manager), show(path)) for manager in sorted(error.conflicts) for path in paths(error.conflicts[manager].fields)]
+    managers = sorted(error.conflicts, key=Manager.identifier)
+    return [Conflict(_named(manager), show(path)) for manager in managers for path in paths(error.conflicts[manager].fields)]
 
 
 def conflict_message(conflicts: list[Conflict]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-__all__ = ["DEDUCED", "SCALAR", "MergeType"]
+__all__ = ["ANYTHING", "BOOLEAN", "DEDUCED", "NUMERIC", "SCALAR", "STRING", "UNTYPED", "MergeType"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -21,6 +21,7 @@ class MergeType:
         list_type: of a list that is not atomic: `set` or `map`.
         keys: of a list of type `map`.
         key_defaults: what keys are where an element leaves them out.
+        scalar: what is applied to a scalar has to be: `string`, `numeric`, `boolean`, `untyped` (any of them); empty: anything.
     """
 
     kind: str
@@ -30,7 +31,14 @@ class MergeType:
     list_type: str = ""
     keys: tuple[str, ...] = ()
     key_defaults: Mapping[str, Any] = field(default_factory=dict)
+    scalar: str = ""
 
 
 SCALAR: Final = MergeType(kind="scalar")
+STRING: Final = MergeType(kind="scalar", scalar="string")
+NUMERIC: Final = MergeType(kind="scalar", scalar="numeric")
+BOOLEAN: Final = MergeType(kind="scalar", scalar="boolean")
+UNTYPED: Final = MergeType(kind="scalar", scalar="untyped")
 DEDUCED: Final = MergeType(kind="deduced")
+ANYTHING: Final = MergeType(kind="deduced", atomic=True)
+"""Whatever it is, it is owned as a whole."""

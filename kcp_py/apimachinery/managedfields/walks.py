@@ -17,7 +17,7 @@ import orjson
 from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, child_type, is_member, key_element, member, value_element
 from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
 
-__all__ = ["Comparison", "DuplicateKeyError", "compare", "everything", "fields_of", "item_element", "merge", "remove"]
+__all__ = ["Comparison", "DuplicateKeyError", "compare", "everything", "fields_of", "item_element", "merge", "remove", "same_value"]
 
 _ABSENT: Final[Any] = object()
 _MAX_KNOWN_KEY: Final = 63
@@ -155,7 +155,7 @@ def _compare(kind: MergeType, old: Any, new: Any, depth: int) -> _Sets | None:
             new, shape = ({} if old_shape == "map" else []), old_shape
         if shape == old_shape != "scalar" and (old or new):
             return (_compare_maps if shape == "map" else _compare_lists)(kind, old, new, depth + 1)
-    if _same(old, new):
+    if same_value(old, new):
         return None
     if shape == old_shape or leaf:
         return None, {}, None
@@ -225,7 +225,7 @@ def _compare_lists(kind: MergeType, old: list[Any], new: list[Any], depth: int) 
         if len(one) <= 1 and len(other) <= 1:
             gathered.add(path_element, _compare(element, one[0] if one else _ABSENT, other[0] if other else _ABSENT, depth))
         elif len(one) > 1 and len(other) > 1:
-            gathered.add(path_element, None if _same(one, other) else (None, {}, None))
+            gathered.add(path_element, None if same_value(one, other) else (None, {}, None))
         else:
             # Items that stand there several times are owned as one.
             gathered.add(path_element, (_items(element, other), None, _items(element, one)))
@@ -275,15 +275,15 @@ class _Gathered:
         return self._added, self._modified, self._removed
 
 
-def _same(one: Any, other: Any) -> bool:
+def same_value(one: Any, other: Any) -> bool:
     """Equality of JSON values; a bool is no number."""
     if one is other:
         return True
     kind, other_kind = type(one), type(other)
     if kind is dict and other_kind is dict:
-        return one.keys() == other.keys() and all(_same(value, other[name]) for name, value in one.items())
+        return one.keys() == other.keys() and all(same_value(value, other[name]) for name, value in one.items())
     if kind is list and other_kind is list:
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(same_value, one, other))
     return (kind is bool) is (other_kind is bool) and bool(one == other)
 
 

@@ -19,6 +19,7 @@ from kcp_py.apimachinery.managedfields.fieldsets import FieldSet
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, MissingVersionError, Versions
 from kcp_py.apimachinery.managedfields.tracking import Writer, conflict_message, conflicts_of, track_apply, track_update
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
+from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store.read import LARGE
 
@@ -131,6 +132,11 @@ def _kind(resource: ServedResource) -> MergeType:
     return (resource.merge_types.get(resource.group_version) if resource.merge_types is not None else None) or DEDUCED
 
 
+def _type_in(types: MergeTypes | None) -> Callable[[str], MergeType | None]:
+    """The types of other versions."""
+    return types.get if types is not None else lambda _: None
+
+
 class _Wanted(Exception):  # noqa: N818  # a question, not an error
     """An object is needed in another version."""
 
@@ -157,7 +163,7 @@ async def _with_versions(resource: ServedResource, run: Callable[[Versions], R],
             raise _Wanted(key)
         return kind, known[key]
 
-    versions = Versions(resource.group_version, _kind(resource), convert)
+    versions = Versions(resource.group_version, _kind(resource), convert, _type_in(types))
     for _ in range(_MAX_CONVERSIONS):
         try:
             return await run_aside(run, versions) if size > LARGE else run(versions)

@@ -14,6 +14,9 @@ KIND = merge_type(
         "type": "object",
         "properties": {
             "name": {"type": "string"},
+            "size": {"type": "integer"},
+            "on": {"type": "boolean"},
+            "when": {"type": "string", "format": "date-time"},
             "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
             "labels": {"type": "object", "additionalProperties": {"type": "object", "properties": {"a": {"type": "string"}}}},
             "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
@@ -27,7 +30,7 @@ KIND = merge_type(
         },
     }
 )
-OMITS = 'associative list with keys has an element that omits key field "k" (and doesn\'t have default value)'
+OMITS = 'associative list with keys has an element that omits all key fields ["k"] (and doesn\'t have default values for any key fields)'
 
 
 @pytest.mark.parametrize(
@@ -37,18 +40,33 @@ OMITS = 'associative list with keys has an element that omits key field "k" (and
         ({"name": None, "set": None, "map": None, "labels": None}, []),
         ({"other": 1}, [".other: field not declared in schema"]),
         ({"labels": {"x": {"b": "c"}}}, [".labels.x.b: field not declared in schema"]),
-        ({"labels": []}, [".labels: expected map, got list"]),
-        ({"set": {}}, [".set: expected list, got map"]),
+        ({"labels": []}, [".labels: expected map, got &{[]}"]),
+        ({"set": {}}, [".set: expected list, got &{map[]}"]),
         ({"set": True}, [".set: expected list, got &{true}"]),
         ({"set": ["a", "b", "a"]}, ['.set: duplicate entries for key [="a"]']),
         ({"map": [{"k": "a"}, {"k": "a"}]}, ['.map: duplicate entries for key [k="a"]']),
-        ({"map": [{"v": "a"}, "x"]}, [f".map: element 0: {OMITS}", f".map: element 1: {OMITS}"]),
+        ({"map": [{"v": "a"}, "x"]}, [f".map: element 0: {OMITS}"]),
+        ({"map": [{"k": "a"}, "x"]}, [".map: element 1: associative list with keys may not have non-map elements"]),
+        ({"map": [None]}, [".map: element 0: associative list with keys may not have a null element"]),
+        ({"set": [{}]}, [".set: element 0: associative list without keys has an element that's a map type"]),
+        ({"set": [[]]}, [".set: element 0: not supported: associative list with lists as elements"]),
+        ({"set": [None]}, [".set: element 0: associative list without keys has an element that's an explicit null"]),
+        ({"name": "x", "size": 1.5, "on": False, "when": 5}, []),
+        ({"name": 1}, [".name: expected string, got &value.valueUnstructured{Value:1}"]),
+        (
+            {"name": {"a": []}},
+            ['.name: expected string, got &value.valueUnstructured{Value:map[string]interface {}{"a":[]interface {}{}}}'],
+        ),
+        ({"size": "1"}, [".size: expected numeric (int or float), got string"]),
+        ({"size": True}, [".size: expected numeric (int or float), got bool"]),
+        ({"on": "true"}, [".on: expected boolean, got &{true}"]),
+        ({"when": {"a": 1}}, [".when: expected any scalar, got &{map[a:1]}"]),
         ({"map": [{"k": "a", "w": 1}]}, ['.map[k="a"].w: field not declared in schema']),
         ({"atomic": [{}, {"b": 1}]}, [".atomic[1].b: field not declared in schema"]),
     ],
 )
 def test_problems(value: Any, expected: list[str]):
-    """Unknown fields, other shapes, and items that cannot be told apart, in upstream's words."""
+    """Unknown fields, other shapes and types, and items that cannot be told apart, in upstream's words."""
     assert typed_problems(KIND, value) == expected
 
 

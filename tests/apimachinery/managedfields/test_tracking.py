@@ -59,7 +59,8 @@ def changed(live: dict[str, Any], by: Writer, **spec: Any) -> dict[str, Any]:
 
 def entries(obj: dict[str, Any]) -> list[tuple[str, str, str, Any]]:
     return [
-        (entry["manager"], entry["operation"], entry["time"], entry["fieldsV1"]) for entry in obj["metadata"].get("managedFields") or ()
+        (entry["manager"], entry["operation"], entry.get("time", ""), entry["fieldsV1"])
+        for entry in obj["metadata"].get("managedFields") or ()
     ]
 
 
@@ -243,6 +244,67 @@ def test_before_first_apply():
         applied(live, writer("one"), replicas=2)
     assert conflicts_of(refused.value)[0].manager == '"before-first-apply" using example.com/v1'
     assert [name for name, *_ in entries(applied(live, writer("one"), replicas=1))] == ["one", "before-first-apply"]
+
+
+def test_before_first_apply_through_a_subresource():
+    """What is taken to have been there before was written through the same endpoint."""
+    live = widget(replicas=1) | {"status": {"ready": False}}
+    config = {"apiVersion": V1, "kind": "Widget", "metadata": {"name": "a"}, "status": {"ready": True}}
+    status = writer("ctl", subresource="status", ignored={"f:spec": {}, "f:metadata": {}})
+    with pytest.raises(ConflictsError) as refused:
+        track_apply(versions(), live, config, status, force=False)
+    assert conflict_message(conflicts_of(refused.value)) == (
+        'Apply failed with 1 conflict: conflict with "before-first-apply" with subresource "status" using example.com/v1: .status.ready'
+    )
+
+
+def test_an_entry_for_no_change_has_no_time():
+    """Whoever applies what is there already changes nothing, at no time; whoever had a time keeps it."""
+    live = applied(None, writer("one"), replicas=1)
+    live = applied(live, writer("two", 1), replicas=1)
+    live = applied(live, writer("one", 2), replicas=1)
+    fields: dict[str, Any] = {"f:spec": {"f:replicas": {}}}
+    assert entries(live) == [("two", "Apply", "", fields), ("one", "Apply", "2024-01-01T00:00:00Z", fields)]
+
+
+def test_the_name_stays():
+    """Metadata that was applied before and has only a name now is not taken away whole."""
+    config = widget(replicas=1)
+    config["metadata"]["labels"] = {"a": "b"}
+    live = track_apply(versions(), None, config, writer("one"), force=False)
+    assert applied(live, writer("one", 1), replicas=1)["metadata"]["name"] == "a"
+
+
+def test_conflicts_are_listed_by_upstreams_identifiers():
+    """Of one manager's entries that of a subresource comes first, as the JSON of the entries does."""
+    live = widget(replicas=1) | {"status": {"ready": False}}
+    track_update(versions(), None, live, writer("ctl"))
+    live["metadata"]["uid"] = "1"
+    new = json.loads(json.dumps(live)) | {"status": {"ready": True}}
+    track_update(versions(), live, new, writer("ctl", subresource="status"))
+    config = widget(replicas=2) | {"status": {"ready": False}}
+    with pytest.raises(ConflictsError) as refused:
+        track_apply(versions(), new, config, writer("two"), force=False)
+    assert [(conflict.manager, conflict.path) for conflict in conflicts_of(refused.value)] == [
+        ('"ctl" with subresource "status" using example.com/v1', ".status.ready"),
+        ('"ctl" using example.com/v1', ".spec.replicas"),
+    ]
+
+
+def test_updates_know_what_has_become_atomic():
+    """Who owned parts of what is atomic by now owns the whole, in versions other than the request's, too."""
+    live = changed(created(replicas=1, ports=[{"port": 80}]), writer("other", 1), replicas=1, ports=[{"port": 80}, {"port": 81}])
+    atomic = merge_type(
+        {"type": "object", "properties": {"spec": {"type": "object", "properties": {"replicas": {}, "ports": {"type": "array"}}}}},
+        resource=True,
+    )
+    for entry in live["metadata"]["managedFields"]:
+        entry["apiVersion"] = "example.com/v0"
+    known = Versions(V1, atomic, lambda obj, _version: (atomic, obj), {"example.com/v0": atomic}.get)
+    new = json.loads(json.dumps(live))
+    track_update(known, live, new, writer("third", 2))
+    owned = {entry["manager"]: entry["fieldsV1"]["f:spec"]["f:ports"] for entry in new["metadata"]["managedFields"]}
+    assert owned == {"creator": {}, "other": {}}
 
 
 def test_migration_from_client_side_apply():

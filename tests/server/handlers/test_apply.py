@@ -209,8 +209,13 @@ async def test_invalid_results(api: Api) -> None:
     twice = instance("one", spec={"ports": [{"port": 80}, {"port": 80, "protocol": "TCP"}]})
     status = await refused(api, 500, WIDGET, twice, fieldManager="m")
     assert status["message"].endswith('.spec.ports: duplicate entries for key [port=80,protocol="TCP"]')
-    status = await refused(api, 500, WIDGET, instance("one", spec={"ports": [{"name": "x"}]}), fieldManager="m")
-    assert 'omits key field "port" (and doesn\'t have default value)' in status["message"]
+    status = await refused(api, 422, WIDGET, instance("one", spec={"ports": [{"name": "x"}]}), fieldManager="m")
+    assert status["message"].endswith("spec.ports[0].port: Required value")
+    status = await refused(api, 500, WIDGET, instance("one", spec={"replicas": "3"}), fieldManager="m")
+    assert status["message"] == (
+        "failed to create typed patch object (default/one; example.com/v1, Kind=Widget): "
+        ".spec.replicas: expected numeric (int or float), got string"
+    )
     status = await refused(api, 500, WIDGET, instance("one", spec={"a": 1, "b": 2}), fieldManager="m")
     assert status["message"].endswith("errors:\n  .spec.a: field not declared in schema\n  .spec.b: field not declared in schema")
 
