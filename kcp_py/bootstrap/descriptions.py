@@ -5,7 +5,7 @@ They would be most of what ships with the project, so they do not. They are look
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,14 +14,27 @@ from typing import Any
 import orjson
 
 from kcp_py.bootstrap.kinds import definitions
+from kcp_py.bootstrap.known import known_definitions
+
+_Descriptions = Mapping[str, tuple[str, Mapping[str, str]]]
 
 
 @cache
-def descriptions() -> Mapping[str, tuple[str, Mapping[str, str]]]:
+def descriptions() -> _Descriptions:
     """Definition -> its description and those of its fields; empty when the package is not installed or laid out in another way.
 
     Reads a file of about 1.5 MB (some 10 ms) once in the life of the process.
     """
+    return _read(definitions())
+
+
+@cache
+def _known_descriptions() -> _Descriptions:
+    """The same of the kinds that come as CRDs, whose number is many times greater: only where one of them is published."""
+    return _read(known_definitions().keys() - definitions().keys())
+
+
+def _read(names: Collection[str]) -> _Descriptions:
     source = _source_file()
     if source is None:
         return {}
@@ -34,14 +47,14 @@ def descriptions() -> Mapping[str, tuple[str, Mapping[str, str]]]:
             str(loaded[name].get("description", "")),
             {field: str(child["description"]) for field, child in loaded[name].get("properties", {}).items() if "description" in child},
         )
-        for name in definitions()
+        for name in names
         if name in loaded
     }
 
 
 def with_descriptions(name: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """The schema of a built-in definition with the descriptions that are known."""
-    own, fields = descriptions().get(name, ("", {}))
+    own, fields = (descriptions() if name in definitions() else _known_descriptions()).get(name, ("", {}))
     if not own and not fields:
         return schema
     result = dict(schema)

@@ -12,6 +12,7 @@ from kcp_py import __version__
 COMMANDS: Final = {
     "start": ("kcp_py.cli.start:start", "Run the server: API, controllers and, unless told otherwise, an embedded store."),
     "cluster": ("kcp_py.cli.cluster:cluster", "Create, list and delete the logical clusters of a running server."),
+    "builtin": ("kcp_py.cli.builtin:builtin", "Install kinds of Kubernetes, such as pods and deployments, in a logical cluster."),
     "doctor": ("kcp_py.cli.doctor:doctor", "Check files, certificates, the store, the port and the libraries."),
     "version": ("kcp_py.cli.version:version", "Print the version."),
 }

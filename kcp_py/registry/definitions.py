@@ -9,28 +9,24 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 import orjson
 
 from kcp_py.aio.aside import run_aside
-from kcp_py.apimachinery.fielderrors import FieldError, go_json
-from kcp_py.apimachinery.go_floats import format_float
 from kcp_py.apimachinery.kinds import GroupVersion
-from kcp_py.apimachinery.objectmeta import finalizer_warnings
-from kcp_py.apimachinery.table import CUSTOM_RESOURCE_COLUMNS, NAME, UNKNOWN, Column, human_duration
-from kcp_py.apimachinery.timestamps import parse_time
+from kcp_py.bootstrap.known import known_definitions
 from kcp_py.registry.conversion import NoWebhooks, WebhookConverter, Webhooks
+from kcp_py.registry.custom_resources import CustomResourceStrategy, printer_columns
 from kcp_py.registry.discovery import version_order
+from kcp_py.registry.known import KnownForm, known_form
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ALL_VERBS, Converter, ServedResource
-from kcp_py.registry.scale import read_paths, replica_problems, status_problems
-from kcp_py.registry.strategy import Strategy
+from kcp_py.registry.scale import read_paths
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.definition import definition_name
-from kcp_py.schema.jsonpath import compile_path
 from kcp_py.schema.names_conditions import is_condition_true
 from kcp_py.schema.structural import compile_schema
 from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
@@ -40,8 +36,6 @@ _TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch
 
 _BIG: Final = 64 * 1024
 """Bytes of a stored CRD from which it is compiled in a thread."""
-
-_INT64_END: Final = 2**63
 
 
 class CompiledDefinition:
@@ -213,11 +207,17 @@ def _resources(crd: Mapping[str, Any], root: str, webhooks: Webhooks, *, termina
     versions = spec["versions"]
     storage = next(version for version in versions if version["storage"])
     schemas: dict[bytes, CompiledSchema] = {}
-    compiled = {version["name"]: _compiled_schema(version, schemas) for version in versions}
+    known = {version["name"]: known_form(spec, version, _document(version)) for version in versions}
+    compiled = {version["name"]: _compiled_schema(version, known[version["name"]], schemas) for version in versions}
     stored = {str(GroupVersion(spec["group"], name)): schema for name, schema in compiled.items()}
     converter = _converter(spec, webhooks)
     merge_types = MergeTypes(
-        {str(GroupVersion(spec["group"], version["name"])): _document(version) for version in versions if version["served"]},
+        {
+            str(GroupVersion(spec["group"], version["name"])): form.document if (form := known[version["name"]]) else _document(version)
+            for version in versions
+            if version["served"]
+        },
+        known_definitions() if any(known.values()) else {},
         large=max(map(len, schemas)) > _BIG,
     )
     return [
@@ -230,8 +230,6 @@ def _resources(crd: Mapping[str, Any], root: str, webhooks: Webhooks, *, termina
             singular=names.get("singular") or spec["names"]["singular"],
             namespaced=namespaced,
             keys=keys,
-            strategy=CustomResourceStrategy(version),
-            columns=printer_columns(version.get("additionalPrinterColumns")),
             storage_version=storage["name"],
             schema=compiled[version["name"]],
             storage_schema=compiled[storage["name"]],
@@ -241,19 +239,41 @@ def _resources(crd: Mapping[str, Any], root: str, webhooks: Webhooks, *, termina
             categories=tuple(names.get("categories") or ()),
             verbs=_TERMINATING_VERBS if terminating else ALL_VERBS,
             has_status=(version.get("subresources") or {}).get("status") is not None,
-            scale=read_paths((version.get("subresources") or {}).get("scale")),
-            builtin=False,
-            field_labels={
-                field["jsonPath"].removeprefix("."): field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or ()
-            },
             warnings=_deprecation(spec, version),
             storage_version_hash=_storage_version_hash(spec["group"], storage["name"], spec["names"]["kind"]),
-            document=_document(version),
             merge_types=merge_types,
+            **_rules(version, known[version["name"]]),
         )
         for version in versions
         if version["served"]
     ]
+
+
+def _rules(version: Mapping[str, Any], form: KnownForm | None) -> dict[str, Any]:
+    """Of a `ServedResource`, what is other for kinds that are known."""
+    columns = version.get("additionalPrinterColumns")
+    selectable = [field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or ()]
+    field_labels = dict(zip(selectable, selectable, strict=True))
+    if form is None:
+        return {
+            "strategy": CustomResourceStrategy(version),
+            "columns": printer_columns(columns),
+            "scale": read_paths((version.get("subresources") or {}).get("scale")),
+            "builtin": False,
+            "field_labels": field_labels,
+            "document": _document(version),
+        }
+    return {
+        "strategy": form.strategy(version),
+        "columns": (form.columns() if not columns else None) or printer_columns(columns),
+        "scale": form.scale(version),
+        "builtin": form.own,
+        "field_labels": {**field_labels, **form.field_labels()},
+        "document": form.document,
+        "definition": form.kind.definition if form.own else "",
+        "definitions": form.definitions,
+        "strategic_merge": form.document,
+    }
 
 
 def _converter(spec: Mapping[str, Any], webhooks: Webhooks) -> Converter | None:
@@ -267,12 +287,12 @@ def _document(version: Mapping[str, Any]) -> Mapping[str, Any]:
     return document
 
 
-def _compiled_schema(version: Mapping[str, Any], schemas: dict[bytes, CompiledSchema]) -> CompiledSchema:
+def _compiled_schema(version: Mapping[str, Any], known: KnownForm | None, schemas: dict[bytes, CompiledSchema]) -> CompiledSchema:
     """Versions with equal schemas share one compiled schema, which also tells reads that nothing needs converting."""
     document = _document(version)
     key = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
     if key not in schemas:
-        schemas[key] = compile_schema(document)
+        schemas[key] = (known.schema if known is not None else None) or compile_schema(document)
     return schemas[key]
 
 
@@ -296,101 +316,3 @@ def _deprecation(spec: Mapping[str, Any], version: Mapping[str, Any]) -> tuple[s
     if newer:
         text += f"; use {group}/{min(newer, key=order.__getitem__)} {kind}"
     return (text,)
-
-
-class CustomResourceStrategy(Strategy):
-    """The rules of custom resources that their schemas do not hold."""
-
-    allow_unconditional_update = False
-
-    def __init__(self, version: Mapping[str, Any]) -> None:
-        """The rules of one version, as its CRD has it."""
-        self._scale = read_paths((version.get("subresources") or {}).get("scale"))
-
-    def validate(self, obj: dict[str, Any]) -> list[FieldError]:
-        """What `/scale` shows has to fit into it."""
-        if self._scale is None:
-            return []
-        return [*replica_problems(obj, self._scale), *status_problems(obj, self._scale)]
-
-    def validate_status_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-        """An update through `/status` is not held to the replicas that are asked for elsewhere."""
-        del old
-        return status_problems(obj, self._scale) if self._scale is not None else []
-
-    def warnings(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
-        """Finalizers that others could mistake for theirs."""
-        return finalizer_warnings(obj["metadata"], old["metadata"] if old else None)
-
-
-def printer_columns(columns: Sequence[Mapping[str, Any]] | None) -> tuple[Column, ...]:
-    """The Table columns of a CRD version: the name, then those declared, or the age where none are."""
-    if not columns:
-        return CUSTOM_RESOURCE_COLUMNS
-    return (NAME, *map(_column, columns))
-
-
-def _column(document: Mapping[str, Any]) -> Column:
-    description = document.get("description") or f"Custom resource definition column (in JSONPath format): {document['jsonPath']}"
-    return Column(
-        document["name"],
-        document["type"],
-        document.get("format", ""),
-        description,
-        document.get("priority", 0),
-        _cell(document["type"], document["jsonPath"]),
-    )
-
-
-def _cell(column_type: str, json_path: str) -> Callable[[Mapping[str, Any], float], Any]:
-    find = compile_path(json_path)
-
-    def cell(obj: Mapping[str, Any], now: float) -> Any:
-        found = find(obj)
-        if not found:
-            return None
-        return _printed(found[0], column_type, now)
-
-    return cell
-
-
-def _printed(value: Any, column_type: str, now: float) -> Any:
-    """A value as its column's type shows it; null where the types do not agree.
-
-    Source: k8s.io/apiextensions-apiserver `pkg/registry/customresource/tableconvertor`, and client-go's JSONPath for texts.
-    """
-    match column_type, value:
-        case _, None:
-            return None
-        case "string", str():
-            return value
-        case "string", float():
-            return format_float(value)
-        case "string", dict() | list():
-            return go_json(value, sort=True)
-        case "string", _:
-            return orjson.dumps(value).decode()
-        case "boolean", bool():
-            return value
-        case _, bool():
-            return None
-        case "integer", int():
-            return value
-        case "integer", float():
-            # Towards zero; what does not fit becomes the lowest number, as the processors do that upstream runs on.
-            return int(value) if -_INT64_END <= value < _INT64_END else -_INT64_END
-        case "number", int() | float():
-            return value
-        case "date", str():
-            return _printed_date(value, now)
-        case _:
-            return None
-
-
-def _printed_date(text: str, now: float) -> str:
-    if text in {"", "null"}:
-        return UNKNOWN
-    try:
-        return human_duration(now - parse_time(text))
-    except ValueError:
-        return "<invalid>"

@@ -20,7 +20,6 @@ import orjson
 
 from kcp_py.aio.aside import run_aside
 from kcp_py.aio.turns import Turns
-from kcp_py.bootstrap.kinds import builtin_kinds
 from kcp_py.registry.discovery import Document, etag_of, group_order, version_order
 from kcp_py.registry.resource import ServedResource
 from kcp_py.schema.publish.fragments import Fragment, document_v2, document_v3, fragment_v2, fragment_v3
@@ -65,7 +64,6 @@ class FragmentCache:
         self._entries: WeakKeyDictionary[ServedResource, _Entry] = WeakKeyDictionary()
         self._fragments: _Recent[tuple[bytes, bool], Fragment] = _Recent(fragment_bytes, _fragment_size)
         self._documents: _Recent[tuple[bytes, bool], PartedDocument] = _Recent(document_bytes, _parted_size)
-        self._definitions = {(kind.group, kind.version, kind.kind): kind.definition for kind in builtin_kinds()}
 
     def entry(self, resource: ServedResource) -> _Entry:
         """The digest of all that publication depends on."""
@@ -109,7 +107,6 @@ class FragmentCache:
         return _Entry(hashlib.sha512(b"\n".join((_FORM, head, rest, document))).digest(), big)
 
     def _published(self, resource: ServedResource) -> PublishedKind:
-        definition = self._definitions.get((resource.group, resource.version, resource.kind), "")
         if resource.strategic_merge is not None:
             patch_types: tuple[str, ...] = (_JSON_PATCH, _MERGE_PATCH, _STRATEGIC_PATCH)
         else:
@@ -127,8 +124,7 @@ class FragmentCache:
             selectable_fields=() if resource.builtin else tuple(resource.field_labels),
             patch_types=patch_types,
             document=resource.document,
-            # A CRD may define a kind of a built-in name; only the built-in itself has a definition.
-            definition=definition if not resource.keys.prefix.endswith("/customresources/") else "",
+            definition=resource.definition,
         )
 
 

@@ -80,6 +80,8 @@ class ServedResource:
     renderer: Renderer = field(init=False)
     document: Mapping[str, Any] = field(default_factory=dict)
     """The source of `schema`, for OpenAPI publication."""
+    definition: str = ""
+    """The name under which Kubernetes publishes the type; empty for kinds of CRDs, whose names follow from their groups."""
 
     def __post_init__(self) -> None:
         renderer = Renderer(

@@ -12,6 +12,7 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import FieldError, go_value, invalid
 from kcp_py.apimachinery.go_types import go_type
+from kcp_py.apimachinery.selectors import label_selector_of
 
 _MAX_INT32: Final = 2**31 - 1
 _UNSET: Final = -(2**31)
@@ -27,7 +28,9 @@ class ScalePaths(NamedTuple):
     replicas: Fields
     status_replicas: Fields
     selector: Fields
-    """Empty where the definition names none."""
+    """Of the selector as a text; empty where the definition names none."""
+    label_selector: Fields = ()
+    """Of the selector as an object of Kubernetes' own kinds: a LabelSelector, or in the oldest of them a map of labels."""
 
 
 class _AccessError(Exception):
@@ -62,7 +65,7 @@ def scale_of(obj: Mapping[str, Any], paths: ScalePaths) -> dict[str, Any]:
     try:
         replicas = _integer(obj, paths.replicas)
         status_replicas = _integer(obj, paths.status_replicas) or 0
-        selector = _string(obj, paths.selector) if paths.selector else None
+        selector = _string(obj, paths.selector) if paths.selector else _selector_text(obj, paths.label_selector)
     except _AccessError as error:
         raise StatusError(500, "", str(error)) from error
     metadata = obj["metadata"]
@@ -145,6 +148,18 @@ def _integer(obj: Mapping[str, Any], fields: Fields) -> int | None:
     if found and type(value) is not int:
         raise _wrong_type(fields, value, "int64")
     return value if found else None
+
+
+def _selector_text(obj: Mapping[str, Any], fields: Fields) -> str | None:
+    """A selector as clients write it in queries (`metav1.LabelSelectorAsSelector`); nothing where it cannot be one."""
+    found, value = _nested(obj, fields)
+    if not fields or not found or not isinstance(value, dict):
+        return None
+    only_labels = all(isinstance(member, str) for member in value.values())
+    try:
+        return str(label_selector_of({"matchLabels": value} if only_labels else value))
+    except (AttributeError, StatusError, TypeError, ValueError):
+        return None
 
 
 def _string(obj: Mapping[str, Any], fields: Fields) -> str | None:

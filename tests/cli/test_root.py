@@ -53,7 +53,7 @@ def test_help_of_the_program_lists_every_command(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["strt"], "no such command: strt; there are start, cluster, doctor, version"),
+        (["strt"], "no such command: strt; there are start, cluster, builtin, doctor, version"),
         (["start", "--storag", "x"], "No such option"),
         (["start", "extra"], "unexpected extra argument"),
         (["cluster", "create"], "Missing argument 'NAME'"),

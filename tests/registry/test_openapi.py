@@ -53,7 +53,14 @@ def custom(plural: str = "shirts", kind: str = "Shirt", document: dict[str, Any]
         "list_kind": f"{kind}List",
         "keys": keys,
     }
-    changes |= {"singular": kind.lower(), "short_names": (), "builtin": False, "strategic_merge": None, "document": document or SHIRT}
+    changes |= {
+        "singular": kind.lower(),
+        "short_names": (),
+        "builtin": False,
+        "strategic_merge": None,
+        "definition": "",
+        "document": document or SHIRT,
+    }
     return ServedResource(**{**init, **changes})
 
 

@@ -21,8 +21,8 @@ def test_paths() -> None:
     """The first dot is left out, brackets are part of a key, a selector is optional."""
     assert read_paths(None) is None
     required = {"specReplicasPath": ".spec.a[0].b", "statusReplicasPath": ".status.c"}
-    assert read_paths(required) == (("spec", "a[0]", "b"), ("status", "c"), ())
-    assert read_paths({**required, "labelSelectorPath": ".spec.d"}) == (("spec", "a[0]", "b"), ("status", "c"), ("spec", "d"))
+    assert read_paths(required) == ScalePaths(("spec", "a[0]", "b"), ("status", "c"), ())
+    assert read_paths({**required, "labelSelectorPath": ".spec.d"}) == ScalePaths(("spec", "a[0]", "b"), ("status", "c"), ("spec", "d"))
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ class DeferredSchema:
         if self._typed:
             for problem in self.compiled.validate(obj):
                 if problem.reason == "FieldValueTypeInvalid":
-                    raise errors.bad_request(_as_decoder(obj, problem))
+                    raise errors.bad_request(as_decoder(obj, problem))
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
         """See `contract.CompiledSchema.validate`."""
@@ -98,10 +98,11 @@ class DeferredSchema:
         """See `contract.CompiledSchema.rules`: what built-in kinds have of the sort is in their strategies."""
 
 
-def _as_decoder(obj: Mapping[str, Any], problem: FieldError) -> str:
+def as_decoder(obj: Mapping[str, Any], problem: FieldError) -> str:
+    """A value of the wrong type, in the words of Go's decoder."""
     kind = obj.get("kind", "")
     version = str(obj.get("apiVersion", "")).rpartition("/")[2]
-    match = _TYPE_PROBLEM.fullmatch(problem.text)
+    match = None if _FORMAT_PROBLEM.fullmatch(problem.text) else _TYPE_PROBLEM.fullmatch(problem.text)
     if match is None:
         detail = _format_problem(problem.text)
     else:

@@ -131,6 +131,7 @@ def _served(kind: BuiltinKind, root: str, schemas: Mapping[str, DeferredSchema],
         strategic_merge=document if special.builtin else None,
         storage_version_hash=storage_version_hash(stored.group, stored.version, kind.kind),
         document=document,
+        definition=kind.definition,
         definitions=definitions(),
         merge_types=MergeTypes(_documents(kind.plural, storage_group), definitions()),
     )

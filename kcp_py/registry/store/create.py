@@ -142,7 +142,7 @@ def check_open(scope: ClusterScope, resource: ServedResource, name: str) -> None
     if scope.terminating and not any(compare.key.startswith(resource.keys.prefix) for compare in scope.guard):
         detail = f"unable to create new content in logical cluster {scope.name} because it is being terminated"
         raise errors.forbidden(resource.group_resource, name, detail)
-    if "create" not in resource.verbs and not resource.builtin:
+    if "create" not in resource.verbs:
         raise errors.forbidden(resource.group_resource, name, "create not allowed while custom resource definition is terminating")
 
 

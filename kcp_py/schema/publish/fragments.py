@@ -14,6 +14,7 @@ import orjson
 
 from kcp_py.bootstrap.descriptions import with_descriptions
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX, definitions
+from kcp_py.bootstrap.known import known_definitions
 from kcp_py.schema.publish.kinds import META, PublishedKind
 from kcp_py.schema.publish.operations import DELETE_OPTIONS, PATCH, SCALE, STATUS, Operation, Parameter, PathItem, path_items
 from kcp_py.schema.publish.schemas import full_schema, list_schema, reduced_schema
@@ -131,14 +132,25 @@ def _builtin_models(names: Iterable[str], *, v2: bool) -> Iterator[tuple[str, by
 
 @cache
 def _builtin_model(name: str, *, v2: bool) -> tuple[bytes, tuple[str, ...]]:
-    schema = with_descriptions(name, definitions()[name])
+    published = definitions().get(name) or known_definitions()[name]
+    schema = with_descriptions(name, published)
+    if v2:
+        schema = _without_defaults(schema)
     member = _member(name, schema)
     if v2:
         # Of all built-in types only this one is a union, which v2 cannot say.
         if name.endswith(".resource.Quantity"):
             member = _member(name, {**{key: value for key, value in schema.items() if key != "oneOf"}, "type": "string"})
         member = member.replace(REFERENCE_PREFIX.encode(), _V2_PREFIX.encode())
-    return member, tuple(_references(definitions()[name]))
+    return member, tuple(_references(published))
+
+
+def _without_defaults(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of the model of a known kind: v2 publishes no defaults (kube-openapi `handler.PruneDefaults`), which stand on its fields."""
+    if "properties" not in schema:
+        return schema
+    properties = {name: {key: value for key, value in child.items() if key != "default"} for name, child in schema["properties"].items()}
+    return {**schema, "properties": properties}
 
 
 def _references(schema: Any) -> Iterator[str]:

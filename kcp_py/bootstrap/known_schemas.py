@@ -1,0 +1,117 @@
+"""Schemas of the known kinds without references: as a CRD has them, and as a decoder of the kind itself applies them.
+
+Source: Kubernetes documentation "Specifying a structural schema", "Merge strategy".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from kcp_py.bootstrap.kinds import REFERENCE_PREFIX
+from kcp_py.bootstrap.known import known_definitions
+
+Schema = Mapping[str, Any]
+
+_API: Final = "io.k8s.apimachinery.pkg."
+_QUANTITY: Final = _API + "api.resource.Quantity"
+_OBJECT_META: Final = _API + "apis.meta.v1.ObjectMeta"
+_INT_OR_STRING: Final = {"x-kubernetes-int-or-string": True}
+_OBJECT: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_LIST_TYPE: Final = "x-kubernetes-list-type"
+_LIST_MAP_KEYS: Final = "x-kubernetes-list-map-keys"
+_KEPT: Final = frozenset({"type", "format", "required", "default", _LIST_TYPE, _LIST_MAP_KEYS, "x-kubernetes-map-type"})
+
+_UNIQUE: Final = frozenset({
+    "containers", "ephemeralContainers", "initContainers", "matchConditions", "resourceClaims", "schedulingGates",
+    "topologySpreadConstraints", "variables", "volumeDevices", "volumeMounts", "volumes", "webhooks",
+})  # fmt: skip
+"""The lists of which upstream refuses elements with equal keys (kubernetes `pkg/apis/*/validation`); of all others it takes them."""
+_UNIQUE_IN: Final = frozenset({("io.k8s.api.core.v1.ServiceSpec", "ports")})
+
+
+class _Form(NamedTuple):
+    """What schemas are made for."""
+
+    written: Mapping[str, Schema]
+    """Definitions that are replaced."""
+    complete_keys: bool
+    """Whether the keys of lists must be there, by default if need be."""
+
+
+QUANTITY: Final = "quantity"
+"""The format of quantities in a decoding schema, where they may be numbers as well."""
+_FREE: Final = {_API + "apis.meta.v1.FieldsV1": _OBJECT, _API + "runtime.RawExtension": _OBJECT}
+_STRUCTURAL: Final = _Form({**_FREE, _API + "util.intstr.IntOrString": _INT_OR_STRING, _QUANTITY: _INT_OR_STRING}, complete_keys=True)
+# The decoder of quantities takes any number.
+_DECODING: Final = _Form({**_STRUCTURAL.written, _QUANTITY: {"type": ["string", "number"], "format": QUANTITY}}, complete_keys=False)
+
+
+@cache
+def structural_schema(name: str) -> Schema:
+    """The schema of a kind as its CRD has it. Shared: do not change it."""
+    root = _Writer(_STRUCTURAL).write(known_definitions()[name], (name,))
+    root["properties"] = {**root["properties"], "metadata": {"type": "object"}}
+    return root
+
+
+@cache
+def decoding_schema(name: str) -> Schema:
+    """The schema of a kind as a decoder of the kind applies it, and its validation as far as this is a matter of form."""
+    return _Writer(_DECODING).write(known_definitions()[name], (name,))
+
+
+class _Writer:
+    """Writes schemas in one form."""
+
+    def __init__(self, form: _Form) -> None:
+        self._form = form
+
+    def write(self, schema: Schema, within: tuple[str, ...]) -> dict[str, Any]:
+        """One node and what is below. What refers to itself is free-form inside of itself: a CRD has no references."""
+        if (reference := _reference(schema)) is not None:
+            name = reference.removeprefix(REFERENCE_PREFIX)
+            written = _OBJECT if name in within else self._form.written.get(name)
+            resolved = self.write(known_definitions()[name], (*within, name)) if written is None else dict(written)
+            return {**resolved, **{key: value for key, value in schema.items() if key in _KEPT}}
+        result: dict[str, Any] = {key: value for key, value in schema.items() if key in _KEPT}
+        if "properties" in schema:
+            result["properties"] = {field: self._field(field, child, within) for field, child in schema["properties"].items()}
+        for key in ("items", "additionalProperties"):
+            if isinstance(child := schema.get(key), Mapping):
+                result[key] = self.write(child, within)
+        if result.get("type") == "object" and not {"properties", "additionalProperties"} & result.keys():
+            result["x-kubernetes-preserve-unknown-fields"] = True
+        if _LIST_TYPE in result:
+            self._settle_list(result)
+        return result
+
+    def _field(self, field: str, schema: Schema, within: tuple[str, ...]) -> dict[str, Any]:
+        written = self.write(schema, within)
+        if not self._form.complete_keys and field not in _UNIQUE and (within[-1], field) not in _UNIQUE_IN:
+            written.pop(_LIST_TYPE, None)
+            written.pop(_LIST_MAP_KEYS, None)
+        return written
+
+    def _settle_list(self, schema: dict[str, Any]) -> None:
+        """List types that are marked where there is no list, or whose elements are free-form, are dropped; keys are completed."""
+        items = schema.get("items") or {}
+        properties = items.get("properties") or {}
+        keys = schema.get(_LIST_MAP_KEYS) or ()
+        if schema.get("type") != "array" or not properties.keys() >= set(keys):
+            schema.pop(_LIST_TYPE)
+            schema.pop(_LIST_MAP_KEYS, None)
+        elif self._form.complete_keys:
+            left_out = [key for key in keys if key not in (items.get("required") or ()) and "default" not in properties[key]]
+            for key in left_out:
+                # The zero value, which the kind's own decoder gives it.
+                properties[key] = {**properties[key], "default": ""}
+
+
+def _reference(schema: Schema) -> str | None:
+    """What a schema stands for, also where published documents give a reference company."""
+    if (parts := schema.get("allOf")) is not None and len(parts) == 1:
+        schema = parts[0]
+    found: str | None = schema.get("$ref")
+    return found

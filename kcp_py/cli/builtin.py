@@ -1,0 +1,202 @@
+"""`kcp-py builtin`: kinds of Kubernetes that logical clusters of a running server can be given, as CRDs, through its API."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import click
+
+from kcp_py.bootstrap.known_crds import definitions_of, versions_of
+from kcp_py.bootstrap.known_names import UnknownKindError, find_kinds
+from kcp_py.cli.cluster import EXIT_CODES, ClusterName
+from kcp_py.cli.exits import CommandError, UsageError
+from kcp_py.cli.remote import Access, RemoteError, RemoteServer
+
+RESOURCE: Final = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+PATIENCE: Final = 60.0
+POLL: Final = 0.05
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Definition = dict[str, Any]
+
+NAMES: Final = (
+    "NAMES are those of kubectl (pods, po, Deployment, deployments.apps), *.GROUP for all kinds of a group (*.apps, *.core), or all.\n"
+)
+
+
+@click.group(
+    epilog="\b\nExamples:\n  kcp-py builtin list\n  kcp-py builtin install --cluster team-a pods deployments.apps services\n"
+    "  kcp-py builtin install --dry-run -o yaml '*.apps' > apps.yaml",
+)
+def builtin() -> None:
+    """Install kinds of Kubernetes in a logical cluster, as clients have them compiled in.
+
+    A cluster serves them as objects: there are no nodes, and nothing runs.
+    """
+
+
+def _access_flags(command: _Command) -> _Command:
+    command = click.option("--context", metavar="NAME", help="Context of the kubeconfig instead of its current one.")(command)
+    command = click.option("--kubeconfig", metavar="FILE", help="Kubeconfig to use.")(command)
+    return click.option("--cluster", type=ClusterName(), metavar="NAME", help="Logical cluster; else that of the kubeconfig's server.")(
+        command
+    )
+
+
+@builtin.command(
+    epilog=f"{NAMES}\n{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py builtin install --cluster team-a pods deployments.apps\n"
+    "  kcp-py builtin install --cluster team-a all\n  kcp-py builtin install --dry-run -o yaml pods | kubectl apply -f -",
+)
+@click.argument("names", nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Print what would be installed; the server is not asked.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "name", "json", "yaml"]),
+    default="text",
+    help="Form of the output: progress, names, or the definitions.  [text]",
+)
+@_access_flags
+def install(names: Sequence[str], output: str, cluster: str | None, kubeconfig: str | None, context: str | None, *, dry_run: bool) -> None:
+    """Install the definitions of the kinds NAMES, and wait until they are served. What is there already is brought up to date."""
+    wanted = definitions_of(_kinds(names))
+    if dry_run:
+        _print(wanted, output, "would be installed")
+        return
+    access = Access.load(kubeconfig, context)
+    with RemoteServer(access) as server:
+        path = _path(access, cluster)
+        started = time.monotonic()
+        for definition in wanted:
+            done = _put(server, path, definition)
+            if output == "text":
+                click.echo(f"{definition['metadata']['name']} {done}")
+        _wait_until_established(server, path, [definition["metadata"]["name"] for definition in wanted], started)
+    if output != "text":
+        _print(wanted, output, "")
+
+
+@builtin.command(epilog=f"{EXIT_CODES}\n\n\b\nExample:\n  kcp-py builtin uninstall --cluster team-a deployments.apps")
+@click.argument("names", nargs=-1, required=True)
+@_access_flags
+def uninstall(names: Sequence[str], cluster: str | None, kubeconfig: str | None, context: str | None) -> None:
+    """Delete the definitions of the kinds NAMES, and all objects of these kinds with them."""
+    wanted = definitions_of(_kinds(names))
+    access = Access.load(kubeconfig, context)
+    with RemoteServer(access) as server:
+        path = _path(access, cluster)
+        for definition in wanted:
+            name = definition["metadata"]["name"]
+            try:
+                server.request("DELETE", f"{path}/{name}")
+                click.echo(f"{name} deleted")
+            except RemoteError as error:
+                if error.status != 404:
+                    raise
+                click.echo(f"{name} not found")
+
+
+@builtin.command(
+    name="list",
+    epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py builtin list\n  kcp-py builtin list --cluster team-a",
+)
+@_access_flags
+def list_(cluster: str | None, kubeconfig: str | None, context: str | None) -> None:
+    """List the kinds that can be installed; with --cluster, also whether they are."""
+    found: frozenset[str] | None = None
+    if cluster is not None:
+        access = Access.load(kubeconfig, context)
+        with RemoteServer(access) as server:
+            found = frozenset(_installed(server, _path(access, cluster)))
+    row = "{:<58} {:<34} {:<10} {:<12}" + (" {}" if found is not None else "")
+    click.echo(row.format("NAME", "KIND", "VERSIONS", "SHORTNAMES", "INSTALLED").rstrip())
+    for definition in definitions_of(find_kinds(["all"])):
+        spec, name = definition["spec"], definition["metadata"]["name"]
+        versions = ",".join(version.version for version in versions_of(spec["group"], spec["names"]["kind"]))
+        plural = f"{spec['names']['plural']}.{spec['group']}" if spec["group"] else spec["names"]["plural"]
+        installed = "" if found is None else "yes" if name in found else "no"
+        short_names = ",".join(spec["names"].get("shortNames", ()))
+        click.echo(row.format(plural, spec["names"]["kind"], versions, short_names, installed).rstrip())
+
+
+def _kinds(names: Sequence[str]) -> Any:
+    try:
+        return find_kinds(names)
+    except UnknownKindError as error:
+        raise UsageError(str(error)) from None
+
+
+def _path(access: Access, cluster: str | None) -> str:
+    """Where the definitions of the cluster are; without a name, where the kubeconfig itself points to."""
+    if cluster is None:
+        cluster = str(access.cluster["server"]).partition("/clusters/")[2].strip("/")
+    return f"/clusters/{cluster}/{RESOURCE}" if cluster else f"/{RESOURCE}"
+
+
+def _print(definitions: Sequence[_Definition], output: str, done: str) -> None:
+    match output:
+        case "json":
+            click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": definitions}, indent=2))
+        case "yaml":
+            import yaml
+
+            for definition in definitions:
+                click.echo("---\n" + yaml.dump(definition, Dumper=_Dumper(yaml), sort_keys=False), nl=False)
+        case "name":
+            for definition in definitions:
+                click.echo(definition["metadata"]["name"])
+        case _:
+            for definition in definitions:
+                click.echo(f"{definition['metadata']['name']} {done}")
+
+
+def _Dumper(yaml: Any) -> Any:  # noqa: N802 (makes a class)
+    """Writes equal parts out each time: other readers of YAML limit aliases."""
+    return type("Dumper", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
+
+
+def _put(server: RemoteServer, path: str, definition: _Definition) -> str:
+    """Create a definition, or bring the one that is there up to date."""
+    name = definition["metadata"]["name"]
+    try:
+        server.request("POST", path, definition)
+    except RemoteError as error:
+        if error.status != 409:
+            raise CommandError(f"{name}: {error.message}") from None
+    else:
+        return "created"
+    current = server.request("GET", f"{path}/{name}")
+    if _holds(current["spec"], definition["spec"]):
+        return "unchanged"
+    server.request("PUT", f"{path}/{name}", {**current, "spec": {**current["spec"], **definition["spec"]}})
+    return "configured"
+
+
+def _holds(current: Any, wanted: Any) -> bool:
+    """Whether a stored value is the wanted one, but for what the server filled in."""
+    if isinstance(wanted, Mapping) and isinstance(current, Mapping):
+        return all(name in current and _holds(current[name], value) for name, value in wanted.items())
+    return bool(current == wanted)
+
+
+def _wait_until_established(server: RemoteServer, path: str, names: Sequence[str], started: float) -> None:
+    waiting = list(names)
+    while waiting:
+        current = server.request("GET", f"{path}/{waiting[0]}")
+        conditions = {condition["type"]: condition for condition in current.get("status", {}).get("conditions") or ()}
+        if conditions.get("Established", {}).get("status") == "True":
+            del waiting[0]
+            continue
+        if conditions.get("NamesAccepted", {}).get("status") == "False":
+            raise CommandError(f"{waiting[0]}: {conditions['NamesAccepted'].get('message', 'its names are in use')}")
+        if time.monotonic() - started > PATIENCE:
+            raise CommandError(f"{waiting[0]} is not served after {PATIENCE:g}s")
+        time.sleep(POLL)
+
+
+def _installed(server: RemoteServer, path: str) -> Iterator[str]:
+    for item in server.request("GET", path).get("items") or ():
+        yield item["metadata"]["name"]

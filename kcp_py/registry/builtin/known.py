@@ -1,0 +1,119 @@
+"""The rules of the kinds that come to a cluster as CRDs and that clients have compiled in.
+
+Source: kubernetes `pkg/registry/*/strategy.go` and `storage.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kcp_py.apimachinery import errors, names
+from kcp_py.bootstrap.known import KnownKind
+from kcp_py.registry.builtin.decoding import as_decoder
+from kcp_py.registry.builtin.known_defaults import DEFAULTERS, Defaulter
+from kcp_py.registry.builtin.known_quantities import BAD_QUANTITY, quantities_of
+from kcp_py.registry.custom_resources import CustomResourceStrategy
+from kcp_py.schema.default import MAX_FILLED
+from kcp_py.schema.structural import StructuralSchema, compile_schema
+
+__all__ = ["DEFAULTERS", "FIELD_PATHS", "KnownKindSchema", "KnownKindStrategy"]
+
+FIELD_PATHS: Final[Mapping[str, str]] = {"status.successful": "status.succeeded"}
+"""Field labels that are not the path of their field."""
+
+_ADMISSION: Final = "admissionregistration.k8s.io"
+_CREATE_ON_UPDATE: Final = frozenset(
+    {("", "endpoints"), ("", "services"), ("coordination.k8s.io", "leasecandidates"), ("node.k8s.io", "runtimeclasses")}
+)
+_CONDITIONAL_UPDATE: Final = frozenset({
+    (_ADMISSION, "mutatingadmissionpolicies"), (_ADMISSION, "mutatingadmissionpolicybindings"),
+    (_ADMISSION, "mutatingwebhookconfigurations"), (_ADMISSION, "validatingadmissionpolicies"),
+    (_ADMISSION, "validatingadmissionpolicybindings"), (_ADMISSION, "validatingwebhookconfigurations"),
+    ("apiregistration.k8s.io", "apiservices"), ("certificates.k8s.io", "clustertrustbundles"),
+    ("certificates.k8s.io", "podcertificaterequests"), ("coordination.k8s.io", "leasecandidates"),
+    ("node.k8s.io", "runtimeclasses"), ("policy", "poddisruptionbudgets"), ("scheduling.k8s.io", "podgroups"),
+    ("scheduling.k8s.io", "workloads"), ("storage.k8s.io", "csidrivers"), ("storage.k8s.io", "csinodes"),
+    ("storage.k8s.io", "csistoragecapacities"), ("storage.k8s.io", "volumeattachments"),
+    ("storagemigration.k8s.io", "storageversionmigrations"),
+})  # fmt: skip
+"""The kinds of which a PUT has to carry a resourceVersion."""
+_RETURN_DELETED: Final = frozenset({
+    ("", "persistentvolumeclaims"), ("", "persistentvolumes"), ("", "pods"), ("", "podtemplates"), ("", "services"),
+    ("resource.k8s.io", "deviceclasses"), ("resource.k8s.io", "resourceclaims"), ("resource.k8s.io", "resourceclaimtemplates"),
+    ("resource.k8s.io", "resourceslices"), ("storage.k8s.io", "csidrivers"), ("storage.k8s.io", "csinodes"),
+    ("storage.k8s.io", "storageclasses"), ("storage.k8s.io", "volumeattachments"), ("storage.k8s.io", "volumeattributesclasses"),
+})  # fmt: skip
+_NO_GENERATION: Final = frozenset({
+    ("", "endpoints"), ("", "nodes"), ("", "persistentvolumeclaims"), ("", "persistentvolumes"), ("", "services"),
+    ("apiregistration.k8s.io", "apiservices"), ("apps", "controllerrevisions"),
+    ("certificates.k8s.io", "certificatesigningrequests"), ("certificates.k8s.io", "clustertrustbundles"),
+    ("certificates.k8s.io", "podcertificaterequests"), ("coordination.k8s.io", "leasecandidates"),
+    ("networking.k8s.io", "ipaddresses"), ("networking.k8s.io", "servicecidrs"), ("node.k8s.io", "runtimeclasses"),
+    ("resource.k8s.io", "resourceclaims"), ("resource.k8s.io", "resourceclaimtemplates"), ("scheduling.k8s.io", "podgroups"),
+    ("scheduling.k8s.io", "workloads"), ("storage.k8s.io", "csidrivers"), ("storage.k8s.io", "csinodes"),
+    ("storage.k8s.io", "csistoragecapacities"), ("storage.k8s.io", "storageclasses"), ("storage.k8s.io", "volumeattachments"),
+    ("storage.k8s.io", "volumeattributesclasses"), ("storagemigration.k8s.io", "storageversionmigrations"),
+})  # fmt: skip
+
+
+class KnownKindStrategy(CustomResourceStrategy):
+    """What a kind does in another way than custom resources do."""
+
+    def __init__(self, kind: KnownKind, version: Mapping[str, Any]) -> None:
+        """The rules of one kind, with those of its CRD's version."""
+        super().__init__(version)
+        name = (kind.group, kind.plural)
+        self.allow_create_on_update = name in _CREATE_ON_UPDATE
+        self.allow_unconditional_update = name not in _CONDITIONAL_UPDATE
+        self.return_deleted_object = name in _RETURN_DELETED
+        self.has_generation = name not in _NO_GENERATION
+        if name == ("", "services"):
+            self.validate_name = staticmethod(names.dns_1035_label_problems)
+
+
+class KnownKindSchema:
+    """A `contract.CompiledSchema` as strict with types as the kind's decoder, and with those defaults that depend on other fields."""
+
+    def __init__(self, document: Mapping[str, Any], defaulter: Defaulter | None) -> None:
+        """Compile the schema.
+
+        Args:
+            document: see `known_schemas.decoding_schema`.
+            defaulter: fills what the document cannot.
+        """
+        self._compiled: StructuralSchema = compile_schema(document, custom=False)
+        self._defaulter = defaulter
+        self._quantities = quantities_of(self._compiled.root)
+        self._has_spec = "object" in (spec.types if (spec := self._compiled.root.properties.get("spec")) else ())
+        self.prune = self._compiled.prune
+        self.validate = self._compiled.validate
+        self.validate_status = self._compiled.validate_status
+        self.root = self._compiled.root
+        self.rules = None
+
+    def type_error(self, obj: dict[str, Any]) -> None:
+        """Look at the types of all values, and write quantities as the decoder reads them.
+
+        Raises:
+            StatusError: 400, worded as the decoder of upstream words it.
+        """
+        if not self._compiled.is_valid(obj):
+            for problem in self._compiled.validate(obj):
+                # Null is the zero value of any type.
+                if problem.reason == "FieldValueTypeInvalid" and not problem.text.startswith('Invalid value: "null"'):
+                    raise errors.bad_request(as_decoder(obj, problem))
+        if self._quantities is not None:
+            try:
+                self._quantities(obj)
+            except ValueError:
+                kind, version = obj.get("kind", ""), str(obj.get("apiVersion", "")).rpartition("/")[2]
+                raise errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {BAD_QUANTITY}') from None
+
+    def default(self, obj: dict[str, Any], limit: int = MAX_FILLED) -> None:
+        """See `contract.CompiledSchema.default`. A specification is there in any case, as a struct is."""
+        if self._has_spec and obj.get("spec") is None:
+            obj["spec"] = {}
+        self._compiled.default(obj, limit)
+        if self._defaulter is not None:
+            self._defaulter(obj)

@@ -1,0 +1,117 @@
+"""What custom resources have in common: the rules that their schemas do not hold, and the columns that their definitions declare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from kcp_py.apimachinery.fielderrors import FieldError, go_json
+from kcp_py.apimachinery.go_floats import format_float
+from kcp_py.apimachinery.objectmeta import finalizer_warnings
+from kcp_py.apimachinery.table import CUSTOM_RESOURCE_COLUMNS, NAME, UNKNOWN, Column, human_duration
+from kcp_py.apimachinery.timestamps import parse_time
+from kcp_py.registry.scale import read_paths, replica_problems, status_problems
+from kcp_py.registry.strategy import Strategy
+from kcp_py.schema.jsonpath import compile_path
+
+_INT64_END: Final = 2**63
+
+
+class CustomResourceStrategy(Strategy):
+    """The rules of custom resources that their schemas do not hold."""
+
+    allow_unconditional_update = False
+
+    def __init__(self, version: Mapping[str, Any]) -> None:
+        """The rules of one version, as its CRD has it."""
+        self._scale = read_paths((version.get("subresources") or {}).get("scale"))
+
+    def validate(self, obj: dict[str, Any]) -> list[FieldError]:
+        """What `/scale` shows has to fit into it."""
+        if self._scale is None:
+            return []
+        return [*replica_problems(obj, self._scale), *status_problems(obj, self._scale)]
+
+    def validate_status_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+        """An update through `/status` is not held to the replicas that are asked for elsewhere."""
+        del old
+        return status_problems(obj, self._scale) if self._scale is not None else []
+
+    def warnings(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
+        """Finalizers that others could mistake for theirs."""
+        return finalizer_warnings(obj["metadata"], old["metadata"] if old else None)
+
+
+def printer_columns(columns: Sequence[Mapping[str, Any]] | None) -> tuple[Column, ...]:
+    """The Table columns of a CRD version: the name, then those declared, or the age where none are."""
+    if not columns:
+        return CUSTOM_RESOURCE_COLUMNS
+    return (NAME, *map(_column, columns))
+
+
+def _column(document: Mapping[str, Any]) -> Column:
+    description = document.get("description") or f"Custom resource definition column (in JSONPath format): {document['jsonPath']}"
+    return Column(
+        document["name"],
+        document["type"],
+        document.get("format", ""),
+        description,
+        document.get("priority", 0),
+        _cell(document["type"], document["jsonPath"]),
+    )
+
+
+def _cell(column_type: str, json_path: str) -> Callable[[Mapping[str, Any], float], Any]:
+    find = compile_path(json_path)
+
+    def cell(obj: Mapping[str, Any], now: float) -> Any:
+        found = find(obj)
+        if not found:
+            return None
+        return _printed(found[0], column_type, now)
+
+    return cell
+
+
+def _printed(value: Any, column_type: str, now: float) -> Any:
+    """A value as its column's type shows it; null where the types do not agree.
+
+    Source: k8s.io/apiextensions-apiserver `pkg/registry/customresource/tableconvertor`, and client-go's JSONPath for texts.
+    """
+    match column_type, value:
+        case _, None:
+            return None
+        case "string", str():
+            return value
+        case "string", float():
+            return format_float(value)
+        case "string", dict() | list():
+            return go_json(value, sort=True)
+        case "string", _:
+            return orjson.dumps(value).decode()
+        case "boolean", bool():
+            return value
+        case _, bool():
+            return None
+        case "integer", int():
+            return value
+        case "integer", float():
+            # Towards zero; what does not fit becomes the lowest number, as the processors do that upstream runs on.
+            return int(value) if -_INT64_END <= value < _INT64_END else -_INT64_END
+        case "number", int() | float():
+            return value
+        case "date", str():
+            return _printed_date(value, now)
+        case _:
+            return None
+
+
+def _printed_date(text: str, now: float) -> str:
+    if text in {"", "null"}:
+        return UNKNOWN
+    try:
+        return human_duration(now - parse_time(text))
+    except ValueError:
+        return "<invalid>"

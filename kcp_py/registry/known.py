@@ -1,0 +1,126 @@
+"""Definitions of kinds that are Kubernetes' own: what a CRD cannot say of its kind is completed from what is known of it.
+
+A CRD with the schema that is published for the kind is served as the kind itself, as strict with types and as lenient with lists as
+upstream's decoder. One with another schema, such as kcp's, stays a custom resource with its own rules, and gets what is missing in it for
+strategic merge patch and for field ownership.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from kcp_py.apimachinery.table import Column
+from kcp_py.bootstrap.kinds import REFERENCE_PREFIX
+from kcp_py.bootstrap.known import KnownKind, known_definitions, known_kinds
+from kcp_py.bootstrap.known_schemas import decoding_schema, structural_schema
+from kcp_py.registry.builtin.known import DEFAULTERS, FIELD_PATHS, KnownKindSchema, KnownKindStrategy
+from kcp_py.registry.scale import ScalePaths, read_paths
+from kcp_py.registry.strategy import Strategy
+from kcp_py.schema.contract import CompiledSchema
+
+Schema = Mapping[str, Any]
+
+_EXTENSIONS: Final = ("x-kubernetes-patch-strategy", "x-kubernetes-patch-merge-key", "x-kubernetes-map-type")
+_LIST_TYPE: Final = "x-kubernetes-list-type"
+_LIST_MAP_KEYS: Final = "x-kubernetes-list-map-keys"
+_SELECTOR: Final = ("spec", "selector")
+
+
+class KnownForm(NamedTuple):
+    """What is known of the kind of one version of a CRD."""
+
+    kind: KnownKind
+    own: bool
+    """Whether the CRD has the schema that is published for the kind."""
+    document: Schema
+    """Of the kind itself, or the CRD's, completed."""
+    definitions: Mapping[str, Schema]
+    """What `$ref`s in the document refer to."""
+    schema: CompiledSchema | None
+    """Of the kind itself; None: the CRD's."""
+
+    def strategy(self, version: Mapping[str, Any]) -> Strategy:
+        """The rules of the kind."""
+        return KnownKindStrategy(self.kind, version)
+
+    def columns(self) -> Sequence[Column] | None:
+        """What `kubectl get` shows of the kind; None: nothing in particular."""
+        return None
+
+    def scale(self, version: Mapping[str, Any]) -> ScalePaths | None:
+        """The paths of the CRD; where they name no selector, the kind's is shown."""
+        paths = read_paths((version.get("subresources") or {}).get("scale"))
+        return paths._replace(label_selector=_SELECTOR) if paths is not None and not paths.selector else paths
+
+    def field_labels(self) -> Mapping[str, str]:
+        """What field selectors can name: label -> dotted path."""
+        return {label: FIELD_PATHS.get(label, label) for label in self.kind.field_labels}
+
+
+def known_form(spec: Mapping[str, Any], version: Mapping[str, Any], document: Schema) -> KnownForm | None:
+    """What is known of the kind that a CRD's version defines; None: nothing.
+
+    Args:
+        spec: of the CRD.
+        version: one of its versions.
+        document: that version's schema.
+    """
+    kind = known_kinds().get((spec["group"], version["name"], spec["names"]["kind"]))
+    if kind is None:
+        return None
+    own = kind.plural == spec["names"]["plural"] and kind.namespaced == (spec["scope"] == "Namespaced")
+    if own and document == structural_schema(kind.definition):
+        return KnownForm(kind, True, known_definitions()[kind.definition], known_definitions(), _schema(kind.definition))
+    return KnownForm(kind, False, completed(document, known_definitions()[kind.definition]), {}, None)
+
+
+@cache
+def _schema(definition: str) -> CompiledSchema:
+    """One for all clusters and, where versions are the same, for all of them."""
+    same = next(row.definition for row in known_kinds().values() if structural_schema(row.definition) == structural_schema(definition))
+    if same != definition:
+        return _schema(same)
+    return KnownKindSchema(decoding_schema(definition), DEFAULTERS.get(definition))
+
+
+def completed(document: Schema, published: Schema) -> dict[str, Any]:
+    """A CRD's schema with the extensions of the kind that it lacks, down to where the two say nothing of each other.
+
+    Args:
+        document: of the CRD.
+        published: of the kind, with references to `known_definitions()`.
+    """
+    published = _resolved(published)
+    result = dict(document)
+    theirs = published.get("properties") or {}
+    if isinstance(properties := document.get("properties"), Mapping):
+        result["properties"] = {
+            name: _completed_field(child, theirs[name]) if name in theirs and isinstance(child, Mapping) else child
+            for name, child in properties.items()
+        }
+    for key in ("items", "additionalProperties"):
+        if isinstance(child := document.get(key), Mapping) and isinstance(other := published.get(key), Mapping):
+            result[key] = completed(child, other)
+    return result
+
+
+def _completed_field(document: Schema, published: Schema) -> dict[str, Any]:
+    result = completed(document, published)
+    known = {**_resolved(published), **published}
+    for name in _EXTENSIONS:
+        if name in known:
+            result.setdefault(name, known[name])
+    if document.get("type") == "array" and _LIST_TYPE in known:
+        items = document.get("items")
+        fields = (items.get("properties") or {}) if isinstance(items, Mapping) else {}
+        if _LIST_TYPE not in document and set(known.get(_LIST_MAP_KEYS, ())) <= fields.keys():
+            result |= {name: known[name] for name in (_LIST_TYPE, _LIST_MAP_KEYS) if name in known}
+    return result
+
+
+def _resolved(schema: Schema) -> Schema:
+    parts = schema.get("allOf")
+    reference = (parts[0] if parts else schema).get("$ref")
+    return schema if reference is None else known_definitions()[reference.removeprefix(REFERENCE_PREFIX)]

@@ -1,0 +1,125 @@
+"""Commands that install kinds of Kubernetes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kcp_py.cli.root import run
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """The kubeconfig of a server that runs for the tests of this module."""
+    root = tmp_path_factory.mktemp("running") / ".kcp"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kcp_py", "start", "--root-directory", str(root), "--secure-port", "0"],
+        env={"PYTHONPATH": str(Path(__file__).parents[2])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "Ctrl-C" in line:
+            break
+    yield root / "admin.kubeconfig"
+    process.kill()
+    process.communicate()
+
+
+@pytest.fixture
+def command(running, capsys):
+    """Runs `kcp-py builtin …` against the server: exit code, stdout, stderr."""
+
+    def call(*arguments):
+        code = run(["builtin", *arguments, "--kubeconfig", str(running)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_install(command):
+    """Kinds are created once, found again, brought up to date, listed, and deleted."""
+    assert command("install", "--cluster", "team-a", "pods", "deployments.apps") == (
+        0,
+        "pods.core created\ndeployments.apps created\n",
+        "",
+    )
+    assert command("install", "--cluster", "team-a", "po", "sts")[1] == "pods.core unchanged\nstatefulsets.apps created\n"
+    listed = {line.split()[0]: line.split()[-1] for line in command("list", "--cluster", "team-a")[1].splitlines()[1:]}
+    assert (listed["pods"], listed["statefulsets.apps"], listed["services"]) == ("yes", "yes", "no")
+    assert command("uninstall", "--cluster", "team-a", "sts", "services") == (0, "statefulsets.apps deleted\nservices.core not found\n", "")
+    assert command("install", "--cluster", "team-b", "all")[1].count(" created\n") == 52
+
+
+def test_an_older_definition_is_brought_up_to_date(command, running):
+    """What was installed in another form becomes what this version has."""
+    from kcp_py.cli.builtin import RESOURCE
+    from kcp_py.cli.remote import Access, RemoteServer
+
+    command("install", "--cluster", "team-c", "services")
+    with RemoteServer(Access.load(str(running), None)) as server:
+        path = f"/clusters/team-c/{RESOURCE}/services.core"
+        crd = server.request("GET", path)
+        del crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+        server.request("PUT", path, crd)
+        assert command("install", "--cluster", "team-c", "services")[1] == "services.core configured\n"
+        assert "status" in server.request("GET", path)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+
+
+def test_names_in_use(command, running):
+    """A kind whose names another definition holds is told of, not waited for."""
+    from kcp_py.cli.builtin import RESOURCE
+    from kcp_py.cli.remote import Access, RemoteServer
+
+    other = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "others.apps"},
+        "spec": {
+            "group": "apps",
+            "names": {"plural": "others", "kind": "Other", "shortNames": ["deploy"]},
+            "scope": "Namespaced",
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    }
+    with RemoteServer(Access.load(str(running), None)) as server:
+        server.request("POST", f"/clusters/team-d/{RESOURCE}", other)
+    command("install", "--cluster", "team-d", "replicasets")
+    code, _, err = command("install", "--cluster", "team-d", "deployments")
+    assert (code, err) == (1, 'error: deployments.apps: "deploy" is already in use\n')
+
+
+def test_definitions_are_printed(capsys):
+    """Without a server, as text, names, JSON or YAML that other tools read."""
+    assert run(["builtin", "install", "--dry-run", "pods"]) == 0
+    assert capsys.readouterr().out == "pods.core would be installed\n"
+    run(["builtin", "install", "--dry-run", "-o", "name", "*.apps"])
+    assert "deployments.apps\n" in capsys.readouterr().out
+    run(["builtin", "install", "--dry-run", "-o", "json", "pods"])
+    assert json.loads(capsys.readouterr().out)["items"][0]["metadata"]["name"] == "pods.core"
+    run(["builtin", "install", "--dry-run", "-o", "yaml", "pods", "deployments"])
+    text = capsys.readouterr().out
+    assert [document["metadata"]["name"] for document in yaml.safe_load_all(text)] == ["pods.core", "deployments.apps"]
+    assert "&id" not in text
+
+
+def test_list_without_a_server(capsys):
+    """The kinds are known without one."""
+    assert run(["builtin", "list"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["NAME", "KIND", "VERSIONS", "SHORTNAMES"]
+    assert ["pods", "Pod", "v1", "po"] in [row.split() for row in rows]
+
+
+def test_unknown_names(capsys):
+    """One line says what is wrong."""
+    assert run(["builtin", "install", "--dry-run", "podz"]) == 2
+    assert capsys.readouterr().err.startswith('error: "podz" is not a kind of Kubernetes that can be installed; did you mean')

@@ -1,0 +1,236 @@
+"""Kinds of Kubernetes that came to a cluster as CRDs, as clients meet them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from kcp_py.bootstrap.known_crds import definitions_named
+from tests.server.handlers.conftest import Api
+from tests.server.handlers.widgets import DEFINITIONS, install
+
+pytestmark = pytest.mark.anyio
+
+STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
+DEPLOYMENTS = "/clusters/a/apis/apps/v1/namespaces/default/deployments"
+PODS = "/clusters/a/api/v1/namespaces/default/pods"
+SERVICES = "/clusters/a/api/v1/namespaces/default/services"
+APPLY = {"Content-Type": "application/apply-patch+yaml"}
+
+
+def deployment(name: str = "web", **container: Any) -> dict[str, Any]:
+    """A Deployment as people write it."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "a", "image": "nginx:1.2", "ports": [{"containerPort": 80}], **container}]},
+            },
+        },
+    }
+
+
+def pod(name: str = "one", **spec: Any) -> dict[str, Any]:
+    """A Pod as people write it."""
+    containers = [{"name": "a", "image": "busybox"}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+
+
+async def installed(api: Api, *names: str) -> None:
+    """Have these kinds in cluster `a`."""
+    for crd in definitions_named(names):
+        await install(api, crd)
+
+
+async def test_strategic_merge_patch(api: Api):
+    """Lists are merged by the keys of the kind, with its directives, as in every Deployment that kubectl applies."""
+    await installed(api, "deployments")
+    created = await api.ok("POST", DEPLOYMENTS, deployment(env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]))
+    patch = {
+        "spec": {
+            "strategy": {"$retainKeys": ["type"], "type": "Recreate"},
+            "template": {
+                "spec": {
+                    "$setElementOrder/containers": [{"name": "b"}, {"name": "a"}],
+                    "containers": [
+                        {"name": "b", "image": "busybox"},
+                        {"name": "a", "env": [{"name": "A", "$patch": "delete"}], "ports": [{"containerPort": 81}]},
+                    ],
+                }
+            },
+        }
+    }
+    patched = await api.ok("PATCH", f"{DEPLOYMENTS}/web", patch, headers=STRATEGIC)
+    assert patched["spec"]["strategy"] == {"type": "Recreate"}
+    second, first = patched["spec"]["template"]["spec"]["containers"]
+    assert (second["name"], second["imagePullPolicy"]) == ("b", "Always")
+    assert first["env"] == [{"name": "B", "value": "2"}]
+    assert {port["containerPort"] for port in first["ports"]} == {80, 81}
+    assert int(patched["metadata"]["resourceVersion"]) > int(created["metadata"]["resourceVersion"])
+    again = await api.ok("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": 1}}, headers=STRATEGIC)
+    assert again["metadata"]["resourceVersion"] == patched["metadata"]["resourceVersion"]
+
+
+async def test_a_definition_that_lacks_extensions_is_completed(api: Api):
+    """A CRD of another making keeps its own rules; strategic merge and field ownership come from the kind."""
+    (crd,) = copy.deepcopy(definitions_named(["services"]))
+    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    for keyword in ("x-kubernetes-list-type", "x-kubernetes-list-map-keys"):
+        del spec["properties"]["ports"][keyword]
+    spec["properties"]["type"]["enum"] = ["ClusterIP", "NodePort"]
+    await install(api, crd)
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [{"name": "a", "port": 80}]}}
+    await api.ok("POST", SERVICES, service)
+    patched = await api.ok("PATCH", f"{SERVICES}/web", {"spec": {"ports": [{"name": "b", "port": 81}]}}, headers=STRATEGIC)
+    assert [port["port"] for port in patched["spec"]["ports"]] == [81, 80]
+    owned = patched["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:ports"]
+    assert 'k:{"port":80,"protocol":"TCP"}' in owned
+    refused = await api.fails(422, "PATCH", f"{SERVICES}/web", {"spec": {"type": "Other"}}, headers=STRATEGIC)
+    assert "spec.type: Unsupported value" in refused["message"]
+
+
+async def test_an_ordinary_custom_resource_takes_no_strategic_merge_patch(api: Api):
+    """What nobody knows is answered with 415."""
+    await install(api)
+    await api.ok(
+        "POST",
+        "/clusters/a/apis/example.com/v1/namespaces/default/widgets",
+        {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"}, "spec": {"size": 1}},
+    )
+    await api.fails(415, "PATCH", "/clusters/a/apis/example.com/v1/namespaces/default/widgets/one", {}, headers=STRATEGIC)
+
+
+async def test_decoding_is_that_of_the_kind(api: Api):
+    """Types are refused with 400 in the decoder's words, unknown fields as for compiled-in kinds; what must be there, with 422."""
+    await installed(api, "deployments")
+    wrong = deployment()
+    wrong["spec"]["replicas"] = "three"
+    refused = await api.fails(400, "POST", DEPLOYMENTS, wrong)
+    assert refused["message"].startswith(
+        'Deployment in version "v1" cannot be handled as a Deployment: json: cannot unmarshal string into Go struct field'
+    )
+    unknown = deployment()
+    unknown["spec"]["other"] = 1
+    refused = await api.fails(400, "POST", f"{DEPLOYMENTS}?fieldValidation=Strict", unknown)
+    assert refused["message"] == (
+        'Deployment in version "v1" cannot be handled as a Deployment: strict decoding error: unknown field "spec.other"'
+    )
+    quantity = deployment(resources={"limits": {"cpu": "much"}})
+    assert "quantities must match the regular expression" in (await api.fails(400, "POST", DEPLOYMENTS, quantity))["message"]
+    empty = {"metadata": {"name": "empty"}}
+    causes = (await api.fails(422, "POST", DEPLOYMENTS, empty))["details"]["causes"]
+    assert {cause["field"] for cause in causes} == {"spec.selector", "spec.template"}
+
+
+async def test_what_upstream_takes_twice_is_taken_twice(api: Api):
+    """An environment variable may repeat, a container's name may not."""
+    await installed(api, "deployments")
+    await api.ok("POST", DEPLOYMENTS, deployment(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]))
+    twice = deployment("twice")
+    twice["spec"]["template"]["spec"]["containers"] *= 2
+    refused = await api.fails(422, "POST", DEPLOYMENTS, twice)
+    assert refused["details"]["causes"][0]["reason"] == "FieldValueDuplicate"
+
+
+async def test_defaults(api: Api):
+    """A read shows what a real server would have filled in, so that applying twice changes nothing."""
+    await installed(api, "pods", "services")
+    created = await api.ok("POST", PODS, pod(volumes=[{"name": "v"}], serviceAccountName="me"))
+    spec = created["spec"]
+    assert (spec["restartPolicy"], spec["dnsPolicy"], spec["enableServiceLinks"]) == ("Always", "ClusterFirst", True)
+    assert spec["containers"][0]["imagePullPolicy"] == "Always"
+    assert spec["volumes"] == [{"name": "v", "emptyDir": {}}]
+    assert spec["serviceAccount"] == "me"
+    service = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
+    created = await api.ok("POST", SERVICES, service)
+    assert created["spec"]["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80}]
+    assert (created["spec"]["type"], created["spec"]["internalTrafficPolicy"]) == ("ClusterIP", "Cluster")
+    assert "generation" not in created["metadata"]
+
+
+async def test_scale_shows_the_selector(api: Api):
+    """Autoscalers read it as a text."""
+    await installed(api, "deployments")
+    await api.ok("POST", DEPLOYMENTS, deployment())
+    scale = await api.ok("GET", f"{DEPLOYMENTS}/web/scale")
+    assert scale["status"] == {"replicas": 0, "selector": "app=web"}
+    scale["spec"]["replicas"] = 3
+    await api.ok("PUT", f"{DEPLOYMENTS}/web/scale", scale)
+    assert (await api.ok("GET", f"{DEPLOYMENTS}/web"))["spec"]["replicas"] == 3
+
+
+async def test_answers_are_those_of_the_kind(api: Api):
+    """Items of lists carry no kind, a deleted pod is returned, an update may leave the resourceVersion out, a PUT may create a service."""
+    await installed(api, "pods", "services")
+    await api.ok("POST", PODS, pod())
+    listed = await api.ok("GET", PODS)
+    assert "kind" not in listed["items"][0]
+    await api.ok("PUT", f"{PODS}/one", pod(nodeName="n1"))
+    assert [item["metadata"]["name"] for item in (await api.ok("GET", f"{PODS}?fieldSelector=spec.nodeName=n1"))["items"]] == ["one"]
+    assert (await api.ok("GET", f"{PODS}?fieldSelector=spec.nodeName=n2"))["items"] == []
+    assert (await api.ok("DELETE", f"{PODS}/one"))["kind"] == "Pod"
+    assert (await api("PUT", f"{SERVICES}/web", {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 1}]}})).status_code == 201
+
+
+async def test_discovery_is_that_of_the_kind(api: Api):
+    """Short names, categories, verbs and subresources stand where clients look for them."""
+    await installed(api, "pods", "deployments")
+    pods = next(entry for entry in (await api.ok("GET", "/clusters/a/api/v1"))["resources"] if entry["name"] == "pods")
+    assert pods == {
+        "name": "pods",
+        "singularName": "pod",
+        "namespaced": True,
+        "kind": "Pod",
+        "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+        "shortNames": ["po"],
+        "categories": ["all"],
+        "storageVersionHash": "xPOwRZ+Yhw8=",
+    }
+    scale = next(entry for entry in (await api.ok("GET", "/clusters/a/apis/apps/v1"))["resources"] if entry["name"].endswith("/scale"))
+    assert (scale["group"], scale["version"], scale["kind"]) == ("autoscaling", "v1", "Scale")
+
+
+async def test_published_documents(api: Api):
+    """Clients find the kind's own models with their patch keys, and that PATCH takes strategic merge patches."""
+    await installed(api, "deployments")
+    document = await api.ok("GET", "/clusters/a/openapi/v3/apis/apps/v1")
+    models = document["components"]["schemas"]
+    containers = models["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
+    assert (containers["x-kubernetes-patch-merge-key"], containers["x-kubernetes-patch-strategy"]) == ("name", "merge")
+    patch = document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
+    assert "application/strategic-merge-patch+json" in patch["requestBody"]["content"]
+    document = await api.ok("GET", "/clusters/a/openapi/v2")
+    patch = document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
+    assert "application/strategic-merge-patch+json" in patch["consumes"]
+    assert "default" not in document["definitions"]["io.k8s.api.apps.v1.DeploymentSpec"]["properties"]["replicas"]
+
+
+async def test_server_side_apply(api: Api):
+    """Elements of lists are owned one by one, told apart by the keys of the kind with their defaults."""
+    await installed(api, "deployments")
+    config = deployment()
+    await api.ok("PATCH", f"{DEPLOYMENTS}/web?fieldManager=one", config, headers=APPLY)
+    other = {**deployment(), "spec": {"template": {"spec": {"containers": [{"name": "a", "ports": [{"containerPort": 81}]}]}}}}
+    applied = await api.ok("PATCH", f"{DEPLOYMENTS}/web?fieldManager=two", other, headers=APPLY)
+    (container,) = applied["spec"]["template"]["spec"]["containers"]
+    assert [port["containerPort"] for port in container["ports"]] == [80, 81]
+    again = await api.ok("PATCH", f"{DEPLOYMENTS}/web?fieldManager=two", other, headers=APPLY)
+    assert again["metadata"]["resourceVersion"] == applied["metadata"]["resourceVersion"]
+
+
+async def test_a_definition_that_is_being_deleted(api: Api):
+    """It takes no new objects; another cluster's does."""
+    (crd,) = definitions_named(["pods"])
+    await install(api, crd, "a")
+    await install(api, crd, "b")
+    await api.ok("POST", PODS, {**pod(), "metadata": {"name": "one", "finalizers": ["example.com/wait"]}})
+    await api.ok("DELETE", f"/clusters/a{DEFINITIONS}/pods.core")
+    refused = await api.fails(403, "POST", PODS, pod("two"))
+    assert "create not allowed while custom resource definition is terminating" in refused["message"]
+    await api.ok("POST", PODS.replace("/a/", "/b/"), pod("two"))
