@@ -1,4 +1,4 @@
-"""The OpenAPI documents of a set of served resources: v3 by group and version with an index, and v2.
+"""The OpenAPI documents of a set of served resources: v3 by group and version with an index, and v2; in JSON and in protobuf.
 
 Fragments and documents are kept by the hash of all that they depend on: clusters that serve the same resources share the work, and a CRD
 that changes costs its own fragment and the joining of its documents. Nothing here holds the event loop for longer than it
@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
@@ -22,7 +23,15 @@ from kcp_py.aio.aside import run_aside
 from kcp_py.aio.turns import Turns
 from kcp_py.registry.discovery import Document, etag_of, group_order, version_order
 from kcp_py.registry.resource import ServedResource
-from kcp_py.schema.publish.fragments import Fragment, document_v2, document_v3, fragment_v2, fragment_v3
+from kcp_py.schema.publish.fragments import (
+    Fragment,
+    document_v2,
+    document_v3,
+    fragment_v2,
+    fragment_v3,
+    protobuf_document,
+    protobuf_fragment,
+)
 from kcp_py.schema.publish.kinds import PublishedKind
 
 _JSON_PATCH: Final = "application/json-patch+json"
@@ -30,10 +39,12 @@ _MERGE_PATCH: Final = "application/merge-patch+json"
 _STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 _APPLY_PATCH: Final = "application/apply-patch+yaml"
 
-_FORM: Final = b"2"
+_FORM: Final = b"3"
 """Part of every hash: to be raised whenever the same resource is published in another form."""
 _BIG: Final = 128 * 1024
 """Bytes of a schema from which its fragments are built in a thread."""
+_BIG_MESSAGE: Final = 16 * 1024
+"""The same for protobuf, which is written member by member."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -44,7 +55,7 @@ class PartedDocument(NamedTuple):
 
     parts: tuple[bytes, ...]
     etag: str
-    """With its quotes."""
+    """With its quotes; the same for JSON and protobuf."""
 
     @property
     def body(self) -> bytes:
@@ -54,7 +65,17 @@ class PartedDocument(NamedTuple):
 
 class _Entry(NamedTuple):
     digest: bytes
-    big: bool
+    size: int
+    """Bytes of the schema."""
+    builtin: bool
+
+
+class _Form(NamedTuple):
+    """One of the four forms that everything has."""
+
+    version: int
+    """2 or 3, of OpenAPI."""
+    protobuf: bool
 
 
 class FragmentCache:
@@ -62,8 +83,8 @@ class FragmentCache:
 
     def __init__(self, *, fragment_bytes: int = 64 * 1024 * 1024, document_bytes: int = 32 * 1024 * 1024) -> None:
         self._entries: WeakKeyDictionary[ServedResource, _Entry] = WeakKeyDictionary()
-        self._fragments: _Recent[tuple[bytes, bool], Fragment] = _Recent(fragment_bytes, _fragment_size)
-        self._documents: _Recent[tuple[bytes, bool], PartedDocument] = _Recent(document_bytes, _parted_size)
+        self._fragments: _Recent[tuple[bytes, _Form], Fragment] = _Recent(fragment_bytes, _fragment_size)
+        self._documents: _Recent[tuple[bytes, _Form], PartedDocument] = _Recent(document_bytes, _parted_size)
 
     def entry(self, resource: ServedResource) -> _Entry:
         """The digest of all that publication depends on."""
@@ -71,28 +92,33 @@ class FragmentCache:
             known = self._entries[resource] = self._digest(resource)
         return known
 
-    async def fragment(self, resource: ServedResource, *, v2: bool) -> Fragment:
-        """What a document says of a resource."""
+    async def fragment(self, resource: ServedResource, *, version: int, protobuf: bool) -> Fragment:
+        """What a document of a version of OpenAPI, 2 or 3, says of a resource."""
         entry = self.entry(resource)
-        key = (entry.digest, v2)
+        key = (entry.digest, _Form(version, protobuf))
         if (known := self._fragments.peek(key)) is not None:
             return known
-        kind = self._published(resource)
-        build = fragment_v2 if v2 else fragment_v3
-        return self._fragments.keep(key, await run_aside(build, kind) if entry.big else build(kind))
+        build: Callable[[], Fragment]
+        if protobuf:
+            build = partial(protobuf_fragment, await self.fragment(resource, version=version, protobuf=False), version)
+        else:
+            build = partial(fragment_v2 if version == 2 else fragment_v3, self._published(resource))
+        # Built-in kinds have their descriptions read from a big file when the first of them is published.
+        aside = entry.builtin or entry.size > (_BIG_MESSAGE if protobuf else _BIG)
+        return self._fragments.keep(key, await run_aside(build) if aside else build())
 
-    async def document(self, resources: Sequence[ServedResource], digest: bytes, *, v2: bool) -> PartedDocument:
+    async def document(self, resources: Sequence[ServedResource], digest: bytes, *, version: int, protobuf: bool) -> PartedDocument:
         """A whole document, shared by whoever serves resources of the same digest."""
-        key = (digest, v2)
+        key = (digest, _Form(version, protobuf))
         if (known := self._documents.peek(key)) is not None:
             return known
         turns = Turns()
         fragments = []
         for resource in resources:
-            fragments.append(await self.fragment(resource, v2=v2))
+            fragments.append(await self.fragment(resource, version=version, protobuf=protobuf))
             await turns.take()
         parts = []
-        for part in (document_v2 if v2 else document_v3)(fragments):
+        for part in _joined(fragments, version, protobuf=protobuf):
             parts.append(part)
             await turns.take()
         return self._documents.keep(key, PartedDocument(tuple(parts), _etag(digest)))
@@ -102,9 +128,7 @@ class FragmentCache:
         head = orjson.dumps([kind.group, kind.version, kind.kind, kind.list_kind, kind.plural, kind.namespaced, list(kind.verbs)])
         rest = orjson.dumps([kind.has_status, kind.has_scale, list(kind.selectable_fields), list(kind.patch_types), kind.definition])
         document = orjson.dumps(kind.document)
-        # Built-in kinds have their descriptions read from a big file when the first of them is published.
-        big = len(document) > _BIG or bool(kind.definition)
-        return _Entry(hashlib.sha512(b"\n".join((_FORM, head, rest, document))).digest(), big)
+        return _Entry(hashlib.sha512(b"\n".join((_FORM, head, rest, document))).digest(), len(document), bool(kind.definition))
 
     def _published(self, resource: ServedResource) -> PublishedKind:
         if resource.strategic_merge is not None:
@@ -166,17 +190,17 @@ class OpenAPIDocuments:
             return ""
         return self._digest((group, version)).hex().upper()
 
-    async def group_version(self, group: str, version: str) -> PartedDocument | None:
+    async def group_version(self, group: str, version: str, *, protobuf: bool = False) -> PartedDocument | None:
         """`/openapi/v3/api/v1`, `/openapi/v3/apis/<group>/<version>`; None where that is not served. The ETag is the hash, quoted."""
         resources = self._groups.get((group, version))
         if resources is None:
             return None
-        return await self._cache.document(resources, self._digest((group, version)), v2=False)
+        return await self._cache.document(resources, self._digest((group, version)), version=3, protobuf=protobuf)
 
-    async def v2(self) -> PartedDocument:
+    async def v2(self, *, protobuf: bool = False) -> PartedDocument:
         """`/openapi/v2`."""
         everything = [resource for group in self._groups.values() for resource in group]
-        return await self._cache.document(everything, await self._v2_digest(), v2=True)
+        return await self._cache.document(everything, await self._v2_digest(), version=2, protobuf=protobuf)
 
     async def v2_etag(self) -> str:
         """The ETag of `v2`, without the document."""
@@ -197,6 +221,12 @@ class OpenAPIDocuments:
             joined = b"".join(self._cache.entry(resource).digest for resource in self._groups[key])
             known = self._digests[key] = hashlib.sha512(joined).digest()
         return known
+
+
+def _joined(fragments: Sequence[Fragment], version: int, *, protobuf: bool) -> Iterator[bytes]:
+    if protobuf:
+        return protobuf_document(fragments, version)
+    return (document_v2 if version == 2 else document_v3)(fragments)
 
 
 class _Recent(Generic[K, V]):

@@ -20,9 +20,10 @@ from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.discovery import AGGREGATED_TYPE, Discovery
 from kcp_py.registry.openapi import FragmentCache, OpenAPIDocuments, PartedDocument
 from kcp_py.registry.resource import ServedResource
-from kcp_py.schema.publish.fragments import Fragment, fragment_v3
+from kcp_py.schema.publish.fragments import Fragment, fragment_v3, protobuf_fragment
 from kcp_py.schema.publish.kinds import PublishedKind
 from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
+from tests.schema.publish.wire import named, only
 
 BUILTIN = builtin_resources("/registry")
 CORPUS = Path(os.environ.get("KCP_PY_CORPUS", Path(__file__).parents[3] / "shared" / "corpus")) / "tables" / "k8s-openapi-v3-client-go"
@@ -115,6 +116,36 @@ async def test_clusters_with_equal_resources_share_documents():
     assert await documents(*BUILTIN, shirt, cache=cache).v2() is first
 
 
+async def test_protobuf_says_what_json_says():
+    """Both forms have the same paths, models and ETag; the second asking gets the very same bytes."""
+    cache = FragmentCache()
+    published = documents(*BUILTIN, custom(), cache=cache)
+    for json_form, message, paths, models in (
+        (await published.v2(), await published.v2(protobuf=True), (8, 2), (9, 1)),
+        (await built(published), await published.group_version("example.com", "v1", protobuf=True), (4, 1), (5, 1, 1)),
+    ):
+        assert message is not None
+        assert message.etag == json_form.etag
+        document = orjson.loads(json_form.body)
+        assert list(named(only(message.body, *paths[:-1]), paths[-1])) == sorted(document["paths"])
+        assert list(named(only(message.body, *models[:-1]), models[-1])) == sorted(
+            document["definitions"] if "swagger" in document else document["components"]["schemas"]
+        )
+    assert await published.v2(protobuf=True) is await documents(*BUILTIN, custom(), cache=cache).v2(protobuf=True)
+    assert only((await published.v2(protobuf=True)).body, 2, 1) == b"Kubernetes"
+    key = only((await published.v2(protobuf=True)).body, 13, 1, 2, 2)
+    assert [only(key, number) for number in range(1, 5)] == [b"apiKey", b"authorization", b"header", b"Bearer Token authentication"]
+
+
+async def test_a_custom_kind_of_a_built_in_name_keeps_its_own_model():
+    """A definition of a built-in group can name its kind as a built-in model is called: what is published is its own."""
+    own = custom("configmaps", "ConfigMap", {"type": "object", "description": "Mine."})
+    own = dataclasses.replace(own, group="", version="v1")
+    message = await documents(own).group_version("", "v1", protobuf=True)
+    assert message is not None
+    assert only(named(only(message.body, 5, 1))["io.k8s.api.core.v1.ConfigMap"], 1, 34) == b"Mine."
+
+
 def spy(monkeypatch: pytest.MonkeyPatch, note: Callable[[PublishedKind], Any]) -> list[Any]:
     """Note something of every fragment that is built."""
     seen: list[Any] = []
@@ -182,6 +213,21 @@ async def test_big_schemas_are_built_in_a_thread(monkeypatch):
     assert [thread is threading.main_thread() for thread in threads] == [False, True]
 
 
+async def test_messages_of_middling_schemas_are_written_in_a_thread(monkeypatch):
+    """Protobuf is written member by member, so that less is enough to be in the loop's way."""
+    threads = []
+
+    def build(fragment: Fragment, version: int) -> Fragment:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return protobuf_fragment(fragment, version)
+
+    monkeypatch.setattr(module, "protobuf_fragment", build)
+    middling = {"type": "object", "properties": {f"field{number}": {"type": "string", "description": "x" * 100} for number in range(200)}}
+    for resource in (custom(document=middling), custom()):
+        assert await documents(resource).group_version("example.com", "v1", protobuf=True) is not None
+    assert threads == [False, True]
+
+
 async def test_patch_types():
     """Built-in kinds take strategic merge patches, custom ones do not; kubectl picks its patch by this."""
     published = documents(*BUILTIN, custom())
@@ -220,6 +266,30 @@ async def test_core_document_has_the_shape_of_a_real_one():
     for name, schema in ours["components"]["schemas"].items():
         if name in models:
             assert schema.get("properties", {}).keys() >= models[name].get("properties", {}).keys(), name
+
+
+REAL_V2 = CORPUS.parent / "k8s-openapi-v2-client-python" / "kubernetes" / "swagger.json.unprocessed"
+
+
+@pytest.mark.skipif(not REAL_V2.is_file(), reason="the corpus of real documents is not here")
+async def test_models_of_v2_are_those_of_a_real_one():
+    """What kubectl validates, merges and explains by is a real server's, whatever the texts are."""
+    real = json.loads(REAL_V2.read_bytes())["definitions"]
+    ours = orjson.loads((await documents(*BUILTIN).v2()).body)["definitions"]
+    compared = [name for name in ours if name in real and not name.endswith(".DeleteOptions")]  # that one is of each group that there is
+    assert len(compared) > 50
+    for name in compared:
+        assert _without_texts(ours[name]) == _without_texts(real[name]), name
+
+
+def _without_texts(schema: dict[str, Any]) -> dict[str, Any]:
+    result: dict[str, Any] = {key: sorted(value) if key == "required" else value for key, value in schema.items() if key != "description"}
+    for key in ("items", "additionalProperties"):
+        if key in result:
+            result[key] = _without_texts(result[key])
+    if "properties" in result:
+        result["properties"] = {name: _without_texts(child) for name, child in result["properties"].items()}
+    return result
 
 
 def _parameters(item: dict[str, Any], method: str) -> set[str]:

@@ -1,12 +1,13 @@
-"""Fragments: the JSON of one resource's paths and models, ready to be joined with others into a document.
+"""Fragments: one resource's paths and models in JSON or in protobuf, ready to be joined with others into a document.
 
-A document of OpenAPI v3 is for one group and version, the one of v2 for everything. Both are joined from bytes: a CRD that changes costs
+A document of OpenAPI v3 is for one group and version, the one of v2 for everything. All are joined from bytes: a CRD that changes costs
 its own fragment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -16,8 +17,9 @@ from kcp_py.bootstrap.descriptions import with_descriptions
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX, definitions
 from kcp_py.bootstrap.known import known_definitions
 from kcp_py.schema.publish.kinds import META, PublishedKind
+from kcp_py.schema.publish.messages import field, field_head, model_message, path_message
 from kcp_py.schema.publish.operations import DELETE_OPTIONS, PATCH, SCALE, STATUS, Operation, Parameter, PathItem, path_items
-from kcp_py.schema.publish.schemas import full_schema, list_schema, reduced_schema
+from kcp_py.schema.publish.schemas import full_schema, list_schema, plain_schema, reduced_schema
 
 _V2_PREFIX: Final = "#/definitions/"
 _SHARED: Final = (META + "ListMeta", META + "ObjectMeta", DELETE_OPTIONS, PATCH, STATUS)
@@ -33,11 +35,13 @@ PART_BYTES: Final = 64 * 1024
 
 
 class Fragment(NamedTuple):
-    """JSON members, each `"name":value`, by name."""
+    """JSON members, each `"name":value`, or elements of protobuf fields, each of a name and a value; by name."""
 
     paths: Mapping[str, bytes]
     models: Mapping[str, bytes]
     """`components.schemas` in v3, `definitions` in v2."""
+    own: Sequence[str] = ()
+    """The models that are of this resource alone, though they may be called as built-in ones are."""
     weight: int = 0
     """Bytes that this fragment shares with no other."""
 
@@ -49,7 +53,7 @@ def fragment_v3(kind: PublishedKind) -> Fragment:
     if not kind.definition:
         models[kind.model] = _member(kind.model, full_schema(kind))
         models[kind.list_model] = _member(kind.list_model, list_schema(kind, REFERENCE_PREFIX))
-    return _weighed(paths, models, kind)
+    return _weighed(paths, models, _own(kind))
 
 
 def fragment_v2(kind: PublishedKind) -> Fragment:
@@ -59,7 +63,32 @@ def fragment_v2(kind: PublishedKind) -> Fragment:
     if not kind.definition:
         models[kind.model] = _member(kind.model, reduced_schema(kind))
         models[kind.list_model] = _member(kind.list_model, list_schema(kind, _V2_PREFIX))
-    return _weighed(paths, models, kind)
+    return _weighed(paths, models, _own(kind))
+
+
+def protobuf_fragment(fragment: Fragment, version: int) -> Fragment:
+    """The same in protobuf.
+
+    Args:
+        fragment: in JSON.
+        version: 2 or 3, of OpenAPI.
+    """
+    paths = {name: path_message(version, name, _value(name, member)) for name, member in fragment.paths.items()}
+    models = {
+        name: model_message(version, name, _value(name, member)) if name in fragment.own else _builtin_message(name, version)
+        for name, member in fragment.models.items()
+    }
+    return _weighed(paths, models, fragment.own)
+
+
+@cache
+def _builtin_message(name: str, version: int) -> bytes:
+    member, _ = _builtin_model(name, v2=version == 2)
+    return model_message(version, name, _value(name, member))
+
+
+def _value(name: str, member: bytes) -> Any:
+    return orjson.loads(member[len(orjson.dumps(name)) + 1 :])
 
 
 def _referred(kind: PublishedKind) -> Iterator[str]:
@@ -72,9 +101,12 @@ def _referred(kind: PublishedKind) -> Iterator[str]:
         yield kind.definition + "List"
 
 
-def _weighed(paths: Mapping[str, bytes], models: Mapping[str, bytes], kind: PublishedKind) -> Fragment:
-    own = () if kind.definition else (models[kind.model], models[kind.list_model])
-    return Fragment(paths, models, sum(map(len, paths.values())) + sum(map(len, own)))
+def _weighed(paths: Mapping[str, bytes], models: Mapping[str, bytes], own: Sequence[str]) -> Fragment:
+    return Fragment(paths, models, own, sum(map(len, paths.values())) + sum(len(models[name]) for name in own))
+
+
+def _own(kind: PublishedKind) -> tuple[str, ...]:
+    return () if kind.definition else (kind.model, kind.list_model)
 
 
 def document_v3(fragments: Iterable[Fragment]) -> Iterator[bytes]:
@@ -91,26 +123,71 @@ def document_v2(fragments: Iterable[Fragment]) -> Iterator[bytes]:
     return _parts(fragments, head, b'},"definitions":{', tail)
 
 
+def protobuf_document(fragments: Iterable[Fragment], version: int) -> Iterator[bytes]:
+    """A whole document in protobuf, in such parts.
+
+    Args:
+        fragments: in protobuf.
+        version: 2 or 3, of OpenAPI.
+    """
+    paths, models = _merged(fragments)
+    lengths = [sum(map(len, members.values())) for members in (paths, models)]
+    info = field(2, field(1, b"Kubernetes") + field(2 if version == 2 else 6, b"unversioned"))
+    if version == 2:
+        heads = field(1, b"2.0") + info + field_head(8, lengths[0]), field_head(9, lengths[1])
+        tail = field(12, field(1, field(1, b"BearerToken") + field(2, b""))) + field(13, field(1, _scheme_message(2)))
+    else:
+        schemas, tail = field_head(1, lengths[1]), field(7, field(1, _scheme_message(3)))
+        components = field_head(5, len(schemas) + lengths[1] + len(tail))
+        heads = field(1, b"3.0.0") + info + field_head(4, lengths[0]), components + schemas
+    return _joined(itertools.chain([heads[0]], _by_name(paths), [heads[1]], _by_name(models), [tail]))
+
+
+def _scheme_message(version: int) -> bytes:
+    """How to authenticate: the second choice of v2's is a key; in v3 the second is a reference."""
+    scheme = orjson.loads(_BEARER_TOKEN)
+    rows = {2: ("type", "name", "in", "description"), 3: ("type", "description", "name", "in")}[version]
+    key = b"".join(field(number, scheme[member].encode()) for number, member in enumerate(rows, 1))
+    return field(1, b"BearerToken") + field(2, field(2 if version == 2 else 1, key))
+
+
 def _parts(fragments: Iterable[Fragment], head: bytes, middle: bytes, tail: bytes) -> Iterator[bytes]:
+    paths, models = _merged(fragments)
+    return _joined(itertools.chain([head], _separated(_by_name(paths)), [middle], _separated(_by_name(models)), [tail]))
+
+
+def _merged(fragments: Iterable[Fragment]) -> tuple[dict[str, bytes], dict[str, bytes]]:
     paths: dict[str, bytes] = {}
     models: dict[str, bytes] = {}
     for fragment in fragments:
         paths.update(fragment.paths)
         models.update(fragment.models)
-    pieces = [head]
+    return paths, models
+
+
+def _by_name(members: Mapping[str, bytes]) -> Iterator[bytes]:
+    return (members[name] for name in sorted(members))
+
+
+def _separated(members: Iterator[bytes]) -> Iterator[bytes]:
+    for at, member in enumerate(members):
+        if at:
+            yield b","
+        yield member
+
+
+def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    collected: list[bytes] = []
     size = 0
-    for members, end in ((paths, middle), (models, tail)):
-        for at, name in enumerate(sorted(members)):
-            if at:
-                pieces.append(b",")
-            pieces.append(members[name])
-            size += len(members[name])
-            if size > PART_BYTES:
-                yield b"".join(pieces)
-                pieces.clear()
-                size = 0
-        pieces.append(end)
-    yield b"".join(pieces)
+    for piece in pieces:
+        collected.append(piece)
+        size += len(piece)
+        if size > PART_BYTES:
+            yield b"".join(collected)
+            collected.clear()
+            size = 0
+    if collected:
+        yield b"".join(collected)
 
 
 def _member(name: str, value: Any) -> bytes:
@@ -135,22 +212,11 @@ def _builtin_model(name: str, *, v2: bool) -> tuple[bytes, tuple[str, ...]]:
     published = definitions().get(name) or known_definitions()[name]
     schema = with_descriptions(name, published)
     if v2:
-        schema = _without_defaults(schema)
-    member = _member(name, schema)
-    if v2:
+        schema = plain_schema(schema)
         # Of all built-in types only this one is a union, which v2 cannot say.
         if name.endswith(".resource.Quantity"):
-            member = _member(name, {**{key: value for key, value in schema.items() if key != "oneOf"}, "type": "string"})
-        member = member.replace(REFERENCE_PREFIX.encode(), _V2_PREFIX.encode())
-    return member, tuple(_references(published))
-
-
-def _without_defaults(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Of the model of a known kind: v2 publishes no defaults (kube-openapi `handler.PruneDefaults`), which stand on its fields."""
-    if "properties" not in schema:
-        return schema
-    properties = {name: {key: value for key, value in child.items() if key != "default"} for name, child in schema["properties"].items()}
-    return {**schema, "properties": properties}
+            schema = {**{key: value for key, value in schema.items() if key != "oneOf"}, "type": "string"}
+    return _member(name, schema), tuple(_references(published))
 
 
 def _references(schema: Any) -> Iterator[str]:

@@ -70,6 +70,24 @@ def reduced_schema(kind: PublishedKind) -> dict[str, Any]:
     return _rooted(_reduced(document), kind, _V2_PREFIX)
 
 
+def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The model of a built-in kind in v2, made of the one in v3: texts stand beside references, and there are no defaults."""
+    result: dict[str, Any] = {}
+    for key, value in schema.items():
+        match key, value:
+            case "default", _:
+                continue
+            case ("allOf", [{"$ref": str() as target}]) | ("$ref", str() as target):
+                result["$ref"] = target.replace(REFERENCE_PREFIX, _V2_PREFIX)
+            case "properties", dict():
+                result[key] = {name: plain_schema(child) for name, child in value.items()}
+            case (("items" | "additionalProperties"), dict()):
+                result[key] = plain_schema(value)
+            case _:
+                result[key] = value
+    return result
+
+
 def list_schema(kind: PublishedKind, prefix: str) -> dict[str, Any]:
     """The model of the list."""
     return {

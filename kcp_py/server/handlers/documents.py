@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from typing import Any, Final
 
 import orjson
@@ -12,11 +11,12 @@ import orjson
 from kcp_py.apimachinery import errors
 from kcp_py.logicalcluster import Wildcard
 from kcp_py.registry.discovery import AGGREGATED_TYPE, Discovery, Document
-from kcp_py.registry.openapi import FragmentCache, OpenAPIDocuments, PartedDocument
+from kcp_py.registry.openapi import FragmentCache, OpenAPIDocuments
 from kcp_py.registry.tables import ResourceTable
 from kcp_py.server.exchange import Exchange, Header
 from kcp_py.server.handlers.answer import send_document
 from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.openapi import send_group_version, send_index, send_v2
 from kcp_py.server.handlers.target import method_not_allowed, resolve_scope
 from kcp_py.server.negotiation import Representation, negotiate, negotiate_discovery, wants_pretty
 
@@ -27,12 +27,13 @@ _SHARED_TABLES: Final = 256
 class _Described:
     """The documents of one set of resources."""
 
-    __slots__ = ("discovery", "openapi")
+    __slots__ = ("discovery", "openapi", "since")
 
     def __init__(self, table: ResourceTable, server_address: str, fragments: FragmentCache) -> None:
         resources = tuple(table.resources())
         self.discovery = Discovery(resources, server_address=server_address)
         self.openapi = OpenAPIDocuments(resources, fragments)
+        self.since = time.time()
 
 
 class Documents:
@@ -69,13 +70,13 @@ class Documents:
             case ["apis", group, version]:
                 await _send(exchange, described.discovery.resources(group, version))
             case ["openapi", "v2"]:
-                await _send_v2(exchange, described.openapi)
+                await send_v2(exchange, described.openapi, described.since)
             case ["openapi", "v3"]:
-                await _send_openapi(exchange, await described.openapi.index(_path_prefix(exchange)))
+                await send_index(exchange, described.openapi, described.since)
             case ["openapi", "v3", "api", version]:
-                await _send_group_version(exchange, described.openapi, "", version)
+                await send_group_version(exchange, described.openapi, described.since, group="", version=version)
             case ["openapi", "v3", "apis", group, version]:
-                await _send_group_version(exchange, described.openapi, group, version)
+                await send_group_version(exchange, described.openapi, described.since, group=group, version=version)
             case _:
                 raise errors.unknown_path()
 
@@ -134,64 +135,6 @@ async def _send_as(exchange: Exchange, document: Document, representation: Repre
         await exchange.respond(200, document.body)
     else:
         await send_document(exchange, orjson.loads(document.body), representation._replace(transform=""))
-
-
-async def _send_openapi(exchange: Exchange, document: Document) -> None:
-    _refuse_protobuf_only(exchange)
-    await _send_cacheable(exchange, document, b"application/json")
-
-
-async def _send_v2(exchange: Exchange, openapi: OpenAPIDocuments) -> None:
-    _refuse_protobuf_only(exchange)
-    if _has(exchange, etag := await openapi.v2_etag()):
-        await exchange.respond(304, b"", b"application/json", _cacheable(etag))
-    else:
-        await _send_parts(exchange, await openapi.v2())
-
-
-async def _send_group_version(exchange: Exchange, openapi: OpenAPIDocuments, group: str, version: str) -> None:
-    """One document of v3. With the hash of the index it may be kept for ever; with another one the client is sent to the right one."""
-    _refuse_protobuf_only(exchange)
-    right = await openapi.hash_of(group, version)
-    document = await openapi.group_version(group, version)
-    if document is None:
-        raise errors.unknown_path()
-    asked = exchange.query.get("hash")
-    if not asked:
-        await _send_parts(exchange, document)
-    elif asked[0].upper() == right:
-        expires = format_datetime(datetime.now(UTC) + timedelta(days=365), usegmt=True).encode()
-        headers = ((b"etag", document.etag.encode()), (b"vary", b"Accept"), (b"cache-control", b"public, immutable"), (b"expires", expires))
-        await exchange.respond_in_parts(200, document.parts, b"application/json", headers)
-    else:
-        path = exchange.context.info.path.rstrip("/")
-        location = f"{_path_prefix(exchange)}{path}?hash={right}"
-        await exchange.respond(301, b"", b"text/plain", ((b"location", location.encode()),))
-
-
-def _refuse_protobuf_only(exchange: Exchange) -> None:
-    """OpenAPI has its own media types; only the JSON forms are served.
-
-    Raises:
-        StatusError: 406.
-    """
-    accept = exchange.headers.get(b"accept", b"")
-    if accept and b"json" not in accept and b"*/*" not in accept and b"application/*" not in accept:
-        raise errors.not_acceptable(["application/json"])
-
-
-def _path_prefix(exchange: Exchange) -> str:
-    """What stands before the API's own paths in the client's URL: clients resolve the index's URLs against the host alone."""
-    if exchange.scope["raw_path"].startswith(b"/clusters/"):
-        return f"/clusters/{exchange.context.cluster}"
-    return ""
-
-
-async def _send_parts(exchange: Exchange, document: PartedDocument) -> None:
-    if _has(exchange, document.etag):
-        await exchange.respond(304, b"", b"application/json", _cacheable(document.etag))
-    else:
-        await exchange.respond_in_parts(200, document.parts, b"application/json", _cacheable(document.etag))
 
 
 async def _send_cacheable(exchange: Exchange, document: Document, content_type: bytes) -> None:
