@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
+from kcp_py.aio.pace import Pace
 from kcp_py.aio.turns import Turns
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
@@ -90,6 +91,7 @@ class ReconcileLoop:
         *,
         queue: WorkQueue | None = None,
         workers: int = 8,
+        pace: Pace | None = None,
     ) -> None:
         """Prepare; `run` does the rest.
 
@@ -99,7 +101,9 @@ class ReconcileLoop:
             follow: fills the queue, until it is cancelled.
             queue: for tests.
             workers: how many objects are worked on at the same time.
+            pace: for work that can wait, and of which there may be very much.
         """
+        self._pace = pace
         self._controller = controller
         self._follow = follow
         self._workers = workers
@@ -130,6 +134,8 @@ class ReconcileLoop:
             # With the embedded store nothing else gives other tasks a turn where there is nothing to write.
             await turns.take()
             key = await queue.take()
+            if self._pace is not None:
+                await self._pace.take()
             try:
                 awaited = await self._reconcile(key)
                 if awaited == 0:

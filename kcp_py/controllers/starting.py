@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from kcp_py.aio import Supervisor
+from kcp_py.aio.pace import Pace
 from kcp_py.apimachinery.timestamps import format_time
 from kcp_py.client import Client
 from kcp_py.controllers.definitions import DefinitionController
@@ -77,7 +78,7 @@ def start_controllers(
     if is_enabled(GarbageCollector.name, selection):
         queue = WorkQueue(per_cluster=GarbageCollector.per_cluster)
         collector = GarbageCollector(client, queue, now=now)
-        loops[collector.name] = ReconcileLoop(client, collector, collector.follow, queue=queue)
+        loops[collector.name] = ReconcileLoop(client, collector, collector.follow, queue=queue, pace=Pace())
     for name, loop in loops.items():
         supervisor.start(f"controller {name}", loop.run)
     return list(loops.values())

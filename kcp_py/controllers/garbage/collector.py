@@ -44,7 +44,7 @@ class GarbageCollector:
     """The garbage collector of all clusters, for a `ReconcileLoop` that is given its queue and `follow`."""
 
     name = "garbagecollector"
-    per_cluster = 4
+    per_cluster = 8
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class GarbageCollector:
             was = graph.awaiting(item)
             unblocked = graph.put(item, before, after)
             if after.awaits and (was is None or was.awaits != after.awaits):
-                due = [*graph.dependents(after.uid), item] if after.awaits == FOREGROUND else [item]
+                due = [item]
         for owner in unblocked:
             self._queue.add(Key(cluster, owner))
         self._see_to(cluster, graph, due)
@@ -299,7 +299,7 @@ class GarbageCollector:
         elif graph.blocking(facts.uid):
             if graph.is_in_cycle(item.text):
                 await self._unblock(cluster, resource, item, facts.uid)
-            self._see_to(cluster, graph, [one for one, blocks in graph.dependents(facts.uid).items() if blocks and not graph.awaiting(one)])
+            self._see_to(cluster, graph, [one for one in graph.dependents(facts.uid) if not graph.awaiting(one)])
             return
         await self._client.remove_finalizer(cluster, resource, item.namespace, item.name, finalizer=facts.awaits, uid=facts.uid)
 

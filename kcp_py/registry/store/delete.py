@@ -11,7 +11,7 @@ from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written, definition_compares
 from kcp_py.registry.store.create import check_open
-from kcp_py.registry.store.read import Current, find, to_storage
+from kcp_py.registry.store.read import find, load_one, to_storage
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Put
 
 _ORPHAN = "orphan"
@@ -42,25 +42,25 @@ async def delete(access: Access, scope: ClusterScope, served: Served, namespace:
         item = await find(access, scope, served, namespace, name)
         if item is None:
             raise errors.not_found(resource.group_resource, name)
-        current = Current(served, item)
-        old = await current.load()
+        old = await load_one(served, item)
         _check_preconditions(resource, old, item, deletion)
         if refusal := resource.strategy.check_delete(old):
             raise errors.forbidden(resource.group_resource, name, refusal)
         await access.validate(Admission("DELETE", scope, served, namespace, name, "", None, old, deletion.dry_run))
         try:
-            return await _delete_once(access, scope, served, current, deletion)
+            return await _delete_once(access, scope, served, item, old=old, deletion=deletion)
         except ConflictError as conflict:
             if conflict.key != item.key:
                 raise StaleScopeError(conflict.key) from conflict
     raise errors.conflict(resource.group_resource, name, errors.OBJECT_MODIFIED)
 
 
-async def _delete_once(access: Access, scope: ClusterScope, served: Served, current: Current, deletion: Deletion) -> Written:
+async def _delete_once(
+    access: Access, scope: ClusterScope, served: Served, item: KeyValue, *, old: dict[str, Any], deletion: Deletion
+) -> Written:
     resource = served.resource
-    item = current.item
-    obj = await current.load()
-    metadata = obj["metadata"]
+    metadata = dict(old["metadata"])
+    obj = {**old, "metadata": metadata}
     terminating = bool(metadata.get("deletionTimestamp"))
     changed = _set_propagation(metadata, deletion.propagation)
     if not terminating:
