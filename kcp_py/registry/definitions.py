@@ -17,6 +17,7 @@ import orjson
 
 from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery.kinds import GroupVersion
+from kcp_py.apimachinery.protobuf import has_message
 from kcp_py.bootstrap.known import known_definitions
 from kcp_py.registry.conversion import NoWebhooks, WebhookConverter, Webhooks
 from kcp_py.registry.custom_resources import CustomResourceStrategy, printer_columns
@@ -268,6 +269,7 @@ def _rules(version: Mapping[str, Any], form: KnownForm | None) -> dict[str, Any]
         "columns": (form.columns() if not columns else None) or printer_columns(columns),
         "scale": form.scale(version),
         "builtin": form.own,
+        "protobuf": form.own and has_message(str(GroupVersion(form.kind.group, form.kind.version)), form.kind.kind),
         "field_labels": {**field_labels, **form.field_labels()},
         "document": form.document,
         "definition": form.kind.definition if form.own else "",

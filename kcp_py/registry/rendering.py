@@ -107,9 +107,13 @@ class Renderer:
 
     def encode(self, obj: dict[str, Any], *, in_list: bool = False) -> bytes:
         """The answered bytes of a dressed object."""
-        if in_list and self._bare_head is not self._head:
-            obj = {key: value for key, value in obj.items() if key not in {"apiVersion", "kind"}}
-        return orjson.dumps(obj)
+        return orjson.dumps(self.bare(obj) if in_list else obj)
+
+    def bare(self, obj: dict[str, Any]) -> dict[str, Any]:
+        """An object as it stands in lists."""
+        if self._bare_head is self._head:
+            return obj
+        return {key: value for key, value in obj.items() if key not in {"apiVersion", "kind"}}
 
 
 def _cannot_splice(item: KeyValue) -> None:

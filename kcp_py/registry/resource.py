@@ -66,6 +66,8 @@ class ServedResource:
     """Where `/scale` finds its values; None where it is not served."""
     builtin: bool = True
     """Whether the kind is compiled into clients: list items then carry no kind, and strategic merge patch is accepted."""
+    protobuf: bool = False
+    """Whether objects have a protobuf form, in which clients send and get them."""
     field_labels: Mapping[str, str] = field(default_factory=dict)
     """Field selectors beyond metadata.name and metadata.namespace: label -> dotted path in the object."""
     strategic_merge: Mapping[str, Any] | None = None

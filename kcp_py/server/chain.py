@@ -22,6 +22,7 @@ from kcp_py.server.filters.requestinfo import RequestInfoFilter
 from kcp_py.server.filters.telemetry import TelemetryFilter
 from kcp_py.server.filters.timeout import TimeoutFilter
 from kcp_py.server.filters.wildcard import WildcardFilter
+from kcp_py.server.websocket import WebSocket
 from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import RequestMetrics
 
@@ -90,7 +91,7 @@ def create_edge(settings: ChainSettings, *, tree: Tree, shell: ASGIApp) -> ASGIA
 
 
 class Edge:
-    """Sends HTTP through the chain and the lifespan to the shell. Nothing else is spoken."""
+    """Sends HTTP through the chain, requests for WebSocket in the same way, and the lifespan to the shell."""
 
     def __init__(self, chain: ASGIApp, shell: ASGIApp) -> None:
         self._chain = chain
@@ -102,8 +103,9 @@ class Edge:
             await self._chain(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._shell(scope, receive, send)
-        else:
-            await send({"type": "websocket.close", "code": 1008})
+        elif (await receive())["type"] == "websocket.connect":
+            websocket = WebSocket(scope, receive, send)
+            await self._chain(websocket.scope(scope), websocket.receive, websocket.send)
 
 
 class Dispatch:

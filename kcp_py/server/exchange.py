@@ -16,6 +16,7 @@ from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.server.context import RequestContext
 from kcp_py.server.requestinfo import UNPARSED, Query, RequestInfo, parse_query
 from kcp_py.server.warnings import warning_headers
+from kcp_py.server.websocket import WEBSOCKET_KEY, WebSocket
 
 SCOPE_KEY: Final = "kcp_py.exchange"
 """Where the ASGI scope holds the exchange."""
@@ -68,6 +69,7 @@ class Exchange:
         finished: whether the response is complete.
         disconnected: whether the client is known to have left, which is known only where `on_disconnect` was asked for.
         has_duplicates: whether any header is repeated.
+        websocket: the connection, of a request to go on over WebSocket.
     """
 
     __slots__ = (
@@ -97,6 +99,7 @@ class Exchange:
         "status",
         "user",
         "warnings",
+        "websocket",
     )
 
     cluster: ClusterSelection
@@ -116,6 +119,7 @@ class Exchange:
         self.state: dict[str, Any] = scope.get("state") or {}
         self.headers: dict[bytes, bytes] = dict(reversed(headers)) if duplicates else by_name
         self.has_duplicates = duplicates
+        self.websocket: WebSocket | None = scope.get(WEBSOCKET_KEY)
         self.audit_id = ""
         self.info: RequestInfo = UNPARSED
         self.user: UserInfo = UNKNOWN
@@ -208,7 +212,7 @@ class Exchange:
         off the event loop. For HEAD the body is left out.
         """
         extra = (*headers, (b"content-length", b"%d" % len(body)))
-        if len(body) > GZIP_THRESHOLD_BYTES and self.method == "GET" and self._accepts_gzip():
+        if len(body) > GZIP_THRESHOLD_BYTES and self._accepts_gzip():
             body = await asyncio.to_thread(_compress, (body,))
             extra = (*extra[:-1], *_GZIP_HEADERS, (b"content-length", b"%d" % len(body)))
         self.status = status
@@ -219,12 +223,20 @@ class Exchange:
         if self._callbacks is not None or self._unregister is not None:
             self.release()
 
+    async def respond_not_modified(self, headers: Sequence[Header]) -> None:
+        """Answer 304: the client has the document already."""
+        self.status = 304
+        headers = [(b"audit-id", self.audit_id.encode()), *headers]
+        await self._send({"type": "http.response.start", "status": 304, "headers": headers})
+        self.finished = True
+        await self._send({"type": "http.response.body", "body": b""})
+
     async def respond_in_parts(
         self, status: int, parts: Sequence[bytes], content_type: bytes = JSON, headers: Iterable[Header] = ()
     ) -> None:
         """`respond` with a body in pieces, which large ones are not put together for; the connection says when it takes the next."""
         size = sum(map(len, parts))
-        compressed = size > GZIP_THRESHOLD_BYTES and self.method == "GET" and self._accepts_gzip()
+        compressed = size > GZIP_THRESHOLD_BYTES and self._accepts_gzip()
         if compressed:
             parts = (await asyncio.to_thread(_compress, parts),)
             size = len(parts[0])
@@ -261,7 +273,13 @@ class Exchange:
     # Streams
 
     async def start_stream(self, content_type: bytes = JSON, headers: Iterable[Header] = ()) -> None:
-        """Send status 200 and the headers at once, before there is anything to stream: clients of watches wait for them."""
+        """Send status 200 and the headers at once, before there is anything to stream: clients of watches wait for them.
+
+        Raises:
+            StatusError: 400 over WebSocket, where answers that are no watches are not streamed.
+        """
+        if self.websocket is not None:
+            raise bad_request("only watches are served over WebSocket")
         self.status = 200
         await self._send({"type": "http.response.start", "status": 200, "headers": self._head(content_type, tuple(headers))})
         await self._send({"type": "http.response.body", "body": b"", "more_body": True})
@@ -271,10 +289,39 @@ class Exchange:
         self.sent_bytes += len(chunk)
         await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
+    async def start_watch(self, content_type: bytes, *, prefix: int = 0) -> None:
+        """`start_stream` for frames, which over WebSocket are messages.
+
+        Args:
+            content_type: of the stream.
+            prefix: bytes at the beginning of each frame that give its length.
+
+        Raises:
+            StatusError: 400 or 403, the handshake is not acceptable.
+        """
+        if self.websocket is None:
+            await self.start_stream(content_type)
+            return
+        self.websocket.check(self.headers)
+        self.status = 101
+        await self.websocket.accept(content_type, prefix)
+
+    async def send_frames(self, frames: Sequence[bytes]) -> None:
+        """Send more of a stream of frames, none of them empty; else as `send_chunk`."""
+        if self.websocket is None:
+            await self.send_chunk(frames[0] if len(frames) == 1 else b"".join(frames))
+            return
+        for frame in frames:
+            self.sent_bytes += len(frame)
+            await self.websocket.message(frame)
+
     async def finish(self) -> None:
         """End the stream cleanly."""
         self.release()
         self.finished = True
+        if self.websocket is not None:
+            await self.websocket.close()
+            return
         await self._send({"type": "http.response.body", "body": b""})
 
     def go_on(self) -> Awaitable[None]:

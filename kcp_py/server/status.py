@@ -6,9 +6,11 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from kcp_py.apimachinery.codec import encode_yaml
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.protobuf import encode_object
 from kcp_py.server.exchange import TEXT, Exchange, Header
-from kcp_py.server.negotiation import DEFAULT, Representation, negotiate, wants_pretty
+from kcp_py.server.negotiation import DEFAULT, Representation, negotiate_status, wants_pretty
 
 _PLAIN_CODES: Final = frozenset((404, 501))
 """Written in plain text if the error has no reason."""
@@ -31,8 +33,9 @@ def write_status(error: StatusError, representation: Representation = DEFAULT) -
     retry_after = error.retry_after_seconds
     headers: tuple[Header, ...] = () if retry_after is None else ((b"retry-after", b"%d" % retry_after),)
     status = error.to_status()
-    if representation.media == "yaml":
-        return Written(error.code, _yaml(_printable(status)), representation.content_type, headers)
+    if representation.media != "json":
+        encode = encode_yaml if representation.media == "yaml" else encode_object
+        return Written(error.code, encode(_printable(status)), representation.content_type, headers)
     # Upstream's encoder ends compact objects with a line feed, and indented ones without.
     option = orjson.OPT_INDENT_2 if representation.pretty else orjson.OPT_APPEND_NEWLINE
     try:
@@ -46,16 +49,11 @@ def write_status(error: StatusError, representation: Representation = DEFAULT) -
 def representation_of_errors(exchange: Exchange) -> Representation:
     """What the client accepts, as far as an error can be written in it; JSON in doubt."""
     try:
-        return negotiate(exchange.headers.get(b"accept"), pretty=wants_pretty(exchange.query, exchange.headers.get(b"user-agent")))
+        pretty = wants_pretty(exchange.query, exchange.headers.get(b"user-agent"))
     except StatusError:
-        return DEFAULT
-
-
-def _yaml(status: dict[str, Any]) -> bytes:
-    import yaml  # noqa: PLC0415 - few clients ever ask for it
-
-    text: str = yaml.dump(status, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), allow_unicode=True)
-    return text.encode(errors="replace")
+        # A malformed query, which is what is to be told.
+        pretty = False
+    return negotiate_status(exchange.headers.get(b"accept"), pretty=pretty)
 
 
 def _printable(value: Any) -> Any:

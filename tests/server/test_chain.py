@@ -200,14 +200,26 @@ async def test_one_cluster_from_the_path_to_the_handler(ask, server):
     assert exchange.context.user == UserInfo("admin", "1", ("system:masters", "system:authenticated"))
 
 
-async def test_websockets_are_refused(server):
-    """No other protocol is spoken."""
+async def test_websockets_pass_the_filters(server):
+    """A request for WebSocket is authenticated and authorized like any other, and answered over HTTP where it is for no watch."""
     sent = []
+
+    async def receive():
+        return {"type": "websocket.connect"}
 
     async def send(message):
         sent.append(message)
 
-    await server.edge({"type": "websocket", "path": "/api"}, None, send)
+    scope = {"type": "websocket", "path": "/api", "raw_path": b"/api", "query_string": b"", "extensions": {"websocket.http.response": {}}}
+    await server.edge({**scope, "headers": []}, receive, send)
+    assert (sent[0]["type"], sent[0]["status"]) == ("websocket.http.response.start", 403)
+    assert not server.seen
+    sent.clear()
+    await server.edge({**scope, "headers": [(b"authorization", b"Bearer admin-token")]}, receive, send)
+    assert [message["type"] for message in sent] == ["websocket.http.response.start", "websocket.http.response.body"]
+    assert (sent[0]["status"], sent[1]["body"]) == (200, b'{"from":"tree"}')
+    sent.clear()
+    await server.edge({**scope, "headers": [], "extensions": {}}, receive, send)
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 

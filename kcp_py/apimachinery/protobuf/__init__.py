@@ -8,16 +8,20 @@ Source: apimachinery `pkg/runtime/serializer/protobuf`, the `generated.proto` fi
 
 from kcp_py.apimachinery.protobuf.decoding import decode
 from kcp_py.apimachinery.protobuf.encoding import encode
-from kcp_py.apimachinery.protobuf.envelope import Envelope, decode_envelope, encode_object, encode_watch_event, has_message
+from kcp_py.apimachinery.protobuf.envelope import Envelope, decode_envelope, enclose, encode_object, encode_watch_event, has_message
 from kcp_py.apimachinery.protobuf.errors import ProtobufError
+from kcp_py.apimachinery.protobuf.lists import encode_list, item_encoder
 
 __all__ = [
     "Envelope",
     "ProtobufError",
     "decode",
     "decode_envelope",
+    "enclose",
     "encode",
+    "encode_list",
     "encode_object",
     "encode_watch_event",
     "has_message",
+    "item_encoder",
 ]

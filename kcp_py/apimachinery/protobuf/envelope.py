@@ -6,7 +6,7 @@ events are written by the serializer that writes no envelope (`serializer/codec_
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -14,7 +14,7 @@ from kcp_py.apimachinery.protobuf.decoding import decode_message
 from kcp_py.apimachinery.protobuf.encoding import encode
 from kcp_py.apimachinery.protobuf.errors import ProtobufError
 from kcp_py.apimachinery.protobuf.messages import compile_message
-from kcp_py.apimachinery.protobuf.varints import length_of
+from kcp_py.apimachinery.protobuf.varints import length_of, varint
 from kcp_py.bootstrap.wire import message_of
 
 PREFIX: Final = b"k8s\0"
@@ -78,6 +78,18 @@ def encode_object(obj: Mapping[str, Any]) -> bytes:
         raise ProtobufError(f"{api_version}, Kind={kind} has no protobuf form")
     raw = encode(name, obj)
     return _head(api_version, kind) + length_of(raw) + raw + _TAIL
+
+
+def enclose(api_version: str, kind: str, parts: Sequence[bytes]) -> list[bytes]:
+    """Put a message that is there in parts into its envelope.
+
+    Args:
+        api_version: of a built-in kind, or empty, as in some documents of discovery.
+        kind: of the object.
+        parts: of the message.
+    """
+    size = varint(sum(map(len, parts)))
+    return [_head(api_version, kind) + size, *parts, _TAIL]
 
 
 def encode_watch_event(event_type: str, enveloped_object: bytes) -> bytes:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersion
+from kcp_py.apimachinery.protobuf import has_message
 from kcp_py.bootstrap.kinds import BuiltinKind, builtin_kinds, definitions, validation_schema
 from kcp_py.registry.builtin.columns import COLUMNS
 from kcp_py.registry.builtin.configuration import ConfigMapStrategy, SecretStrategy, ServiceAccountStrategy
@@ -127,6 +128,7 @@ def _served(kind: BuiltinKind, root: str, schemas: Mapping[str, DeferredSchema],
         has_status="status" in kind.subresources,
         has_finalize="finalize" in kind.subresources,
         builtin=special.builtin,
+        protobuf=has_message(str(GroupVersion(kind.group, kind.version)), kind.kind),
         field_labels=special.field_labels,
         strategic_merge=document if special.builtin else None,
         storage_version_hash=storage_version_hash(stored.group, stored.version, kind.kind),

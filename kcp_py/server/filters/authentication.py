@@ -11,7 +11,7 @@ from kcp_py.apimachinery.errors import StatusError, bad_request, forbidden, unau
 from kcp_py.apimachinery.fielderrors import go_quote
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.authn.authenticator import Authenticator
-from kcp_py.authn.user import ANONYMOUS
+from kcp_py.authn.user import ANONYMOUS, UserInfo
 from kcp_py.server.context import RequestContext
 from kcp_py.server.exchange import PEER_CERTIFICATE, Exchange, exchange_of
 
@@ -50,7 +50,7 @@ class AuthenticationFilter:
             self._check_connection(exchange)
         if exchange.has_duplicates and len(exchange.header_values(b"authorization")) > 1:
             raise unauthorized()
-        user = await self._authenticator.authenticate(headers, exchange.state.get(PEER_CERTIFICATE))
+        user = await self._authenticate(exchange)
         if user is None:
             if not self._anonymous:
                 raise unauthorized()
@@ -63,6 +63,24 @@ class AuthenticationFilter:
             exchange.audit_id, exchange.cluster, exchange.explicit_cluster, exchange.info, user, exchange.warnings
         )
         await self._app(scope, receive, send)
+
+    async def _authenticate(self, exchange: Exchange) -> UserInfo | None:
+        certificate = exchange.state.get(PEER_CERTIFICATE)
+        if exchange.websocket is None:
+            return await self._authenticator.authenticate(exchange.headers, certificate)
+        token = exchange.websocket.split().token
+        failure: StatusError | None = None
+        try:
+            user = await self._authenticator.authenticate(exchange.headers, certificate)
+        except StatusError as error:
+            user, failure = None, error
+        if user is None and token is not None:
+            user = await self._authenticator.authenticate({b"authorization": b"Bearer " + token}, None)
+            if user is None:
+                raise unauthorized()
+        if user is None and failure is not None:
+            raise failure
+        return user
 
     def _check_connection(self, exchange: Exchange) -> None:
         """A proxy removes the headers that `Connection` names; one that carries identity must not get lost on the way."""

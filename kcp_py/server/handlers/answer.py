@@ -2,40 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
-from kcp_py.aio.aside import run_aside
-from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.codec import encode_pretty, encode_yaml
+from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.metaoptions import decode_include_object
 from kcp_py.apimachinery.partial import partial_object_metadata
 from kcp_py.apimachinery.table import object_table
-from kcp_py.registry.resource import Served
+from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scale import scale_of, show_scale
 from kcp_py.registry.store import load_one
 from kcp_py.registry.store.access import Written
 from kcp_py.registry.store.read import from_storage
+from kcp_py.server.encoding import encode_apart
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.target import Target
-from kcp_py.server.negotiation import Representation, negotiate, wants_pretty
+from kcp_py.server.negotiation import DEFAULT, Representation, negotiate, wants_pretty
 from kcp_py.storage.contract import KeyValue
 
-_INLINE_YAML: Final = 8 * 1024
-"""Bytes of JSON up to which the event loop writes YAML itself: two milliseconds of work."""
 
-
-def representation_of(exchange: Exchange, *, watch: bool = False) -> Representation:
+def representation_of(exchange: Exchange, resource: ServedResource, *, watch: bool = False, listed: bool = False) -> Representation:
     """What the client wants to get.
+
+    Args:
+        exchange: the request.
+        resource: what it is for.
+        watch: whether it is for a stream.
+        listed: whether it is a GET of a collection.
 
     Raises:
         StatusError: 406.
     """
     headers = exchange.headers
+    accept = headers.get(b"accept")
     pretty = wants_pretty(exchange.query, headers.get(b"user-agent"))
-    return negotiate(headers.get(b"accept"), pretty=pretty, watch=watch)
+    return negotiate(accept, pretty=pretty, watch=watch, protobuf=resource.protobuf, routed=resource.builtin, listed=listed)
+
+
+def not_of_kind(resource: ServedResource, transform: str) -> StatusError:
+    """406 for metadata of one object asked for of a list, or the other way round.
+
+    The type that it names is that of upstream's own representation.
+    """
+    listed = transform == "PartialObjectMetadata"
+    if resource.builtin:
+        package = "core" if resource.group in {"", "events.k8s.io"} else resource.group.partition(".")[0]
+        found = f"*{package}.{resource.list_kind if listed else resource.kind}"
+    else:
+        found = "*unstructured.UnstructuredList" if listed else "*unstructured.Unstructured"
+    is_what = "a list" if listed else "not a list"
+    return StatusError(406, "NotAcceptable", f"you requested {transform}, but the requested object is {is_what} ({found})")
 
 
 async def send_item(backend: Backend, exchange: Exchange, target: Target, item: KeyValue, representation: Representation) -> None:
@@ -43,7 +61,7 @@ async def send_item(backend: Backend, exchange: Exchange, target: Target, item: 
     cluster = target.one_cluster().name
     served = target.served
     paths = target.scale
-    if paths is None and representation.media == "json" and not representation.transform and not representation.pretty:
+    if paths is None and representation == DEFAULT:
         body = rendered(served, item, cluster)
         if body is not None:
             await exchange.respond(200, body + b"\n")
@@ -60,7 +78,7 @@ async def send_written(
     """Answer with an object that was just written."""
     cluster = target.one_cluster().name
     renderer = target.resource.renderer
-    plain = representation.media == "json" and not representation.transform and not representation.pretty
+    plain = representation == DEFAULT
     paths = target.scale
     if plain and paths is None and written.mod_revision:
         item = KeyValue("", written.value, written.mod_revision, 0)
@@ -85,7 +103,6 @@ async def send_object(
     status: int,
 ) -> None:
     """Answer with a decoded, dressed object."""
-    api_version = f"meta.k8s.io/{representation.transform_version}"
     match representation.transform:
         case "":
             document = obj
@@ -95,24 +112,18 @@ async def send_object(
                 target.resource.columns,
                 now=backend.clock(),
                 include_object=decode_include_object(exchange.query),
-                api_version=api_version,
+                api_version=representation.api_version,
             )
         case "PartialObjectMetadata":
-            document = partial_object_metadata(obj, api_version)
-        case _:
-            raise errors.not_acceptable(["application/json", "application/yaml"])
+            document = partial_object_metadata(obj, representation.api_version)
+        case transform:
+            raise not_of_kind(target.resource, transform)
     await send_document(exchange, document, representation, status=status)
 
 
 async def send_document(exchange: Exchange, document: Any, representation: Representation, *, status: int = 200) -> None:
     """Answer with a decoded document in the encoding asked for."""
-    if representation.media == "yaml":
-        large = len(orjson.dumps(document)) > _INLINE_YAML
-        await exchange.respond(status, await run_aside(encode_yaml, document) if large else encode_yaml(document), b"application/yaml")
-    elif representation.pretty:
-        await exchange.respond(status, encode_pretty(document))
-    else:
-        await exchange.respond(status, orjson.dumps(document) + b"\n")
+    await exchange.respond(status, await encode_apart(document, representation), representation.content_type)
 
 
 def rendered(served: Served, item: KeyValue, cluster: str, *, wildcard: bool = False, in_list: bool = False) -> bytes | None:

@@ -27,7 +27,7 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 async def apply(backend: Backend, exchange: Exchange, target: Target) -> None:
     """Apply the configuration of the body; 200, or 201 where it made the object."""
-    representation = representation_of(exchange)
+    representation = representation_of(exchange, target.resource)
     body = await exchange.read_body(backend.limits.max_body_bytes)
     options = decode_patch_options(exchange.query, apply=True)
     large = len(body) > INLINE_BYTES["yaml"]

@@ -15,7 +15,7 @@ from kcp_py.apimachinery.protobuf import ProtobufError, decode_envelope
 from kcp_py.bootstrap.wire import META, message_of
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
 from kcp_py.schema.default import MAX_FILLED, TooManyDefaultsError
-from kcp_py.server.negotiation import BodyMedia
+from kcp_py.server.negotiation import Media
 
 _EXCERPT_BYTES: Final = 30
 _MAX_STRICT_ISSUES: Final = 100
@@ -64,13 +64,13 @@ class BodyKind(Protocol):
     def schema(self) -> BodySchema: ...
 
 
-INLINE_BYTES: Final[Mapping[BodyMedia, int]] = {"json": 64 * 1024, "yaml": 8 * 1024, "protobuf": 32 * 1024}
+INLINE_BYTES: Final[Mapping[Media, int]] = {"json": 64 * 1024, "yaml": 8 * 1024, "protobuf": 32 * 1024}
 """Sizes of bodies up to which the event loop reads them itself: one to two milliseconds of work."""
 _INLINE_FILLED: Final = 64 * 1024
 """Characters of defaults that it fills in itself."""
 
 
-async def read(body: bytes, media: BodyMedia, resource: BodyKind, *, field_validation: str, warnings: list[str]) -> dict[str, Any]:
+async def read(body: bytes, media: Media, resource: BodyKind, *, field_validation: str, warnings: list[str]) -> dict[str, Any]:
     """`decode` and `settle`.
 
     Args:
@@ -89,7 +89,7 @@ async def read(body: bytes, media: BodyMedia, resource: BodyKind, *, field_valid
     return await settle(obj, resource, field_validation=field_validation, warnings=warnings, repeated=repeated or (), large=large)
 
 
-def decode(body: bytes, media: BodyMedia, resource: BodyKind, repeated: list[str] | None = None) -> dict[str, Any]:
+def decode(body: bytes, media: Media, resource: BodyKind, repeated: list[str] | None = None) -> dict[str, Any]:
     """Decode a body into an object of the resource's kind, with metadata of the right types.
 
     Args:

@@ -19,8 +19,8 @@ async def create(backend: Backend, exchange: Exchange, target: Target) -> None:
 
     The order of checks is upstream's: Accept, Content-Type, body, options, decoding, metadata, validation.
     """
-    representation = representation_of(exchange)
-    media = request_media(exchange.headers.get(b"content-type"), protobuf=target.resource.builtin)
+    representation = representation_of(exchange, target.resource)
+    media = request_media(exchange.headers.get(b"content-type"), protobuf=target.resource.protobuf)
     body = await exchange.read_body(backend.limits.max_body_bytes)
     options = decode_create_options(exchange.query)
     resource = target.resource

@@ -18,6 +18,7 @@ from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_document, send_written
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import decode_delete_options_message
+from kcp_py.server.handlers.collection import send_objects
 from kcp_py.server.handlers.list import Listing, list_options, matching_items
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import request_media
@@ -25,7 +26,7 @@ from kcp_py.server.negotiation import request_media
 
 async def delete(backend: Backend, exchange: Exchange, target: Target) -> None:
     """Delete the object: 200 with a Status, or with the object while finalizers remain or where the kind returns it."""
-    representation = representation_of(exchange)
+    representation = representation_of(exchange, target.resource)
     deletion = _deletion(await _options(backend, exchange))
     written = await delete_stored(backend.access, target.one_cluster(), target.served, target.namespace, target.name, deletion=deletion)
     if not written.deleted or target.resource.strategy.return_deleted_object:
@@ -41,7 +42,7 @@ async def delete(backend: Backend, exchange: Exchange, target: Target) -> None:
 
 async def delete_collection(backend: Backend, exchange: Exchange, target: Target) -> None:
     """Delete every object that the list options select, and answer with the list of them."""
-    representation = representation_of(exchange)
+    representation = representation_of(exchange, target.resource)
     delete_options = await _options(backend, exchange)
     deletion = _deletion(delete_options)
     scope = target.one_cluster()
@@ -58,13 +59,7 @@ async def delete_collection(backend: Backend, exchange: Exchange, target: Target
                     continue
                 raise
             deleted.append(await _dressed(target, written))
-    document = {
-        "kind": target.resource.list_kind,
-        "apiVersion": target.resource.group_version,
-        "metadata": {"resourceVersion": str(listing.revision)},
-        "items": deleted,
-    }
-    await send_document(exchange, document, representation._replace(transform=""))
+    await send_objects(backend, exchange, target, deleted, representation, revision=listing.revision)
 
 
 async def _dressed(target: Target, written: Written) -> dict[str, Any]:

@@ -9,16 +9,27 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.protobuf import enclose
+from kcp_py.apimachinery.protobuf import encode as encode_message
+from kcp_py.bootstrap.wire import META
 from kcp_py.logicalcluster import Wildcard
-from kcp_py.registry.discovery import AGGREGATED_TYPE, Discovery, Document
+from kcp_py.registry.discovery import Discovery, Document
 from kcp_py.registry.openapi import FragmentCache, OpenAPIDocuments
 from kcp_py.registry.tables import ResourceTable
+from kcp_py.server.encoding import encode_apart
 from kcp_py.server.exchange import Exchange, Header
 from kcp_py.server.handlers.answer import send_document
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.openapi import send_group_version, send_index, send_v2
 from kcp_py.server.handlers.target import method_not_allowed, resolve_scope
-from kcp_py.server.negotiation import Representation, negotiate, negotiate_discovery, wants_pretty
+from kcp_py.server.negotiation import (
+    DEFAULT,
+    Representation,
+    discovery_content_type,
+    negotiate_discovery,
+    negotiate_document,
+    wants_pretty,
+)
 
 _SHARED_TABLES: Final = 256
 """Documents of so many different sets of resources are kept."""
@@ -120,26 +131,39 @@ class Documents:
             await _send_as(exchange, plain, representation)
             return
         document: Document = aggregated()
-        await _send_cacheable(exchange, document, AGGREGATED_TYPE.encode())
+        content_type = discovery_content_type(representation)
+        if _has(exchange, document.etag):
+            await exchange.respond_not_modified(_cacheable(document.etag))
+        elif representation.media == "json" and not representation.pretty:
+            await exchange.respond(200, document.body, content_type, _cacheable(document.etag))
+        else:
+            body = await encode_apart(orjson.loads(document.body), representation)
+            await exchange.respond(200, body, content_type, _cacheable(document.etag))
 
 
 async def _send(exchange: Exchange, document: Document | None) -> None:
     if document is None:
         raise errors.unknown_path()
     pretty = wants_pretty(exchange.query, exchange.headers.get(b"user-agent"))
-    await _send_as(exchange, document, negotiate(exchange.headers.get(b"accept"), pretty=pretty))
+    await _send_as(exchange, document, negotiate_document(exchange.headers.get(b"accept"), pretty=pretty))
 
 
 async def _send_as(exchange: Exchange, document: Document, representation: Representation) -> None:
-    if representation.media == "json" and not representation.pretty:
+    if representation == DEFAULT:
         await exchange.respond(200, document.body)
+        return
+    decoded: dict[str, Any] = orjson.loads(document.body)
+    if representation.media == "protobuf" and "apiVersion" not in decoded:
+        # The oldest documents carry no version in any form (k8s.io/apiserver `endpoints/discovery/util.go`).
+        body = b"".join(enclose("", decoded["kind"], [encode_message(META + decoded["kind"], decoded)]))
+        await exchange.respond(200, body, representation.content_type)
     else:
-        await send_document(exchange, orjson.loads(document.body), representation._replace(transform=""))
+        await send_document(exchange, decoded, representation)
 
 
 async def _send_cacheable(exchange: Exchange, document: Document, content_type: bytes) -> None:
     if _has(exchange, document.etag):
-        await exchange.respond(304, b"", content_type, _cacheable(document.etag))
+        await exchange.respond_not_modified(_cacheable(document.etag))
     else:
         await exchange.respond(200, document.body, content_type, _cacheable(document.etag))
 

@@ -18,7 +18,7 @@ async def get(backend: Backend, exchange: Exchange, target: Target) -> None:
     Raises:
         StatusError: 404; 504 for a revision that has not happened.
     """
-    representation = representation_of(exchange)
+    representation = representation_of(exchange, target.resource)
     asked = exchange.query.get("resourceVersion")
     if asked and asked[0] not in {"", "0"}:
         await check_revision(backend, asked[0])

@@ -34,7 +34,7 @@ class Items:
         self._backend = backend
         self._target = target
         self._transform = representation.transform
-        self._api_version = f"meta.k8s.io/{representation.transform_version}"
+        self._api_version = representation.api_version
         self._include: IncludeObject = include
         self._now = backend.clock()
         self.wildcard = target.scope is None
@@ -123,7 +123,7 @@ class Items:
                 parts.append(part)
         return parts
 
-    async def element(self, item: KeyValue, served: Served, cluster: Name, obj: dict[str, Any] | None = None) -> bytes:
+    async def document(self, item: KeyValue, served: Served, cluster: Name, obj: dict[str, Any] | None = None) -> dict[str, Any]:
         """An element of a list: an object, its metadata, or a row.
 
         Args:
@@ -132,17 +132,18 @@ class Items:
             cluster: the item's cluster.
             obj: the decoded object, where somebody already has it.
         """
-        if not self._transform or self._transform.startswith("Partial"):
-            if not self._transform:
-                spliced = rendered(served, item, cluster, wildcard=self.wildcard, in_list=True)
-                if spliced is not None:
-                    return spliced
+        if self._transform == "Table":
             if obj is None:
-                obj = await self.shown(item, served, cluster)
-            if self._transform:
-                return orjson.dumps(partial_object_metadata(obj, self._api_version))
-            return served.resource.renderer.encode(obj, in_list=True)
+                obj = await self.decoded(item, served, cluster)
+            return table_row(obj, served.resource.columns, self._now, include_object=self._include, api_version=self._api_version)
         if obj is None:
-            obj = await self.decoded(item, served, cluster)
-        row = table_row(obj, served.resource.columns, self._now, include_object=self._include, api_version=self._api_version)
-        return orjson.dumps(row)
+            obj = await self.shown(item, served, cluster)
+        return partial_object_metadata(obj, self._api_version) if self._transform else served.resource.renderer.bare(obj)
+
+    async def element(self, item: KeyValue, served: Served, cluster: Name, obj: dict[str, Any] | None = None) -> bytes:
+        """`document` as compact JSON, without decoding it where that is possible."""
+        if not self._transform:
+            spliced = rendered(served, item, cluster, wildcard=self.wildcard, in_list=True)
+            if spliced is not None:
+                return spliced
+        return orjson.dumps(await self.document(item, served, cluster, obj))

@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from kcp_py.aio.turns import Turns
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.codec import encode_pretty, encode_yaml
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.metaoptions import EXACT, ListOptions, decode_include_object, decode_list_options, parse_resource_version
-from kcp_py.apimachinery.table import column_definitions
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store import Page, RenderedPage, Scan, can_render, get, render, scan
 from kcp_py.server.exchange import Exchange
-from kcp_py.server.handlers.answer import representation_of
+from kcp_py.server.handlers.answer import not_of_kind, representation_of
 from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.collection import list_encoding, list_head
 from kcp_py.server.handlers.items import Items
 from kcp_py.server.handlers.selection import Selection
 from kcp_py.server.handlers.target import Target
@@ -270,32 +270,41 @@ async def matching_items(listing: Listing) -> AsyncIterator[Sequence[KeyValue]]:
 
 
 async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> None:
-    """Answer with the list, in one body as long as one chunk holds it, streamed beyond that."""
-    representation = representation_of(exchange)
+    """Answer with the list, in one body as long as one chunk holds it, streamed beyond that.
+
+    Raises:
+        StatusError: 400, 406, 410, 422, 504.
+    """
+    representation = representation_of(exchange, target.resource, listed=True)
     options = list_options(exchange, target)
     include = decode_include_object(exchange.query)
+    if representation.transform == "PartialObjectMetadata":
+        raise not_of_kind(target.resource, representation.transform)
     listing = Listing(backend, target, options)
+    items = Items(backend, target, representation, include)
+    if representation.media != "json" or representation.pretty:
+        await _answer_encoded(exchange, listing, items, representation)
+        return
     if not representation.transform and listing.renderable:
         await _answer_rendered(exchange, listing, representation)
         return
-    items = Items(backend, target, representation, include)
     elements: list[bytes] = []
     streaming = False
+    turns = Turns()
     async for found in matching(listing, items):
         parts = await items.spliced([one.item for one in found])
         if parts is None:
             parts = []
-            for index, one in enumerate(found, start=1):
+            for one in found:
                 parts.append(await items.element(one.item, one.served, one.cluster, one.obj))
-                if index % _ITEMS_PER_TURN == 0:
-                    await asyncio.sleep(0)
+                await turns.take()
         elements += parts
         if streaming:
             elements[0] = b"," + elements[0]
-        elif listing.more and not options.limit and representation.media == "json" and not representation.pretty:
+        elif listing.more and not options.limit:
             streaming = True
             await exchange.start_stream()
-            elements[0] = _head(listing, representation) + elements[0]
+            elements[0] = _compact_head(listing, representation) + elements[0]
         if streaming:
             await exchange.send_chunk(b",".join(elements))
             elements.clear()
@@ -305,19 +314,35 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> 
         return
     if not listing.revision:
         listing.revision = await backend.access.storage.revision()
-    head = _head(listing, representation)
+    head = _compact_head(listing, representation)
     if elements:
         # Joined once: a large list is copied no more often than it has to be.
         elements[0] = head + elements[0]
         elements[-1] += _END
-    await _respond(exchange, representation, [b",".join(elements) if elements else head + _END])
+    await exchange.respond_in_parts(200, [b",".join(elements) if elements else head + _END])
+
+
+async def _answer_encoded(exchange: Exchange, listing: Listing, items: Items, representation: Representation) -> None:
+    """The same in any form but compact JSON: element by element, so that the event loop is not held up."""
+    encoding = list_encoding(listing.target.resource, representation)
+    elements: list[bytes] = []
+    turns = Turns()
+    async for found in matching(listing, items):
+        for one in found:
+            document = await items.document(one.item, one.served, one.cluster, one.obj)
+            elements.append(await encoding.element_apart(document, len(one.item.value)))
+            await turns.take()
+    if not listing.revision:
+        listing.revision = await listing.backend.access.storage.revision()
+    parts = encoding.whole(_head(listing, representation), elements)
+    await exchange.respond_in_parts(200, [b"".join(parts)], representation.content_type)
 
 
 async def _answer_rendered(exchange: Exchange, listing: Listing, representation: Representation) -> None:
     """The same for a list whose elements need not be looked at one by one."""
     limit = listing.options.limit
     parts = (await listing.rendered(limit or _WHOLE_LIST_CHUNK)).parts
-    head = _head(listing, representation)
+    head = _compact_head(listing, representation)
     # The first comma is one too many. Parts are large, so that none is copied more than once.
     first = memoryview(parts[0])[1:] if parts else b""
     if not listing.more or limit:
@@ -326,60 +351,30 @@ async def _answer_rendered(exchange: Exchange, listing: Listing, representation:
             parts[-1] += _END
         else:
             parts = [b"".join((head, first, _END))]
-        await _respond(exchange, representation, parts)
+        await exchange.respond_in_parts(200, parts)
         return
     parts[0] = b"".join((head, first))
-    if representation.media == "json" and not representation.pretty:
-        await exchange.start_stream()
-        for part in parts:
-            await exchange.send_chunk(part)
-        while listing.more:
-            for part in (await listing.rendered(_WHOLE_LIST_CHUNK)).parts:
-                await exchange.send_chunk(part)
-        await exchange.send_chunk(_END)
-        await exchange.finish()
-        return
+    await exchange.start_stream()
+    for part in parts:
+        await exchange.send_chunk(part)
     while listing.more:
-        parts += (await listing.rendered(_WHOLE_LIST_CHUNK)).parts
-    await _respond(exchange, representation, [*parts, _END])
+        for part in (await listing.rendered(_WHOLE_LIST_CHUNK)).parts:
+            await exchange.send_chunk(part)
+    await exchange.send_chunk(_END)
+    await exchange.finish()
 
 
-async def _respond(exchange: Exchange, representation: Representation, parts: Sequence[bytes]) -> None:
-    """Answer with a list whose JSON is complete."""
-    if representation.media == "yaml":
-        await exchange.respond(200, await asyncio.to_thread(_as_yaml, b"".join(parts)), b"application/yaml")
-    elif representation.pretty:
-        await exchange.respond(200, await asyncio.to_thread(_as_pretty, b"".join(parts)))
-    else:
-        await exchange.respond_in_parts(200, parts)
-
-
-def _head(listing: Listing, representation: Representation) -> bytes:
-    """The list up to its first element."""
+def _head(listing: Listing, representation: Representation) -> dict[str, Any]:
+    """The list without its elements."""
     metadata: dict[str, Any] = {"resourceVersion": str(listing.revision)}
     if listing.options.limit and listing.more:
         metadata["continue"] = listing.continue_token()
         if not listing.selective and listing.remaining > 0:
             metadata["remainingItemCount"] = listing.remaining
-    resource = listing.target.resource
-    document: dict[str, Any]
-    match representation.transform:
-        case "Table":
-            api_version = f"meta.k8s.io/{representation.transform_version}"
-            document = {"kind": "Table", "apiVersion": api_version, "metadata": metadata}
-            document["columnDefinitions"] = column_definitions(resource.columns)
-            document["rows"] = []
-        case "PartialObjectMetadata" | "PartialObjectMetadataList":
-            api_version = f"meta.k8s.io/{representation.transform_version}"
-            document = {"kind": "PartialObjectMetadataList", "apiVersion": api_version, "metadata": metadata, "items": []}
-        case _:
-            document = {"kind": resource.list_kind, "apiVersion": resource.group_version, "metadata": metadata, "items": []}
-    return orjson.dumps(document)[:-2]
+    return list_head(listing.target.resource, representation, metadata)
 
 
-def _as_yaml(body: bytes) -> bytes:
-    return encode_yaml(orjson.loads(body))
-
-
-def _as_pretty(body: bytes) -> bytes:
-    return encode_pretty(orjson.loads(body))
+def _compact_head(listing: Listing, representation: Representation) -> bytes:
+    """The list up to its first element."""
+    key = "rows" if representation.transform == "Table" else "items"
+    return orjson.dumps({**_head(listing, representation), key: []})[:-2]

@@ -117,7 +117,7 @@ async def _unmodified(exchange: Exchange, etag: str, modified: float, *headers: 
             return False
     elif not _not_since(exchange.headers.get(b"if-modified-since"), modified):
         return False
-    await exchange.respond(304, b"", JSON, ((b"etag", etag.encode()), *headers))
+    await exchange.respond_not_modified(((b"etag", etag.encode()), *headers))
     return True
 
 

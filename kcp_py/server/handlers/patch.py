@@ -35,7 +35,7 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
     if patch_type == APPLY_PATCH:
         await apply(backend, exchange, target)
         return
-    representation = representation_of(exchange)
+    representation = representation_of(exchange, target.resource)
     body = await exchange.read_body(backend.limits.max_body_bytes)
     options = decode_patch_options(exchange.query, apply=False)
     strict = options.field_validation != "Ignore"

@@ -83,6 +83,9 @@ async def resolve(backend: Backend, exchange: Exchange) -> Target:
     if resource.warnings:
         exchange.warnings.extend(resource.warnings)
     _check_verb(context, resource, namespace)
+    if exchange.method == "HEAD" and resource.builtin:
+        # There are no such routes of built-in kinds; for custom resources it is a GET.
+        raise method_not_allowed()
     exchange.resolved = GroupVersionResource(resource.group, resource.version, resource.resource)
     return Target(scope, served, namespace, info.name, info.subresource)
 

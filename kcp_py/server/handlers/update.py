@@ -21,9 +21,9 @@ from kcp_py.server.negotiation import request_media
 
 async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
     """Replace the object by that of the body; 200, or 201 where the kind lets PUT create."""
-    representation = representation_of(exchange)
+    representation = representation_of(exchange, target.resource)
     kind, paths = target.body_kind, target.scale
-    media = request_media(exchange.headers.get(b"content-type"), protobuf=target.resource.builtin)
+    media = request_media(exchange.headers.get(b"content-type"), protobuf=target.resource.protobuf)
     body = await exchange.read_body(backend.limits.max_body_bytes)
     options = decode_update_options(exchange.query)
     warnings_before = len(exchange.warnings)

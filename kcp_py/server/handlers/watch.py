@@ -4,37 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Final
 
-import orjson
-
+from kcp_py.aio.turns import Turns
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fieldselectors import FieldRequirement, FieldSelector
 from kcp_py.apimachinery.metaoptions import ListOptions, decode_include_object, parse_resource_version
-from kcp_py.apimachinery.partial import partial_object_metadata
-from kcp_py.apimachinery.table import IncludeObject, column_definitions, table_row
-from kcp_py.logicalcluster import Name
-from kcp_py.registry.resource import Served
 from kcp_py.server.exchange import Exchange
-from kcp_py.server.handlers.answer import rendered, representation_of
+from kcp_py.server.handlers.answer import representation_of
 from kcp_py.server.handlers.backend import Backend
-from kcp_py.server.handlers.items import Items
+from kcp_py.server.handlers.frames import Frames
 from kcp_py.server.handlers.list import Listing, list_options, matching
 from kcp_py.server.handlers.selection import Selection
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation
-from kcp_py.storage.contract import CompactedError, KeyValue
-from kcp_py.watchcache import ObjectEvent, WatchEndedError, Watcher, WatchOverflowError
-
-_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+from kcp_py.storage.contract import CompactedError
+from kcp_py.watchcache import WatchEndedError, Watcher, WatchOverflowError
 
 
 async def watch(backend: Backend, exchange: Exchange, target: Target) -> None:
-    """Stream the changes of a collection as JSON lines.
+    """Stream the changes of a collection as lines of JSON or messages of protobuf, over WebSocket where the client asks for that.
 
     The headers go out before the first event: clients wait for them. What goes wrong after that is told in an ERROR event.
 
@@ -45,7 +37,7 @@ async def watch(backend: Backend, exchange: Exchange, target: Target) -> None:
     """
     if backend.shutting_down:
         raise errors.service_unavailable("apiserver is shutting down", retry_after_seconds=1)
-    representation = representation_of(exchange, watch=True)
+    representation = representation_of(exchange, target.resource, watch=True, listed=True)
     options = list_options(exchange, target)
     include = decode_include_object(exchange.query)
     if len(exchange.context.info.parts) > 1:
@@ -56,15 +48,19 @@ async def watch(backend: Backend, exchange: Exchange, target: Target) -> None:
     after = parse_resource_version(options.resource_version, str(target.resource.group_resource))
     if options.send_initial_events and after > backend.feed.revision and after > (current := await backend.access.storage.revision()):
         raise errors.too_large_resource_version(after, current)
-    stream = _Stream(backend, exchange, target, _Frames(backend, target, representation, selection, include), options)
-    await stream.start()
+    stream = _Stream(backend, exchange, target, Frames(backend, target, representation, selection, include), options)
+    await stream.start(representation)
     exchange.continuation = partial(stream.run, after)
+
+
+_INITIAL_BYTES: Final = 32 * 1024
+"""So much of the initial state is sent at once, a few milliseconds of work."""
 
 
 class _Stream:
     """One watch."""
 
-    def __init__(self, backend: Backend, exchange: Exchange, target: Target, frames: _Frames, options: ListOptions) -> None:
+    def __init__(self, backend: Backend, exchange: Exchange, target: Target, frames: Frames, options: ListOptions) -> None:
         self._backend = backend
         self._exchange = exchange
         self._target = target
@@ -73,10 +69,10 @@ class _Stream:
         self._watcher: Watcher | None = None
         self._gone = False
 
-    async def start(self) -> None:
+    async def start(self, representation: Representation) -> None:
         """Send the headers, and notice from now on when the client leaves."""
+        await self._exchange.start_watch(representation.stream_content_type, prefix=4 if representation.media == "protobuf" else 0)
         self._exchange.on_disconnect(self._disconnected)
-        await self._exchange.start_stream()
 
     async def run(self, after: int) -> None:
         """Send everything from `after` on (0: the state there is, then what comes)."""
@@ -86,7 +82,7 @@ class _Stream:
         try:
             if too_old:
                 assert scope is not None
-                await exchange.send_chunk(_expired(after, scope.created_revision))
+                await exchange.send_frames([self._frames.expired(after, scope.created_revision)])
             else:
                 if self._wants_initial_events(after):
                     after = await self._send_initial_events()
@@ -94,13 +90,13 @@ class _Stream:
                     after = await self._backend.access.storage.revision()
                 await self._follow(after)
         except CompactedError as error:
-            await exchange.send_chunk(_expired(after, error.compact_revision))
+            await exchange.send_frames([self._frames.expired(after, error.compact_revision)])
         except WatchOverflowError:
-            await exchange.send_chunk(_expired(after, self._backend.feed.revision))
+            await exchange.send_frames([self._frames.expired(after, self._backend.feed.revision)])
         except (WatchEndedError, _ClientGoneError):
             pass
         except StatusError as error:
-            await exchange.send_chunk(_line("ERROR", orjson.dumps(error.to_status())))
+            await exchange.send_frames([self._frames.error(error)])
         finally:
             if self._watcher is not None:
                 await self._backend.feed.detach(self._watcher)
@@ -120,16 +116,26 @@ class _Stream:
             resource_version=self._options.resource_version,
         )
         listing = Listing(self._backend, self._target, bare)
+        turns = Turns()
         async for found in matching(listing, self._frames.items):
-            parts = [await self._frames.initial(one.item, one.served, one.cluster, one.obj) for one in found]
-            if self._gone:
-                raise _ClientGoneError
-            if self._backend.shutting_down:
-                raise WatchEndedError
-            await self._exchange.send_chunk(b"".join(parts))
+            frames: list[bytes] = []
+            size = 0
+            for position, one in enumerate(found, start=1):
+                frame = await self._frames.initial(one.item, one.served, one.cluster, one.obj)
+                frames.append(frame)
+                size += len(frame)
+                if size < _INITIAL_BYTES and position < len(found):
+                    continue
+                if self._gone:
+                    raise _ClientGoneError
+                if self._backend.shutting_down:
+                    raise WatchEndedError
+                await self._exchange.send_frames(frames)
+                frames, size = [], 0
+                await turns.take()
         revision = listing.revision
         if self._options.send_initial_events and self._options.allow_watch_bookmarks:
-            await self._exchange.send_chunk(self._frames.bookmark(revision, initial_events_end=True))
+            await self._exchange.send_frames([self._frames.bookmark(revision, initial_events_end=True)])
         return revision
 
     async def _follow(self, after: int) -> None:
@@ -161,7 +167,7 @@ class _Stream:
                 if now >= min(deadline, next_bookmark):
                     if bookmarks and self._backend.feed.revision > after:
                         sent = max(sent, self._backend.feed.revision)
-                        await self._exchange.send_chunk(self._frames.bookmark(sent))
+                        await self._exchange.send_frames([self._frames.bookmark(sent)])
                     if now >= deadline:
                         return
                     next_bookmark = now + interval
@@ -181,7 +187,7 @@ class _Stream:
         if not events:
             return 0
         if frames := await self._frames.encode(events):
-            await self._exchange.send_chunk(frames)
+            await self._exchange.send_frames(frames)
         return events[-1].mod_revision
 
     def _timeout(self) -> float:
@@ -197,190 +203,3 @@ class _Stream:
 
 class _ClientGoneError(Exception):
     """Nobody is listening any more."""
-
-
-class _Frames:
-    """Events as the watcher's lines. A line is made once per event and form, and shared by all who watch in that form."""
-
-    def __init__(
-        self, backend: Backend, target: Target, representation: Representation, selection: Selection, include: IncludeObject
-    ) -> None:
-        self._backend = backend
-        self._target = target
-        self._representation = representation
-        self._selection = selection
-        self._include: IncludeObject = include
-        self.items = Items(backend, target, representation, include)
-        resource = target.resource
-        self._form = (resource.group_version, representation.transform, representation.transform_version, include, self.items.wildcard)
-        self._headers_due = representation.transform == "Table"
-        self._may_convert = resource.converter is not None or (self.items.wildcard and bool(target.served.definition_key))
-
-    async def encode(self, events: Sequence[ObjectEvent]) -> bytes:
-        """The lines of several events; empty where the selection leaves nothing.
-
-        Raises:
-            StatusError: an object cannot be brought to the version that is watched.
-        """
-        if self._may_convert:
-            await self._convert(events)
-        if len(events) == 1:
-            return await self._line(events[0])
-        return b"".join([await self._line(event) for event in events])
-
-    async def initial(self, item: KeyValue, served: Served, cluster: Name, obj: dict[str, Any] | None) -> bytes:
-        """A synthetic ADDED event."""
-        return _line("ADDED", await self._object(item, served, cluster, obj))
-
-    def bookmark(self, revision: int, *, initial_events_end: bool = False) -> bytes:
-        """An event that says nothing but how far the watch has come."""
-        metadata: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
-        if initial_events_end:
-            metadata["annotations"] = {_INITIAL_EVENTS_END: "true"}
-        resource = self._target.resource
-        api_version = f"meta.k8s.io/{self._representation.transform_version}"
-        document: dict[str, Any]
-        match self._representation.transform:
-            case "Table":
-                document = {"kind": "Table", "apiVersion": api_version, "metadata": metadata, "columnDefinitions": None, "rows": []}
-                if initial_events_end:
-                    partial = {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": metadata}
-                    document["rows"] = [{"cells": [None] * len(resource.columns), "object": partial}]
-                document["metadata"] = {"resourceVersion": str(revision)}
-            case "":
-                document = {"kind": resource.kind, "apiVersion": resource.group_version, "metadata": metadata}
-            case _:
-                document = {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": metadata}
-        return _line("BOOKMARK", orjson.dumps(document))
-
-    async def _line(self, event: ObjectEvent) -> bytes:
-        cluster = Name(event.route.cluster)
-        served = await self._served(event, cluster)
-        if served is None:
-            return b""
-        if self._selection.empty:
-            selected_now, selected_before = event.value is not None, event.previous is not None
-        else:
-            selected_now = event.value is not None and self._selection.matches(await self._decoded(event, served, cluster, now=True))
-            selected_before = event.previous is not None and self._selection.matches(await self._decoded(event, served, cluster, now=False))
-        if selected_now:
-            return await self._remembered(event, served, cluster, "MODIFIED" if selected_before else "ADDED")
-        if selected_before:
-            return await self._remembered(event, served, cluster, "DELETED")
-        return b""
-
-    async def _served(self, event: ObjectEvent, cluster: Name) -> Served | None:
-        served = self._target.served
-        if not self.items.wildcard or not served.definition_key:
-            return served
-        table = self._backend.tables.cached(cluster) or await self._backend.tables.get(cluster)
-        resource = served.resource
-        found = table.find(resource.group, resource.version, resource.resource)
-        if found is None and event.value is None:
-            # The definition may be gone with its last objects: their end is still told, in the form of the others.
-            return served
-        return found
-
-    async def _remembered(self, event: ObjectEvent, served: Served, cluster: Name, kind: str) -> bytes:
-        if self._headers_due:
-            return _line(kind, await self._object(_item(event, kind), served, cluster, None))
-        key = (self._form, kind, served.resource)
-        line = event.memo.get(key)
-        if line is None:
-            obj = event.memo.get(self._object_key(served, now=kind != "DELETED"))
-            line = event.memo[key] = _line(kind, await self._object(_item(event, kind), served, cluster, obj))
-        return line
-
-    def _object_key(self, served: Served, *, now: bool) -> tuple[object, ...]:
-        return ("object", now, served.resource, self.items.wildcard)
-
-    async def _convert(self, events: Sequence[ObjectEvent]) -> None:
-        """Have everything converted that somebody else converts, once for all who watch it, and all of a cluster together."""
-        tasks: dict[asyncio.Task[None], None] = {}
-        unconverted: dict[Name, list[tuple[ObjectEvent, bool, Served]]] = {}
-        selective = not self._selection.empty
-        for event in events:
-            cluster = Name(event.route.cluster)
-            served = await self._served(event, cluster)
-            if served is None or served.resource.converter is None:
-                continue
-            for now in (True, False):
-                if (event.value if now else event.previous) is None or not (now or selective or event.value is None):
-                    continue
-                known = event.memo.get(self._object_key(served, now=now))
-                if known is None:
-                    unconverted.setdefault(cluster, []).append((event, now, served))
-                elif isinstance(known, asyncio.Task):
-                    tasks[known] = None
-        for cluster, states in unconverted.items():
-            task = asyncio.ensure_future(self._convert_together(cluster, states))
-            # Who waits may leave, all of them even: that nobody has asked for a failure is none.
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
-            for event, now, served in states:
-                event.memo[self._object_key(served, now=now)] = task
-            tasks[task] = None
-        for task in tasks:
-            await asyncio.shield(task)
-
-    async def _convert_together(self, cluster: Name, states: Sequence[tuple[ObjectEvent, bool, Served]]) -> None:
-        """Put the converted objects in the place of the task that this is; nothing where they can be answered as they are stored."""
-        items = [(_item(event, "MODIFIED" if now else "DELETED"), served, cluster) for event, now, served in states]
-        objects: Sequence[dict[str, Any] | None] = [None] * len(states)
-        try:
-            objects = await self.items.converted(items, needed=not self._selection.empty)
-        finally:
-            for (event, now, served), obj in zip(states, objects, strict=True):
-                key = self._object_key(served, now=now)
-                if obj is None:
-                    event.memo.pop(key, None)
-                else:
-                    event.memo[key] = obj
-
-    async def _decoded(self, event: ObjectEvent, served: Served, cluster: Name, *, now: bool) -> dict[str, Any]:
-        key = self._object_key(served, now=now)
-        obj = event.memo.get(key)
-        if obj is None:
-            item = _item(event, "MODIFIED" if now else "DELETED")
-            obj = event.memo[key] = await self.items.decoded(item, served, cluster)
-        return obj
-
-    async def _object(self, item: KeyValue, served: Served, cluster: Name, obj: dict[str, Any] | None) -> bytes:
-        transform = self._representation.transform
-        if not transform:
-            body = rendered(served, item, cluster, wildcard=self.items.wildcard)
-            if body is not None:
-                return body
-        if obj is None:
-            obj = await self.items.shown(item, served, cluster)
-        api_version = f"meta.k8s.io/{self._representation.transform_version}"
-        match transform:
-            case "":
-                return served.resource.renderer.encode(obj)
-            case "Table":
-                columns = served.resource.columns
-                row = table_row(obj, columns, self._backend.clock(), include_object=self._include, api_version=api_version)
-                headers = column_definitions(columns) if self._headers_due else None
-                self._headers_due = False
-                metadata = {"resourceVersion": str(item.mod_revision)}
-                document = {"kind": "Table", "apiVersion": api_version, "metadata": metadata}
-                return orjson.dumps({**document, "columnDefinitions": headers, "rows": [row]})
-            case _:
-                return orjson.dumps(partial_object_metadata(obj, api_version))
-
-
-def _item(event: ObjectEvent, kind: str) -> KeyValue:
-    """The state that an event shows: the new one, or for DELETED the last one, at the revision of the change."""
-    if kind != "DELETED":
-        assert event.value is not None
-        return KeyValue("", event.value, event.mod_revision, event.create_revision)
-    assert event.previous is not None
-    return KeyValue(event.previous.key, event.previous.value, event.mod_revision, event.create_revision)
-
-
-def _line(kind: str, body: bytes) -> bytes:
-    return b'{"type":"%s","object":%s}\n' % (kind.encode(), body)
-
-
-def _expired(asked: int, oldest: int) -> bytes:
-    error = errors.expired(f"too old resource version: {asked} ({oldest})")
-    return _line("ERROR", orjson.dumps(error.to_status()))

@@ -94,7 +94,8 @@ class HealthChecks:
         """
         root, slash, name = exchange.path[1:].partition("/")
         endpoint = _BY_PATH.get(root)
-        if endpoint is None or exchange.method not in {"GET", "HEAD"}:
+        # Whatever the method: upstream's handlers do not look at it.
+        if endpoint is None:
             return False
         if slash:
             report = await self.report_one(endpoint, name)
