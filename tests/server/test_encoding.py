@@ -37,7 +37,7 @@ def test_tables(media: Any, pretty: bool) -> None:  # noqa: FBT001
     """Rows stand behind everything else of a table."""
     representation = Representation(media, "Table", "v1", pretty and media == "json")
     head = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "columnDefinitions": [{"name": "Name"}]}
-    rows = [{"cells": ["a", 1, None], "object": None}, {"cells": [[], {}], "object": {"metadata": {"name": "b"}}}]
+    rows: list[dict[str, Any]] = [{"cells": ["a", 1, None], "object": None}, {"cells": [[], {}], "object": {"metadata": {"name": "b"}}}]
     encoding = ListEncoding(representation, "meta.k8s.io/v1", "Table", "")
     assert b"".join(encoding.whole(head, [encoding.element(row) for row in rows])) == encode({**head, "rows": rows}, representation)
 
