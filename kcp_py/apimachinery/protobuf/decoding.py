@@ -15,7 +15,7 @@ from kcp_py.apimachinery.protobuf.errors import END, ProtobufError
 from kcp_py.apimachinery.protobuf.messages import Field, Message, Op, Shape, message
 
 _SLACK: Final = 16 * 1024
-"""Weight that every body may have; what Go writes never weighs more than its bytes."""
+"""Weight that every body may have; what Go writes of objects that are not empty throughout weighs no more than its bytes."""
 
 _INT, _INT32, _BOOL, _DOUBLE, _STRING, _BYTES, _RAW, _MESSAGE = (int(op) for op in Op)
 _ONE, _LIST, _MAP, _INLINE = (int(shape) for shape in Shape)

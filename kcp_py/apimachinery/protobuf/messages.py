@@ -77,7 +77,7 @@ class Message:
         scalars: the values of JSON fields that are written when they are zero.
         nested: fields whose zero value is that of a message.
         convert: makes the JSON value of what was read; None for a JSON object. Gets the levels of nesting that are left.
-        weight: of an empty message: what a dict costs, and a sixteenth of the bytes of its JSON. Messages that Go writes have more bytes.
+        weight: of an empty message: what a dict costs, and a sixteenth of the bytes of its JSON.
     """
 
     __slots__ = ("convert", "fields", "name", "nested", "numbers", "scalars", "weight")

@@ -33,7 +33,11 @@ def test_members_without_a_field_are_dropped() -> None:
 
 def test_maps_are_written_by_key() -> None:
     """The order of members in JSON does not show."""
-    assert encode(CONFIG_MAP, {"data": {"b": "2", "a": "1"}}) == encode(CONFIG_MAP, {"data": {"a": "1", "b": "2"}})
+    written = encode(CONFIG_MAP, {"data": {"é": "", "a": "1", "B": "", "ab": ""}, "binaryData": {"b": "AQ==", "a": ""}})
+    assert written == encode(CONFIG_MAP, {"binaryData": {"a": "", "b": "AQ=="}, "data": {"ab": "", "B": "", "é": "", "a": "1"}})
+    keys = [written.index(framed) for framed in (b"\x0a\x01B\x12", b"\x0a\x01a\x12\x01", b"\x0a\x02ab\x12", "\x0a\x02é\x12".encode())]
+    assert keys == sorted(keys)
+    assert written.index(b"\x0a\x01a\x12\x00") < written.index(b"\x0a\x01b\x12\x01\x01")
 
 
 @pytest.mark.parametrize(
