@@ -1,4 +1,4 @@
-"""Decoded values as Go's `fmt` prints them in upstream's messages: `%T`, `%v` and `%#v`."""
+"""Decoded values as Go's `fmt` prints them in upstream's messages: `%T`, `%v` and `%#v`, and what its decoder calls their types."""
 
 from __future__ import annotations
 
@@ -25,6 +25,23 @@ def go_type(value: Any) -> str:
             return "[]interface {}"
         case _:
             return "map[string]interface {}"
+
+
+def json_type(value: Any) -> str:
+    """What Go's JSON decoder calls a value that is of another type than it looks for: `json: cannot unmarshal bool into Go value of …`."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "bool"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
 
 
 def go_text(value: Any) -> str:

@@ -6,24 +6,24 @@ from typing import Any
 
 import pytest
 
-from kcp_py.apimachinery.go_types import go_syntax, go_text, go_type
+from kcp_py.apimachinery.go_types import go_syntax, go_text, go_type, json_type
 
 
 @pytest.mark.parametrize(
-    ("value", "name"),
+    ("value", "name", "decoded"),
     [
-        (None, "<nil>"),
-        (True, "bool"),
-        (1, "int64"),
-        (1.5, "float64"),
-        ("a", "string"),
-        ([1], "[]interface {}"),
-        ({"a": 1}, "map[string]interface {}"),
+        (None, "<nil>", "null"),
+        (True, "bool", "bool"),
+        (1, "int64", "number"),
+        (1.5, "float64", "number"),
+        ("a", "string", "string"),
+        ([1], "[]interface {}", "array"),
+        ({"a": 1}, "map[string]interface {}", "object"),
     ],
 )
-def test_names(value: Any, name: str) -> None:
+def test_names(value: Any, name: str, decoded: str) -> None:
     """A bool is no number, whatever Python says."""
-    assert go_type(value) == name
+    assert (go_type(value), json_type(value)) == (name, decoded)
 
 
 @pytest.mark.parametrize(

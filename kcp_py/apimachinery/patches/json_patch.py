@@ -17,6 +17,7 @@ import orjson
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import MAX_DEPTH, too_deep
 from kcp_py.apimachinery.fielderrors import go_quote
+from kcp_py.apimachinery.go_types import json_type
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
@@ -27,7 +28,6 @@ _INDEX: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _SHOWN: Final = 200
 _MISSING: Final = object()
 _MANY: Final = 100
-_JSON_TYPES: Final = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number", type(None): "null"}
 
 
 class _CannotApplyError(ValueError):
@@ -84,7 +84,7 @@ def check_types(operations: Any) -> None:
 
 
 def _cannot_unmarshal(value: Any) -> str:
-    return f"json: cannot unmarshal {_JSON_TYPES.get(type(value), 'value')} into Go"
+    return f"json: cannot unmarshal {json_type(value)} into Go"
 
 
 def unknown_fields(operations: Sequence[Any]) -> list[str]:

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kcp_py.apimachinery import errors
-
-_JSON_TYPES = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+from kcp_py.apimachinery.go_types import json_type
 
 
 def apply(original: Mapping[str, Any], patch: Any) -> dict[str, Any]:
@@ -23,8 +22,9 @@ def apply(original: Mapping[str, Any], patch: Any) -> dict[str, Any]:
     if patch is None:
         raise errors.bad_request("Invalid JSON Patch")
     if not isinstance(patch, dict):
-        shown = _JSON_TYPES.get(type(patch), "value")
-        raise errors.bad_request(f"error decoding patch: json: cannot unmarshal {shown} into Go value of type map[string]interface {{}}")
+        raise errors.bad_request(
+            f"error decoding patch: json: cannot unmarshal {json_type(patch)} into Go value of type map[string]interface {{}}"
+        )
     return _merge(original, patch)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.go_types import go_text, go_type
+from kcp_py.apimachinery.go_types import go_text, go_type, json_type
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN_KEYS: Final = "$retainKeys"
@@ -51,8 +51,10 @@ def apply(original: Mapping[str, Any], patch: Any, schema: Schema, definitions: 
     Raises:
         StatusError: 400 for a malformed patch or directive, 422 for lists of lists.
     """
+    if patch is None:
+        return dict(original)
     if not isinstance(patch, dict):
-        raise errors.bad_request("invalid JSON document")
+        raise errors.bad_request(f"json: cannot unmarshal {json_type(patch)} into Go value of type map[string]interface {{}}")
     return _Merger(definitions).merge_map(original, patch, schema)
 
 

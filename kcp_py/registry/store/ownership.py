@@ -107,7 +107,7 @@ async def apply_configuration(
     problems = typed_problems(kind, config)
     if problems:
         metadata = config["metadata"]
-        name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {resource.group_version}, Kind={resource.kind}"
+        name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {resource.group}/{resource.version}, Kind={resource.kind}"
         text = problems[0] if len(problems) == 1 else "errors:\n" + "\n".join(f"  {problem}" for problem in problems)
         raise StatusError(500, "", f"failed to create typed patch object ({name}): {text}")
     writer = Writer(

@@ -10,6 +10,7 @@ from typing import Any, Final
 from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import decode_json, decode_yaml_strict, duplicate_fields
+from kcp_py.apimachinery.go_types import json_type
 from kcp_py.apimachinery.metaoptions import PatchOptions, decode_patch_options
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
 from kcp_py.registry.scale import ScalePaths
@@ -20,7 +21,7 @@ from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import INLINE_BYTES, check_metadata, settle, warning_lines
 from kcp_py.server.handlers.manager import manager_of
 from kcp_py.server.handlers.target import Target
-from kcp_py.server.handlers.update import check_identity, store
+from kcp_py.server.handlers.update import check_identity, other_uid, store
 
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
@@ -60,11 +61,14 @@ async def apply(backend: Backend, exchange: Exchange, target: Target) -> None:
         await settle(new, resource, field_validation="Ignore", warnings=exchange.warnings, large=size > INLINE_BYTES["json"])
         if not resource.builtin:
             _restore_nulls({field: value for field, value in config.items() if field != "metadata"}, new)
-        metadata = new["metadata"]
-        metadata.setdefault("name", target.name)
         check_identity(new, target)
+        metadata = new["metadata"]
         if resource.namespaced:
             metadata["namespace"] = target.namespace
+        if live is not None and (given := metadata.get("uid")) and given != (uid := live["metadata"]["uid"]):
+            if target.subresource != "status" or resource.builtin:
+                raise other_uid(target, given)
+            metadata["uid"] = uid  # the metadata is the stored one anyway
         return new
 
     written = await store(backend, exchange, target, transform, manager=manager, size=len(body), dry_run=options.dry_run, may_create=True)
@@ -77,16 +81,25 @@ def _decode(body: bytes) -> tuple[dict[str, Any], list[str]]:
     Raises:
         StatusError: 400.
     """
-    try:
-        if body.lstrip()[:1] == b"{":
+    like_json = body.lstrip()[:1] == b"{"
+    if like_json:
+        try:
             config = decode_json(body)
-            repeated = duplicate_fields(body, config)
+        except ValueError:
+            pass  # YAML may begin that way, too
         else:
-            config, repeated = decode_yaml_strict(body)
+            return config, decode_yaml_strict(body)[1] if duplicate_fields(body, config) else []
+    try:
+        config, repeated = decode_yaml_strict(body)
     except ValueError as error:
-        raise errors.bad_request(f"error decoding YAML: {error}") from error
+        # Upstream reads what does not look like JSON once before, for its audit log.
+        stage = "decoding patch: error converting YAML to JSON" if like_json else "encoding patch"
+        raise errors.bad_request(f"error {stage}: {error}") from error
+    if config is None:
+        config = {}
     if not isinstance(config, dict):
-        raise errors.bad_request("error decoding YAML: the configuration is no object")
+        problem = f"json: cannot unmarshal {json_type(config)} into Go value of type map[string]interface {{}}"
+        raise errors.bad_request(f"error decoding patch: error unmarshaling JSON: while decoding JSON: {problem}")
     return config, repeated
 
 
@@ -97,13 +110,8 @@ def _check(config: dict[str, Any], target: Target) -> None:
         StatusError: 400.
     """
     kind = target.body_kind
-    api_version = config.get("apiVersion")
-    if api_version != kind.group_version:
-        given = api_version if isinstance(api_version, str) else ""
-        detail = f"Incorrect version specified in apply patch. Specified patch version: {given}, expected: {kind.group_version}"
-        raise errors.bad_request(detail)
-    if config.get("kind") != kind.kind:
-        raise errors.bad_request(f"the kind in the data ({config.get('kind')}) does not match the expected kind ({kind.kind})")
+    if config.get("apiVersion") != kind.group_version or config.get("kind") != kind.kind:
+        raise errors.bad_request(f"invalid object type: {_kind_text(config)}")
     check_metadata(config, kind)
     metadata = config["metadata"]
     if metadata.get("managedFields") is not None:
@@ -111,10 +119,14 @@ def _check(config: dict[str, Any], target: Target) -> None:
     annotations = metadata.get("annotations")
     if annotations is not None:
         annotations.pop(CLUSTER_ANNOTATION, None)
-    metadata.setdefault("name", target.name)
-    check_identity(config, target)
-    if target.resource.namespaced:
-        metadata["namespace"] = target.namespace
+
+
+def _kind_text(config: dict[str, Any]) -> str:
+    """Group, version and kind as Go prints them; nothing of them where the version is no version."""
+    api_version, kind = config.get("apiVersion"), config.get("kind")
+    api_version, kind = (text if isinstance(text, str) else "" for text in (api_version, kind))
+    group, slash, version = api_version.rpartition("/")
+    return "/, Kind=" if "/" in group else f"{group if slash else ''}/{version}, Kind={kind}"
 
 
 def _strict(repeated: list[str], options: PatchOptions, warnings: list[str]) -> None:
@@ -126,7 +138,7 @@ def _strict(repeated: list[str], options: PatchOptions, warnings: list[str]) -> 
     if not repeated or options.field_validation == "Ignore":
         return
     if options.field_validation == "Strict":
-        raise errors.bad_request(f"error strict decoding YAML: {', '.join(repeated)}")
+        raise errors.bad_request(f"error strict decoding patch: error converting YAML to JSON: {', '.join(repeated)}")
     warnings.extend(warning_lines(repeated))
 
 

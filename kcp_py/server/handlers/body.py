@@ -10,6 +10,7 @@ from kcp_py.apimachinery import errors, protobuf
 from kcp_py.apimachinery.codec import decode_json, decode_yaml_strict, duplicate_fields
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.apimachinery.go_types import json_type
 from kcp_py.apimachinery.objectmeta import deduplicate_owner_references, prune_object_meta, type_problem
 from kcp_py.apimachinery.protobuf import ProtobufError, decode_envelope
 from kcp_py.bootstrap.wire import META, message_of
@@ -118,7 +119,7 @@ def decode(body: bytes, media: Media, resource: BodyKind, repeated: list[str] | 
         detail = f"couldn't get version/kind; json parse error: {error} ({_excerpt(body)})"
         raise errors.bad_request(_unrecognized(resource, detail)) from error
     if not isinstance(obj, dict):
-        detail = f"couldn't get version/kind; json parse error: json: cannot unmarshal {_json_kind(obj)} into Go value of type "
+        detail = f"couldn't get version/kind; json parse error: json: cannot unmarshal {json_type(obj)} into Go value of type "
         raise errors.bad_request(_unrecognized(resource, f"{detail}struct ({_excerpt(body)})"))
     check_kind(obj, resource, body)
     check_metadata(obj, resource)
@@ -275,17 +276,3 @@ def _excerpt(body: bytes) -> str:
     head = body[:_EXCERPT_BYTES]
     shown = head.decode(errors="replace") if body.startswith(b"{") else head.hex()
     return f"{shown} ..." if len(body) > _EXCERPT_BYTES else shown
-
-
-def _json_kind(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "bool"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case _:
-            return "array"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import orjson
-
 from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import decode_json, duplicate_fields
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.fielderrors import invalid
+from kcp_py.apimachinery.fielderrors import go_json, invalid
+from kcp_py.apimachinery.go_types import go_text
 from kcp_py.apimachinery.metaoptions import decode_patch_options
 from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge_patch
 from kcp_py.registry.scale import scale_of
@@ -22,7 +21,7 @@ from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import INLINE_BYTES, cannot_be_handled, check_kind, check_metadata, settle
 from kcp_py.server.handlers.manager import manager_of
 from kcp_py.server.handlers.target import Target
-from kcp_py.server.handlers.update import check_identity, scaled, store
+from kcp_py.server.handlers.update import check_identity, other_uid, scaled, store
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -55,11 +54,14 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
         del exchange.warnings[warnings_before:]
         base = await read(current)
         uid = base["metadata"]["uid"]
-        large = len(body) + len(current.item.value) > INLINE_BYTES["json"]
+        large = len(body) + len(current.item.value) > INLINE_BYTES["json"] or (patch_type == JSON_PATCH and json_patch.is_heavy(document))
+        if patch_type == JSON_PATCH and strict:
+            json_patch.check_types(document)
         obj = await run_aside(_patched, base, document, patch_type, target) if large else _patched(base, document, patch_type, target)
-        if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
-            raise errors.bad_request("the result of the patch is no object")
         try:
+            if not isinstance(obj, dict):
+                detail = "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct"
+                raise cannot_be_handled(kind, detail)
             check_kind(obj, kind)
             check_metadata(obj, kind)
             await settle(
@@ -74,17 +76,16 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
             if error.code != 400:
                 raise
             # What was refused may have lost parts on the way.
-            raise _undecodable(error, _patched(await read(current), decode_json(body), patch_type, target), target) from error
+            refused = await read(current), body, patch_type, target, error
+            raise (await run_aside(_undecodable, *refused) if large else _undecodable(*refused)) from error
         check_identity(obj, target)
         if paths is not None:
             return await scaled(paths, obj, current)
         if (given := obj["metadata"].get("uid")) and given != uid:
-            # Only in a PUT the uid is a precondition (`rest.DefaultUpdatedObjectInfo`).
             if target.subresource == "status" and not target.resource.builtin:
                 obj["metadata"]["uid"] = uid  # the metadata is the stored one anyway
                 return obj
-            problems = [invalid("metadata.uid", given, "field is immutable")]
-            raise errors.invalid(target.resource.group_version_kind.group_kind, target.name, problems)
+            raise other_uid(target, given)
         return obj
 
     manager = manager_of(backend, exchange, options)
@@ -112,7 +113,7 @@ def _decode(body: bytes, patch_type: str, *, strict: bool) -> tuple[Any, list[st
     try:
         document = decode_json(body)
     except ValueError as error:
-        raise errors.bad_request(f"error decoding patch: {error}") from error
+        raise errors.bad_request("invalid JSON patch") from error
     return document, _repeated(body, document, patch_type) if strict else []
 
 
@@ -124,10 +125,16 @@ def _repeated(body: bytes, document: Any, patch_type: str) -> list[str]:
     return [*(f"json patch {fault}" for fault in found), *(json_patch.unknown_fields(document) if isinstance(document, list) else ())]
 
 
-def _undecodable(error: StatusError, patched: Any, target: Target) -> StatusError:
-    """422 for a result that is not of the kind: of no kind and name itself (apiserver `jsonPatcher.applyPatchToCurrentObject`)."""
+def _undecodable(base: dict[str, Any], body: bytes, patch_type: str, target: Target, error: StatusError) -> StatusError:
+    """422 for a result that is not of the kind: of no kind and name itself.
+
+    Source: apiserver `jsonPatcher.applyPatchToCurrentObject`, which shows the result, and `applyPatchToObject`, which shows the patch.
+    """
+    document = decode_json(body)
+    merged = patch_type == STRATEGIC_MERGE_PATCH
+    shown = go_text(document) if merged else go_json(_patched(base, document, patch_type, target), sort=True)
     problem = error.message.removeprefix(cannot_be_handled(target.body_kind, "").message)
-    return errors.invalid("", "", [invalid("patch", orjson.dumps(patched).decode(), problem)])
+    return errors.invalid("", "", [invalid("patch", shown, problem)])
 
 
 def _patched(base: dict[str, Any], document: Any, patch_type: str, target: Target) -> Any:

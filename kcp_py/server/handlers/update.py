@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.apimachinery.metaoptions import decode_update_options
 from kcp_py.registry.scale import ScalePaths, apply_scale
 from kcp_py.registry.store import Current, FieldManager, Transform
@@ -23,9 +25,9 @@ async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
     """Replace the object by that of the body; 200, or 201 where the kind lets PUT create."""
     representation = representation_of(exchange, target.resource)
     kind, paths = target.body_kind, target.scale
-    media = request_media(exchange.headers.get(b"content-type"), protobuf=target.resource.protobuf)
     body = await exchange.read_body(backend.limits.max_body_bytes)
     options = decode_update_options(exchange.query)
+    media = request_media(exchange.headers.get(b"content-type"), protobuf=target.resource.protobuf)
     warnings_before = len(exchange.warnings)
 
     async def read_anew() -> dict[str, Any]:
@@ -102,6 +104,12 @@ async def scaled(paths: ScalePaths, scale: dict[str, Any], current: Current) -> 
     return obj
 
 
+def other_uid(target: Target, given: str) -> StatusError:
+    """422 for a uid that is not the object's: only in a PUT it is a precondition (`rest.DefaultUpdatedObjectInfo`)."""
+    problems = [invalid("metadata.uid", given, "field is immutable")]
+    return errors.invalid(target.resource.group_version_kind.group_kind, target.name, problems)
+
+
 def check_identity(obj: dict[str, Any], target: Target) -> None:
     """Compare name and namespace of the object with those of the URL.
 
@@ -109,14 +117,13 @@ def check_identity(obj: dict[str, Any], target: Target) -> None:
         StatusError: 400 where they differ, and for a missing name.
     """
     metadata = obj["metadata"]
+    namespace = metadata.get("namespace")
+    if not target.resource.namespaced:
+        metadata.pop("namespace", None)
+    elif namespace and namespace != target.namespace:
+        raise errors.bad_request("the namespace of the provided object does not match the namespace sent on the request")
     name = metadata.get("name")
     if not name:
         raise errors.bad_request(f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided")
     if name != target.name:
         raise errors.bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
-    namespace = metadata.get("namespace")
-    if not target.resource.namespaced:
-        metadata.pop("namespace", None)
-    elif namespace and namespace != target.namespace:
-        detail = f"the namespace of the object ({namespace}) does not match the namespace on the request ({target.namespace})"
-        raise errors.bad_request(detail)

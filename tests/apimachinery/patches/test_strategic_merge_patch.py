@@ -90,6 +90,7 @@ def apply(original: Any, patch: Any) -> Any:
             {"list": [{"name": "b"}, {"name": "c"}, {"name": "d"}]},
         ),
         ({}, {"map": {"$patch": None, "b": "2"}}, {"map": {"b": "2"}}),
+        ({"name": "a"}, None, {"name": "a"}),
         ({}, {"kept": {"$retainKeys": ["name"], "name": "a"}}, {"kept": {"$retainKeys": ["name"], "name": "a"}}),
         (
             {"list": []},
@@ -106,7 +107,7 @@ def test_merging(original, patch, merged):
 @pytest.mark.parametrize(
     ("original", "patch", "code", "problem"),
     [
-        ({}, [], 400, "invalid JSON document"),
+        ({}, [], 400, "json: cannot unmarshal array into Go value of type map[string]interface {}"),
         ({"map": {}}, {"map": {"$patch": "x"}}, 400, "unknown patch type: x in map: "),
         (
             {"list": [{"name": "a"}]},

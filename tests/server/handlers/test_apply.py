@@ -60,7 +60,7 @@ async def installed(api: Api) -> None:
 
 async def test_apply_creates_and_updates(api: Api) -> None:
     """201 for what was not there, 200 afterwards; YAML and JSON are the same; what is no longer applied goes."""
-    text = b"apiVersion: v1\nkind: ConfigMap\ndata:\n  a: '1'\n  b: '2'\n"
+    text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\ndata:\n  a: '1'\n  b: '2'\n"
     response = await api("PATCH", ONE, content=text, headers=APPLY, params={"fieldManager": "m"})
     assert response.status_code == 201
     assert response.json()["data"] == {"a": "1", "b": "2"}
@@ -102,14 +102,18 @@ async def test_shared_fields(api: Api) -> None:
 @pytest.mark.parametrize(
     ("change", "code", "text"),
     [
-        ({"apiVersion": "v2"}, 400, "Incorrect version specified in apply patch. Specified patch version: v2, expected: v1"),
-        ({"kind": "Secret"}, 400, "the kind in the data (Secret) does not match the expected kind (ConfigMap)"),
+        ({"apiVersion": "v2"}, 400, "invalid object type: /v2, Kind=ConfigMap"),
+        ({"apiVersion": "a/v1", "kind": "B"}, 400, "invalid object type: a/v1, Kind=B"),
+        ({"apiVersion": "a/b/v1"}, 400, "invalid object type: /, Kind="),
+        ({"kind": "Secret"}, 400, "invalid object type: /v1, Kind=Secret"),
+        ({"metadata": {"name": "one", "namespace": "x"}}, 400, "the namespace of the provided object does not match the namespace sent"),
         ({"metadata": {"managedFields": []}}, 400, "metadata.managedFields must be nil"),
         ({"metadata": {"name": "other"}}, 400, "the name of the object (other) does not match the name on the URL (one)"),
         ({"metadata": {"resourceVersion": "1"}}, 409, "the object has been modified; please apply"),
-        ({"metadata": {"uid": "x"}}, 409, "Precondition failed: UID in precondition: x"),
-        ({"dat": {}}, 500, "failed to create typed patch object (default/one; v1, Kind=ConfigMap): .dat: field not declared in schema"),
-        ({"data": "x"}, 500, "failed to create typed patch object (default/one; v1, Kind=ConfigMap): .data: expected map, got &{x}"),
+        ({"metadata": {"uid": "x"}}, 422, 'metadata.uid: Invalid value: "x": field is immutable'),
+        ({"dat": {}}, 500, "failed to create typed patch object (/one; /v1, Kind=ConfigMap): .dat: field not declared in schema"),
+        ({"data": "x"}, 500, "failed to create typed patch object (/one; /v1, Kind=ConfigMap): .data: expected map, got &{x}"),
+        ({"data": {"a": 1}}, 500, ".data.a: expected string, got &value.valueUnstructured{Value:1}"),
     ],
 )
 async def test_refused_configurations(api: Api, change: dict[str, Any], code: int, text: str) -> None:
@@ -126,8 +130,47 @@ async def test_options(api: Api) -> None:
     assert "force: Forbidden: may not be specified for non-apply patch" in status["message"]
     status = await refused(api, 422, ONE, config_map("one"), fieldManager="x" * 129)
     assert "fieldManager: Too long" in status["message"]
-    status = await refused(api, 400, ONE, None, fieldManager="m")
-    assert status["message"].startswith("error decoding YAML: ")
+
+
+NO_MAP = "json: cannot unmarshal array into Go value of type map[string]interface {}"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "invalid object type: /, Kind="),
+        (b"{}", "invalid object type: /, Kind="),
+        (b"a: b: c", "error encoding patch: yaml: "),
+        (b"{a: b", "error decoding patch: error converting YAML to JSON: yaml: "),
+        (
+            b"- a",
+            f"error decoding patch: error unmarshaling JSON: while decoding JSON: {NO_MAP}",
+        ),
+    ],
+    ids=["nothing", "empty", "no YAML", "no JSON", "a list"],
+)
+async def test_bodies_that_are_no_configurations(api: Api, body: bytes, message: str) -> None:
+    """400 in the words of the stage that cannot go on, whether or not there is an object."""
+    status = await api.fails(400, "PATCH", ONE, content=body, headers=APPLY, params={"fieldManager": "m"})
+    assert status["message"].startswith(message)
+
+
+async def test_yaml_in_braces(api: Api) -> None:
+    """What begins as JSON does may be YAML."""
+    body = b"{apiVersion: v1, kind: ConfigMap, metadata: {name: one}, data: {a: b}}"
+    response = await api("PATCH", ONE, content=body, headers=APPLY, params={"fieldManager": "m"})
+    assert (response.status_code, response.json()["data"]) == (201, {"a": "b"})
+
+
+async def test_a_new_object_has_to_be_named(api: Api) -> None:
+    """The URL alone names no new object; for one that is there it does."""
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}
+    status = await refused(api, 400, ONE, config, fieldManager="m")
+    assert status["message"] == "the name of the object (one based on URL) was undeterminable: name must be provided"
+    status = await refused(api, 400, ONE, {**config, "metadata": {"generateName": "x-"}}, fieldManager="m")
+    assert status["message"] == "the name of the object (one based on URL) was undeterminable: name must be provided"
+    await api.ok("POST", MAPS, config_map("one"))
+    assert (await applied(api, ONE, config))["data"]["a"] == "b"
 
 
 async def test_a_uid_without_an_object(api: Api) -> None:
@@ -147,11 +190,16 @@ async def test_dry_run(api: Api) -> None:
 
 async def test_repeated_keys(api: Api) -> None:
     """They are warned about, refused under Strict, and nobody's business under Ignore."""
-    text = b"apiVersion: v1\nkind: ConfigMap\ndata:\n  a: '1'\n  a: '2'\n"
+    text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\ndata:\n  a: '1'\n  a: '2'\n"
     for validation, code in (("Strict", 400), ("Warn", 201), ("Ignore", 200)):
         response = await api("PATCH", ONE, content=text, headers=APPLY, params={"fieldManager": "m", "fieldValidation": validation})
         assert response.status_code == code
-        assert ("warning" in response.headers) is (validation == "Warn")
+        assert response.headers.get("warning") == (r'299 - "line 6: key \"a\" already set in map"' if validation == "Warn" else None)
+    body = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one"},"data":{"a":"1","a":"2"}}'
+    strict = {"fieldManager": "m", "fieldValidation": "Strict"}
+    status = await api.fails(400, "PATCH", ONE, content=body, headers=APPLY, params=strict)
+    problem = 'yaml: unmarshal errors:\n  line 1: key "a" already set in map'
+    assert status["message"] == f"error strict decoding patch: error converting YAML to JSON: {problem}"
 
 
 async def test_managers_of_other_writes(api: Api) -> None:
@@ -213,7 +261,7 @@ async def test_invalid_results(api: Api) -> None:
     assert status["message"].endswith("spec.ports[0].port: Required value")
     status = await refused(api, 500, WIDGET, instance("one", spec={"replicas": "3"}), fieldManager="m")
     assert status["message"] == (
-        "failed to create typed patch object (default/one; example.com/v1, Kind=Widget): "
+        "failed to create typed patch object (/one; example.com/v1, Kind=Widget): "
         ".spec.replicas: expected numeric (int or float), got string"
     )
     status = await refused(api, 500, WIDGET, instance("one", spec={"a": 1, "b": 2}), fieldManager="m")

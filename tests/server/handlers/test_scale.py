@@ -164,7 +164,7 @@ HANDLED = 'Scale in version "v1" cannot be handled as a Scale: json: cannot unma
         pytest.param({"metadata": {}}, "the name of the object (one based on URL) was undeterminable: name must be provided", id="no name"),
         pytest.param(
             {"metadata": {"name": "one", "namespace": "other"}},
-            "the namespace of the object (other) does not match the namespace on the request (default)",
+            "the namespace of the provided object does not match the namespace sent on the request",
             id="another namespace",
         ),
         pytest.param({"spec": 3}, f"{HANDLED} number into Go struct field Scale.spec of type v1.ScaleSpec", id="spec"),
