@@ -16,6 +16,7 @@ from kcp_py.bootstrap.kinds import REFERENCE_PREFIX
 from kcp_py.bootstrap.known import KnownKind, known_definitions, known_kinds
 from kcp_py.bootstrap.known_schemas import decoding_schema, structural_schema
 from kcp_py.registry.builtin.known import DEFAULTERS, FIELD_PATHS, KnownKindSchema, KnownKindStrategy
+from kcp_py.registry.builtin.known_columns import KNOWN_COLUMNS
 from kcp_py.registry.scale import ScalePaths, read_paths
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.contract import CompiledSchema
@@ -47,7 +48,7 @@ class KnownForm(NamedTuple):
 
     def columns(self) -> Sequence[Column] | None:
         """What `kubectl get` shows of the kind; None: nothing in particular."""
-        return None
+        return KNOWN_COLUMNS.get((self.kind.group, self.kind.plural))
 
     def scale(self, version: Mapping[str, Any]) -> ScalePaths | None:
         """The paths of the CRD; where they name no selector, the kind's is shown."""

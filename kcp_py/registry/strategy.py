@@ -24,6 +24,12 @@ class Strategy:
     """Whether DELETE answers with the object instead of a Status."""
     precondition_failed = ""
     """How a failed precondition of a delete begins, for kinds that have their own words for it."""
+    default_propagation = ""
+    """What becomes of dependents where neither a delete nor the object says so: `Orphan`, or empty for `Background`."""
+    deletion_warning = ""
+    """Sent where a delete leaves that to the kind."""
+    resets_status = True
+    """Whether a create drops the status, where it has a subresource."""
     has_generation = True
     """Whether metadata.generation is kept."""
     validate_name = staticmethod(names.dns_subdomain_problems)

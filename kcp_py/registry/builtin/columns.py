@@ -5,64 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kcp_py.apimachinery.quantity import canonical
 from kcp_py.apimachinery.table import AGE, CREATED_AT, NAME, Column, age_of
-
-Object = Mapping[str, Any]
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _map(obj: Object, *path: str) -> Mapping[str, Any]:
-    for name in path:
-        obj = obj.get(name) or {}
-    return obj
-
-
-def _count(*members: str) -> Any:
-    def cell(obj: Object, _now: float) -> int:
-        return sum(len(obj.get(member) or ()) for member in members)
-
-    return cell
-
-
-def _field(*path: str) -> Any:
-    def cell(obj: Object, _now: float) -> str:
-        return _text(_map(obj, *path[:-1]).get(path[-1]))
-
-    return cell
+from kcp_py.registry.builtin.cells import Object, count, field, object_at, quantity, text
 
 
 def _role(obj: Object, _now: float) -> str:
-    reference = _map(obj, "roleRef")
-    return f"{_text(reference.get('kind'))}/{_text(reference.get('name'))}"
+    reference = object_at(obj, "roleRef")
+    return f"{text(reference.get('kind'))}/{text(reference.get('name'))}"
 
 
 def _subjects(kind: str) -> Any:
     def cell(obj: Object, _now: float) -> str:
         found = [subject for subject in obj.get("subjects") or () if subject.get("kind") == kind]
         if kind == "ServiceAccount":
-            return ", ".join(f"{_text(subject.get('namespace'))}/{_text(subject.get('name'))}" for subject in found)
-        return ", ".join(_text(subject.get("name")) for subject in found)
+            return ", ".join(f"{text(subject.get('namespace'))}/{text(subject.get('name'))}" for subject in found)
+        return ", ".join(text(subject.get("name")) for subject in found)
 
     return cell
 
 
 def _usage(obj: Object, *, limits: bool) -> str:
-    status = _map(obj, "status")
-    hard, used = _map(status, "hard"), _map(status, "used")
+    status = object_at(obj, "status")
+    hard, used = object_at(status, "hard"), object_at(status, "used")
     return ", ".join(
-        f"{name}: {_quantity(used.get(name))}/{_quantity(hard[name])}" for name in sorted(hard) if name.startswith("limits.") is limits
+        f"{name}: {quantity(used.get(name))}/{quantity(hard[name])}" for name in sorted(hard) if name.startswith("limits.") is limits
     )
-
-
-def _quantity(value: Any) -> str:
-    try:
-        return canonical(value) if value is not None else "0"
-    except ValueError:
-        return _text(value)
 
 
 class _EventFields:
@@ -90,28 +57,28 @@ class _EventFields:
 
     def target(self, obj: Object, _now: float) -> str:
         about = self.get(obj, "involvedObject") or {}
-        kind, name = _text(about.get("kind")).lower(), _text(about.get("name"))
+        kind, name = text(about.get("kind")).lower(), text(about.get("name"))
         return f"{kind}/{name}" if name else kind
 
     def subobject(self, obj: Object, _now: float) -> str:
-        return _text((self.get(obj, "involvedObject") or {}).get("fieldPath"))
+        return text((self.get(obj, "involvedObject") or {}).get("fieldPath"))
 
     def source(self, obj: Object, _now: float) -> str:
         source = self.get(obj, "source") or {}
-        component = _text(source.get("component")) or _text(self.get(obj, "reportingComponent"))
-        instance = _text(source.get("host")) or _text(obj.get("reportingInstance"))
+        component = text(source.get("component")) or text(self.get(obj, "reportingComponent"))
+        instance = text(source.get("host")) or text(obj.get("reportingInstance"))
         return f"{component}, {instance}" if instance else component
 
     def message(self, obj: Object, _now: float) -> str:
-        return _text(self.get(obj, "message")).strip()
+        return text(self.get(obj, "message")).strip()
 
     def columns(self) -> tuple[Column, ...]:
         return (
             Column(
                 "Last Seen", "string", "", "The time at which the most recent occurrence of this event was recorded.", 0, self.last_seen
             ),
-            Column("Type", "string", "", "Type of this event (Normal, Warning), new types could be added in the future", 0, _field("type")),
-            Column("Reason", "string", "", _EVENT_REASON, 0, _field("reason")),
+            Column("Type", "string", "", "Type of this event (Normal, Warning), new types could be added in the future", 0, field("type")),
+            Column("Reason", "string", "", _EVENT_REASON, 0, field("reason")),
             Column("Object", "string", "", "The object that this event is about.", 0, self.target),
             Column("Subobject", "string", "", _FIELD_PATH, 1, self.subobject),
             Column("Source", "string", "", _EVENT_SOURCE, 1, self.source),
@@ -162,15 +129,15 @@ _BINDING: Final = (
 )
 
 COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
-    ("", "configmaps"): (NAME, Column("Data", "string", "", _CONFIG_DATA, 0, _count("data", "binaryData")), AGE),
+    ("", "configmaps"): (NAME, Column("Data", "string", "", _CONFIG_DATA, 0, count("data", "binaryData")), AGE),
     ("", "secrets"): (
         NAME,
-        Column("Type", "string", "", _TYPE_OF_SECRETS, 0, _field("type")),
-        Column("Data", "string", "", _DATA_OF_SECRETS, 0, _count("data")),
+        Column("Type", "string", "", _TYPE_OF_SECRETS, 0, field("type")),
+        Column("Data", "string", "", _DATA_OF_SECRETS, 0, count("data")),
         AGE,
     ),
-    ("", "namespaces"): (NAME, Column("Status", "string", "", "The status of the namespace", 0, _field("status", "phase")), AGE),
-    ("", "serviceaccounts"): (NAME, Column("Secrets", "string", "", _SECRETS, 0, _count("secrets")), AGE),
+    ("", "namespaces"): (NAME, Column("Status", "string", "", "The status of the namespace", 0, field("status", "phase")), AGE),
+    ("", "serviceaccounts"): (NAME, Column("Secrets", "string", "", _SECRETS, 0, count("secrets")), AGE),
     ("", "events"): _EventFields({}).columns(),
     ("events.k8s.io", "events"): _EventFields(
         {
@@ -190,7 +157,7 @@ COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
         Column("Limit", "string", "", _LIMIT, 0, lambda obj, _now: _usage(obj, limits=True)),
         AGE,
     ),
-    ("coordination.k8s.io", "leases"): (NAME, Column("Holder", "string", "", _HOLDER, 0, _field("spec", "holderIdentity")), AGE),
+    ("coordination.k8s.io", "leases"): (NAME, Column("Holder", "string", "", _HOLDER, 0, field("spec", "holderIdentity")), AGE),
     ("rbac.authorization.k8s.io", "roles"): (NAME, CREATED_AT),
     ("rbac.authorization.k8s.io", "clusterroles"): (NAME, CREATED_AT),
     ("rbac.authorization.k8s.io", "rolebindings"): _BINDING,
@@ -198,8 +165,8 @@ COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
     ("apiextensions.k8s.io", "customresourcedefinitions"): (NAME, CREATED_AT),
     ("core.kcp.io", "logicalclusters"): (
         NAME,
-        Column("Phase", "string", "", "The current phase (e.g. Scheduling, Initializing, Ready, Deleting)", 0, _field("status", "phase")),
-        Column("URL", "string", "", "URL to access the logical cluster", 0, _field("status", "URL")),
+        Column("Phase", "string", "", "The current phase (e.g. Scheduling, Initializing, Ready, Deleting)", 0, field("status", "phase")),
+        Column("URL", "string", "", "URL to access the logical cluster", 0, field("status", "URL")),
         AGE,
     ),
 }

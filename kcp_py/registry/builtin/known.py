@@ -11,6 +11,7 @@ from typing import Any, Final
 from kcp_py.apimachinery import errors, names
 from kcp_py.bootstrap.known import KnownKind
 from kcp_py.registry.builtin.decoding import as_decoder
+from kcp_py.registry.builtin.known_creation import PREPARATIONS
 from kcp_py.registry.builtin.known_defaults import DEFAULTERS, Defaulter
 from kcp_py.registry.builtin.known_quantities import BAD_QUANTITY, quantities_of
 from kcp_py.registry.custom_resources import CustomResourceStrategy
@@ -57,6 +58,14 @@ _NO_GENERATION: Final = frozenset({
 })  # fmt: skip
 
 
+_ORPHANED: Final = frozenset({("", "replicationcontrollers"), ("batch", "jobs")})
+"""The kinds whose dependents stay where a delete does not say what is to become of them."""
+_JOB_DELETION: Final = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
+
+
 class KnownKindStrategy(CustomResourceStrategy):
     """What a kind does in another way than custom resources do."""
 
@@ -68,8 +77,17 @@ class KnownKindStrategy(CustomResourceStrategy):
         self.allow_unconditional_update = name not in _CONDITIONAL_UPDATE
         self.return_deleted_object = name in _RETURN_DELETED
         self.has_generation = name not in _NO_GENERATION
+        self.resets_status = name != ("", "nodes")
+        self.default_propagation = "Orphan" if name in _ORPHANED else ""
+        self.deletion_warning = _JOB_DELETION if name == ("batch", "jobs") else ""
         if name == ("", "services"):
             self.validate_name = staticmethod(names.dns_1035_label_problems)
+        self._preparation = PREPARATIONS.get(name)
+
+    def prepare_for_create(self, obj: dict[str, Any]) -> None:
+        """What the kind fills in, among it its first status."""
+        if self._preparation is not None:
+            self._preparation(obj)
 
 
 class KnownKindSchema:

@@ -91,7 +91,7 @@ def prepare_new(access: Access, resource: ServedResource, namespace: str, obj: d
         metadata["generation"] = 1
     else:
         metadata.pop("generation", None)
-    if resource.has_status:
+    if resource.has_status and resource.strategy.resets_status:
         obj.pop("status", None)
     resource.strategy.prepare_for_create(obj)
 

@@ -62,7 +62,7 @@ async def _delete_once(
     metadata = dict(old["metadata"])
     obj = {**old, "metadata": metadata}
     terminating = bool(metadata.get("deletionTimestamp"))
-    changed = _set_propagation(metadata, deletion.propagation)
+    changed = _set_propagation(metadata, deletion.propagation or _default_propagation(resource, metadata))
     if not terminating:
         changed = resource.strategy.prepare_for_delete(obj) or changed
     if not resource.strategy.has_pending_finalizers(obj):
@@ -91,6 +91,12 @@ async def _delete_once(
     operations = (Put(item.key, value), *(() if stored_already else scope.birth))
     revision = await access.transact(served, scope, compares, operations)
     return Written(stored, value, revision)
+
+
+def _default_propagation(resource: ServedResource, metadata: dict[str, Any]) -> str:
+    """What the kind does without a wish; nothing where the object has one (apiserver `shouldOrphanDependents`)."""
+    decided = not {_ORPHAN, _FOREGROUND}.isdisjoint(metadata.get("finalizers", ()))
+    return "" if decided else resource.strategy.default_propagation
 
 
 def _set_propagation(metadata: dict[str, Any], propagation: str) -> bool:

@@ -28,6 +28,7 @@ async def delete(backend: Backend, exchange: Exchange, target: Target) -> None:
     """Delete the object: 200 with a Status, or with the object while finalizers remain or where the kind returns it."""
     representation = representation_of(exchange, target.resource)
     deletion = _deletion(await _options(backend, exchange))
+    _warn(exchange, target, deletion)
     written = await delete_stored(backend.access, target.one_cluster(), target.served, target.namespace, target.name, deletion=deletion)
     if not written.deleted or target.resource.strategy.return_deleted_object:
         await send_written(backend, exchange, target, written, representation, status=200)
@@ -45,6 +46,7 @@ async def delete_collection(backend: Backend, exchange: Exchange, target: Target
     representation = representation_of(exchange, target.resource)
     delete_options = await _options(backend, exchange)
     deletion = _deletion(delete_options)
+    _warn(exchange, target, deletion)
     scope = target.one_cluster()
     options = list_options(exchange, target)
     listing = Listing(backend, target, options)
@@ -60,6 +62,11 @@ async def delete_collection(backend: Backend, exchange: Exchange, target: Target
                 raise
             deleted.append(await _dressed(target, written))
     await send_objects(backend, exchange, target, deleted, representation, revision=listing.revision)
+
+
+def _warn(exchange: Exchange, target: Target, deletion: Deletion) -> None:
+    if not deletion.propagation and (warning := target.resource.strategy.deletion_warning):
+        exchange.warnings.append(warning)
 
 
 async def _dressed(target: Target, written: Written) -> dict[str, Any]:

@@ -1,0 +1,132 @@
+"""What cells of tables are made of: the same few ways to look into an object, whatever its kind.
+
+Objects may be of the wrong types where they were stored under another definition of their kind: such a value is shown as nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.quantity import canonical
+from kcp_py.apimachinery.selectors import label_selector_of
+from kcp_py.apimachinery.table import Cell, Column, age_of
+
+Object = Mapping[str, Any]
+
+NONE: Final = "<none>"
+UNSET: Final = "<unset>"
+
+
+def text(value: Any) -> str:
+    """A text; nothing where it is none."""
+    return value if isinstance(value, str) else ""
+
+
+def integer(value: Any) -> int:
+    """A number; zero where it is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def at(obj: Any, *path: str) -> Any:
+    """The value at a path; None where there is none."""
+    for name in path:
+        obj = obj.get(name) if isinstance(obj, Mapping) else None
+    return obj
+
+
+def object_at(obj: Any, *path: str) -> Object:
+    """The object at a path; an empty one where there is none."""
+    found = at(obj, *path)
+    return found if isinstance(found, Mapping) else {}
+
+
+def list_at(obj: Any, *path: str) -> Sequence[Any]:
+    """The list at a path; an empty one where there is none."""
+    found = at(obj, *path)
+    return found if isinstance(found, list) else ()
+
+
+def objects_at(obj: Any, *path: str) -> list[Object]:
+    """The objects in the list at a path."""
+    return [element for element in list_at(obj, *path) if isinstance(element, Mapping)]
+
+
+def quantity(value: Any) -> str:
+    """A quantity in its canonical form; what is none, as it stands."""
+    try:
+        return canonical(value) if value is not None else "0"
+    except ValueError:
+        return text(value)
+
+
+def joined(texts: Iterable[Any], none: str = "") -> str:
+    """Texts with commas between them."""
+    return ",".join(map(text, texts)) or none
+
+
+def column(name: str, cell: Cell, kind: str = "string", *, wide: bool = False) -> Column:
+    """A column without a description, which kubectl does not print."""
+    return Column(name, kind, "", "", int(wide), cell)
+
+
+def count(*members: str) -> Cell:
+    """A cell with the number of elements in fields of the object."""
+
+    def cell(obj: Object, _now: float) -> int:
+        return sum(len(obj.get(member) or ()) for member in members)
+
+    return cell
+
+
+def count_at(*path: str) -> Cell:
+    """A cell with the number of elements of the list at a path."""
+    return lambda obj, _now: len(list_at(obj, *path))
+
+
+def field(*path: str, none: str = "") -> Cell:
+    """A cell with the text at a path."""
+    return lambda obj, _now: text(at(obj, *path)) or none
+
+
+def number(*path: str) -> Cell:
+    """A cell with the number at a path."""
+    return lambda obj, _now: integer(at(obj, *path))
+
+
+def flag(*path: str, missing: bool = False) -> Cell:
+    """A cell with a boolean."""
+
+    def cell(obj: Object, _now: float) -> bool:
+        found = at(obj, *path)
+        return found if isinstance(found, bool) else missing
+
+    return cell
+
+
+def age(*path: str, none: str = "") -> Cell:
+    """A cell with the time since a timestamp."""
+
+    def cell(obj: Object, now: float) -> str:
+        found = at(obj, *path)
+        return age_of(found, now) if found else none
+
+    return cell
+
+
+def labels_text(labels: Any) -> str:
+    """Labels as a selector is written (`labels.FormatLabels`)."""
+    if not isinstance(labels, Mapping):
+        return NONE
+    return ",".join(f"{key}={text(labels[key])}" for key in sorted(labels)) or NONE
+
+
+def selector_text(selector: Any, *, none: str = NONE, wrong: str = "<error>") -> str:
+    """A LabelSelector as it is written in queries (`metav1.FormatLabelSelector`)."""
+    if not isinstance(selector, Mapping):
+        return none
+    try:
+        return str(label_selector_of(selector)) or none
+    except (AttributeError, StatusError, TypeError, ValueError):
+        return wrong
