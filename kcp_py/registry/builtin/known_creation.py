@@ -82,9 +82,7 @@ PREPARATIONS: Final[Mapping[tuple[str, str], Preparation]] = {
     ("", "pods"): _prepare_pod,
     ("", "replicationcontrollers"): _status(_NO_REPLICAS),
     ("", "services"): _status(_NO_BALANCER),
-    ("apps", "daemonsets"): _status(
-        {"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0}
-    ),
+    ("apps", "daemonsets"): _status({"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0}),
     ("apps", "deployments"): _status({}),
     ("apps", "replicasets"): _status(_NO_REPLICAS),
     ("apps", "statefulsets"): _status({"availableReplicas": 0, "replicas": 0}),
@@ -93,8 +91,6 @@ PREPARATIONS: Final[Mapping[tuple[str, str], Preparation]] = {
     ("batch", "jobs"): _prepare_job,
     ("certificates.k8s.io", "certificatesigningrequests"): _status({}),
     ("networking.k8s.io", "ingresses"): _status(_NO_BALANCER),
-    ("policy", "poddisruptionbudgets"): _status(
-        {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}
-    ),
+    ("policy", "poddisruptionbudgets"): _status({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}),
 }
 """(group, plural) -> what is done to a new object whose status is gone."""

@@ -234,3 +234,40 @@ async def test_a_definition_that_is_being_deleted(api: Api):
     refused = await api.fails(403, "POST", PODS, pod("two"))
     assert "create not allowed while custom resource definition is terminating" in refused["message"]
     await api.ok("POST", PODS.replace("/a/", "/b/"), pod("two"))
+
+
+async def test_tables(api: Api):
+    """The columns are the kind's own, also in wide output, unless the definition has columns of its own."""
+    await installed(api, "pods")
+    created = await api.ok("POST", PODS, pod())
+    assert created["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    table = await api.ok("GET", PODS, headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"})
+    shown = {column["name"]: cell for column, cell in zip(table["columnDefinitions"], table["rows"][0]["cells"], strict=True)}
+    assert (shown["Ready"], shown["Status"], shown["Restarts"], shown["Node"]) == ("0/1", "Pending", "0", "<none>")
+    (crd,) = copy.deepcopy(definitions_named(["services"]))
+    crd["spec"]["versions"][0]["additionalPrinterColumns"] = [{"name": "T", "type": "string", "jsonPath": ".spec.type"}]
+    await install(api, crd)
+    table = await api.ok("GET", SERVICES, headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"})
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "T"]
+
+
+async def test_jobs_leave_their_pods_behind(api: Api):
+    """A delete that does not say what is to become of them orphans them, and says so."""
+    await installed(api, "jobs")
+    jobs = "/clusters/a/apis/batch/v1/namespaces/default/jobs"
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "x"}]}}
+    await api.ok("POST", jobs, {"metadata": {"name": "one", "finalizers": ["example.com/wait"]}, "spec": {"template": template}})
+    answer = await api("DELETE", f"{jobs}/one")
+    assert answer.json()["metadata"]["finalizers"] == ["example.com/wait", "orphan"]
+    assert "child pods are preserved by default" in answer.headers["Warning"]
+    answer = await api("DELETE", f"{jobs}/one?propagationPolicy=Background")
+    assert answer.json()["metadata"]["finalizers"] == ["example.com/wait"]
+    assert "Warning" not in answer.headers
+
+
+async def test_nodes_bring_their_status_along(api: Api):
+    """Those that register a node say at once how it is."""
+    await installed(api, "nodes")
+    node = {"metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "1"}}}
+    created = await api.ok("POST", "/clusters/a/api/v1/nodes", node)
+    assert created["status"] == {"capacity": {"cpu": "1"}, "allocatable": {"cpu": "1"}}
