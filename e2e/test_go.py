@@ -1,159 +1,126 @@
-"""client-go's shared informers over every logical cluster at once: the program of `e2e/go`, fed with writes from here."""
+"""The Go clients, unmodified: each test of the module `e2e/go`, in a process of its own, against a server that runs here.
+
+A Go test's comment says what it shows of which client (`Compatibility: CLIENT, WHAT`), and the feature gate of client-go with and without
+which it is run (`Feature: NAME`).
+"""
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Final, NamedTuple
 
 import pytest
 
 from e2e.conftest import ServerProcess
-from e2e.informer import configmap, create_definition, definition
+from e2e.informer import configmap
 
-# A first build compiles client-go.
-BUILD_SECONDS = 900
-GROUP = "go.example.com"
-MODULE = Path(__file__).parent / "go"
+BUILD_SECONDS: Final = 900
+"""A first build compiles client-go and controller-runtime, on a busy machine."""
+DOWNLOAD_SECONDS: Final = 300
+TEST_SECONDS: Final = 300
+LEAST_HISTORY: Final = 100
+"""The fewest revisions that a server can be told to keep."""
+MODULE: Final = Path(__file__).parent / "go"
+
+_TEST: Final = re.compile(r"((?://[^\n]*\n)*)func (Test\w+)\(t \*testing\.T\)")
+_MODULES: Final = {"client-go": "k8s.io/client-go", "controller-runtime": "sigs.k8s.io/controller-runtime"}
+# A gate that needs another.
+_WITH: Final = {"ClientsPreferCBOR": ("ClientsAllowCBOR",)}
 
 pytestmark = pytest.mark.xdist_group("go")
 
 
+class GoTest(NamedTuple):
+    """One run of a Go test."""
+
+    name: str
+    gates: tuple[str, ...]
+    """`NAME=VALUE` for client-go's feature gates."""
+
+
+def _version(module: str) -> str:
+    found = re.search(rf"^\s+{re.escape(module)} v(\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
+    assert found is not None, module
+    return found[1]
+
+
+def _runs() -> Iterator[object]:
+    for file in sorted(MODULE.glob("*_test.go")):
+        for comment, name in _TEST.findall(file.read_text()):
+            marks = [
+                pytest.mark.compatibility(client, _version(_MODULES[client]), exercised)
+                for client, exercised in re.findall(r"^// Compatibility: ([\w-]+), (.+)$", comment, re.MULTILINE)
+            ]
+            gate = re.search(r"^// Feature: (\w+)$", comment, re.MULTILINE)
+            if gate is None:
+                yield pytest.param(GoTest(name, ()), id=name, marks=marks)
+                continue
+            for value in ("true", "false"):
+                gates = tuple(f"{one}={value}" for one in (gate[1], *_WITH.get(gate[1], ())))
+                yield pytest.param(GoTest(name, gates), id=f"{name}-{gates[0]}", marks=marks)
+
+
 @pytest.fixture(scope="session")
-def informer_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, built outside of the checkout."""
+def go_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Go tests as a program, built outside of the checkout."""
     go = shutil.which("go")
     if go is None:
         pytest.skip("no Go toolchain in PATH")
-    binary = tmp_path_factory.mktemp("go") / "informer"
-    command = [go, "build", "-buildvcs=false", "-o", str(binary), "."]
+    download = subprocess.run([go, "mod", "download"], cwd=MODULE, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS, check=False)
+    if download.returncode:
+        pytest.skip(f"the Go modules cannot be had: {download.stderr.strip()[-200:]}")
+    binary = tmp_path_factory.mktemp("go") / "e2e.test"
+    # Symbols would only make it larger.
+    command = [go, "test", "-c", "-buildvcs=false", "-ldflags=-s -w", "-o", str(binary), "."]
     built = subprocess.run(command, cwd=MODULE, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
     assert built.returncode == 0, built.stderr
     return binary
 
 
-class GoInformer:
-    """The running program."""
-
-    def __init__(self, binary: Path, server: ServerProcess, *resources: str, watch_list: bool) -> None:
-        self.process = subprocess.Popen(
-            [str(binary), "--host", f"{server.url}/clusters/*", "--ca-file", str(server.ca_file), "--token", server.token, *resources],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "KUBE_FEATURE_WatchListClient": str(watch_list).lower()},
-        )
-
-    def read(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, self.process.communicate()[1]
-        found: dict[str, Any] = json.loads(line)
-        return found
-
-    def until(self, enough: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
-        """The events up to the one that is enough."""
-        seen: list[dict[str, Any]] = []
-        while not enough(seen):
-            seen.append(self.read())
-        return seen
-
-    def finish(self) -> tuple[list[str], str]:
-        """Keys that the informers hold, and what was written to standard error."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.stdin = None
-        out, err = self.process.communicate(timeout=60)
-        assert self.process.returncode == 0, err
-        return json.loads(out.splitlines()[-1])["keys"], err
-
-
 @pytest.fixture
-def clusters(server: ServerProcess, request: pytest.FixtureRequest) -> Iterator[tuple[str, str, str, str]]:
-    """Names of four clusters, the first two with a CRD of one name and different schemas, and the CRD's plural."""
-    mark = "wl" if request.getfixturevalue("watch_list") else "lw"
-    names = (f"go-{mark}-a", f"go-{mark}-b", f"go-{mark}-c")
-    plural = f"things{mark}"
-    create_definition(server, names[0], definition(GROUP, plural, f"Thing{mark}", {"size": {"type": "integer"}}))
-    create_definition(server, names[1], definition(GROUP, plural, f"Thing{mark}", {"color": {"type": "string"}}))
-    yield (*names, plural)
-    for name in names:
-        server.request("DELETE", f"/clusters/{name}/apis/core.kcp.io/v1alpha1/logicalclusters/cluster")
+def forgetful(new_server: Callable[..., ServerProcess]) -> ServerProcess:
+    """A server that has forgotten its first versions: it looks for what to forget when it starts."""
+    server = new_server("--event-history-count", str(LEAST_HISTORY)).start()
+    for number in range(LEAST_HISTORY + 10):
+        answer = server.request("POST", "/clusters/past/api/v1/namespaces/default/configmaps", configmap(f"map-{number}", {}))
+        assert answer.code == 201, answer.body
+    server.stop(signal.SIGTERM)
+    return server.start()
 
 
-@pytest.mark.parametrize("watch_list", [False, True], ids=["list and watch", "watch list"])
-def test_informers_on_all_clusters(
-    informer_binary: Path, server: ServerProcess, clusters: tuple[str, str, str, str], *, watch_list: bool
-) -> None:
-    """Adds, updates and deletes of built-in and custom objects arrive from clusters old and new, each object of its own schema."""
-    a, b, c, plural = clusters
-    kind = plural.capitalize().replace("s", "", 1)
+@pytest.mark.parametrize("run", list(_runs()))
+def test_go(go_tests: Path, server: ServerProcess, run: GoTest, request: pytest.FixtureRequest) -> None:
+    """What the test in Go says of itself."""
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(server.kubeconfig),
+        **dict(f"KUBE_FEATURE_{gate}".split("=") for gate in run.gates),
+    }
+    if "E2E_FORGETFUL_KUBECONFIG" in _needs(run.name):
+        environment["E2E_FORGETFUL_KUBECONFIG"] = str(request.getfixturevalue("forgetful").kubeconfig)
+    completed = subprocess.run(
+        [str(go_tests), "-test.run", f"^{run.name}$", "-test.v", f"-test.timeout={TEST_SECONDS}s"],
+        capture_output=True,
+        text=True,
+        timeout=TEST_SECONDS + 30,
+        check=False,
+        env=environment,
+    )
+    assert completed.returncode == 0, f"{completed.stdout[-8000:]}\n{completed.stderr[-8000:]}"
+    assert f"--- PASS: {run.name} " in completed.stdout, completed.stdout
+    assert "--- SKIP" not in completed.stdout, completed.stdout
 
-    def write(method: str, cluster: str, resource: str, name: str, body: dict[str, Any] | None = None) -> None:
-        prefix = "api/v1" if resource == "configmaps" else f"apis/{GROUP}/v1"
-        suffix = "" if method == "POST" else f"/{name}"
-        answer = server.request(
-            method,
-            f"/clusters/{cluster}/{prefix}/namespaces/default/{resource}{suffix}",
-            body,
-            headers={"Content-Type": "application/merge-patch+json"} if method == "PATCH" else None,
-        )
-        assert answer.code in (200, 201), answer.body
 
-    def thing(name: str, **spec: object) -> dict[str, Any]:
-        return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
-
-    for cluster in (a, b):
-        write("POST", cluster, "configmaps", "same", configmap("same", {"of": cluster}))
-    write("POST", a, plural, "same", thing("same", size=1))
-    write("POST", b, plural, "same", thing("same", color="red"))
-
-    informer = GoInformer(informer_binary, server, "configmaps.v1.", f"{plural}.v1.{GROUP}", watch_list=watch_list)
-    try:
-        first = informer.until(lambda seen: sum(event["type"] == "synced" for event in seen) == 2)
-        ours = [event for event in first if event.get("cluster") in (a, b, c)]
-        assert {(event["resource"], event["cluster"], event["name"]) for event in ours} == {
-            ("configmaps", a, "same"),
-            ("configmaps", b, "same"),
-            (plural, a, "same"),
-            (plural, b, "same"),
-        }
-        specs = {event["cluster"]: event["object"]["spec"] for event in ours if event["resource"] == plural}
-        assert specs == {a: {"size": 1}, b: {"color": "red"}}
-
-        write("PATCH", a, plural, "same", {"spec": {"size": 2}})
-        write("PATCH", b, plural, "same", {"spec": {"color": "blue"}})
-        create_definition(server, c, definition(GROUP, plural, kind, {"weight": {"type": "number"}}))
-        write("POST", c, plural, "late", thing("late", weight=1.5))
-        write("DELETE", a, plural, "same")
-        write("POST", c, "configmaps", "late", configmap("late", {"of": c}))
-        write("PATCH", b, "configmaps", "same", {"data": {"more": "x"}})
-        write("DELETE", a, "configmaps", "same")
-
-        expected = {
-            plural: [("update", a), ("update", b), ("add", c), ("delete", a)],
-            "configmaps": [("add", c), ("update", b), ("delete", a)],
-        }
-        seen = informer.until(lambda seen: sum(event.get("cluster") in (a, b, c) for event in seen) == 7)
-        for resource, changes in expected.items():
-            found = [event for event in seen if event.get("cluster") in (a, b, c) and event["resource"] == resource]
-            assert [(event["type"], event["cluster"]) for event in found] == changes
-            assert all(event["object"]["metadata"]["annotations"]["kcp.io/cluster"] == event["cluster"] for event in found)
-            versions = [int(event["resourceVersion"]) for event in found]
-            assert versions == sorted(versions)
-        late = next(event for event in seen if event["type"] == "add" and event["resource"] == plural)
-        assert late["object"]["spec"] == {"weight": 1.5}
-        keys, complaints = informer.finish()
-        assert {key for key in keys if key.split("/")[1].split("|")[0] in (a, b, c)} == {
-            f"default/{b}|same",
-            f"default/{c}|late",
-        }
-        assert complaints == ""
-    finally:
-        informer.process.kill()
-        informer.process.wait()
+def _needs(name: str) -> str:
+    """The text of a test's function."""
+    for file in MODULE.glob("*_test.go"):
+        text = file.read_text()
+        if (start := text.find(f"func {name}(")) >= 0:
+            return text[start : text.index("\n}\n", start)]
+    raise LookupError(name)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -143,12 +141,7 @@ def test_int64(text, wanted):
     assert parse_quantity(text).int64 == wanted
 
 
-HUGE = [("1e333", math.inf), ("-1e333", -math.inf), ("1" + "0" * 400, math.inf), ("-1" + "0" * 400, -math.inf)]
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"), [("50.703k", 50703.0), ("1.5Gi", 1.5 * 2**30), ("100m", 0.1), ("2e3", 2000.0), ("0", 0.0), *HUGE]
-)
+@pytest.mark.parametrize(("text", "wanted"), [("50.703k", 50703.0), ("1.5Gi", 1.5 * 2**30), ("100m", 0.1), ("2e3", 2000.0), ("0", 0.0)])
 def test_approximate(text, wanted):
     """The float is the nearest one."""
     assert parse_quantity(text).approximate == wanted
