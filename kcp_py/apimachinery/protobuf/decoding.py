@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import struct
+from functools import lru_cache
 from typing import Any, Final
 
 from kcp_py.apimachinery.codec import MAX_DEPTH
@@ -18,8 +19,12 @@ _SLACK: Final = 16 * 1024
 """Weight that every body may have; what Go writes of objects that are not empty throughout weighs no more than its bytes."""
 
 _INT, _INT32, _BOOL, _DOUBLE, _STRING, _BYTES, _RAW, _MESSAGE = (int(op) for op in Op)
-_ONE, _LIST, _MAP, _INLINE = (int(shape) for shape in Shape)
+_TEXT, _NUMBER, _OBJECT, _ONE, _LIST, _MAP, _TEXTS, _INLINE = (int(shape) for shape in Shape)
+_LONGEST_SMALL: Final = 32
+"""Bytes of a message up to which what it is in JSON is remembered."""
 _KEY_TAG: Final = 1 << 3 | 2
+_VALUE_TAG: Final = 2 << 3 | 2
+_TEXT_ENTRY: Final = Field(int(Shape.STRINGS), int(Op.STRING), "", False, None)  # a row
 _LARGEST_INT: Final = 2.0**63
 
 
@@ -40,7 +45,7 @@ def decode(name: str, raw: bytes) -> dict[str, Any]:
 def decode_message(of: Message, raw: bytes) -> dict[str, Any]:
     """Decode a message whose description is at hand. Errors: `decode`."""
     try:
-        return _Reader(raw).message(of, 0, len(raw), MAX_DEPTH - 1, {})
+        return _Reader(raw).message(of, 0, len(raw), MAX_DEPTH - 1, of.scalars.copy())
     except ProtobufError:
         raise
     except IndexError:
@@ -60,85 +65,123 @@ class _Reader:
         self.budget = _SLACK + len(data)
 
     def message(self, of: Message, pos: int, end: int, levels: int, out: dict[str, Any]) -> dict[str, Any]:
-        """Read the fields from `pos` to `end` into `out`, then what is written in JSON though it is absent."""
+        """Read the fields from `pos` to `end` into `out`, then what is written in JSON though it is absent.
+
+        Args:
+            of: the message.
+            pos: of its first byte.
+            end: behind its last.
+            levels: of nesting that are left.
+            out: holds the message's scalars, or what was read of it before.
+        """
         if levels < 0:
             raise ProtobufError(f"exceeded max depth of {MAX_DEPTH}")
         self.budget -= of.weight
         if self.budget < 0:
             raise ProtobufError("too many empty messages")
-        data, fields = self.data, of.fields
+        data, get = self.data, of.fields.get
         while pos < end:
             tag = data[pos]
             pos += 1
             if tag > 127:
-                tag, pos = _varint(data, pos - 1)
-            field = fields.get(tag)
+                if data[pos] < 128:
+                    tag += (data[pos] << 7) - 128
+                    pos += 1
+                else:
+                    tag, pos = _varint(data, pos - 1)
+            field = get(tag)
             if field is None:
                 pos = _skip(data, pos, end, _checked(of, tag))
                 continue
-            op, shape, name, omit, child = field
-            if op < _STRING and shape != _MAP:
+            shape, op, name, omit, child = field
+            value: Any
+            if shape == _NUMBER:
                 value, pos = self._number(op, pos)
-                if shape == _LIST:
-                    out.setdefault(name, []).append(value)
-                elif value or not omit:
+                if value or not omit:
                     out[name] = value
-                else:
-                    out.pop(name, None)
+                elif name in out:
+                    del out[name]
+                continue
+            if shape == _LIST and op < _STRING:
+                value, pos = self._number(op, pos)
+                _append(out, name, value)
                 continue
             length = data[pos]
             pos += 1
             if length > 127:
-                length, pos = _length(data, pos - 1)
+                if data[pos] < 128:
+                    length += (data[pos] << 7) - 128
+                    pos += 1
+                else:
+                    length, pos = _length(data, pos - 1)
             start, pos = pos, pos + length
             if pos > end:
                 raise ProtobufError(END)
-            if shape == _MAP:
+            if shape == _TEXT:
+                value = data[start:pos].decode()
+            elif shape == _OBJECT:
+                before = out.get(name)
+                out[name] = self.message(child, start, pos, levels - 1, child.scalars.copy() if before is None else before)  # type: ignore[arg-type, union-attr]
+                continue
+            elif shape == _LIST:
+                _append(out, name, self._element(op, child, start, pos, levels - 2))
+                continue
+            elif shape in {_TEXTS, _MAP}:
                 entries = out.get(name)
                 if entries is None:
                     entries = out[name] = {}
-                self._entry(field, start, pos, levels - 1, entries)
+                if shape == _TEXTS:
+                    self._texts(start, pos, entries)
+                else:
+                    self._entry(field, start, pos, levels - 1, entries)
                 continue
-            if op == _STRING:
-                value = data[start:pos].decode()
-            elif child is None:
-                value = data[start:pos] if op == _RAW else base64.b64encode(data[start:pos]).decode()
             elif shape == _INLINE:
-                self.message(child, start, pos, levels, out)
+                self.message(child, start, pos, levels, out)  # type: ignore[arg-type]
                 continue
-            elif shape == _LIST:
-                value = self._value(child, start, pos, levels - 2, {})
-            else:
-                before = out.get(name) if child.convert is None else None
-                value = self._value(child, start, pos, levels - 1, {} if before is None else before)
+            elif child is not None:
+                value = self._value(child, start, pos, levels - 1)
                 if omit and value is None:
                     out.pop(name, None)
                 else:
                     out[name] = value
                 continue
-            if shape == _LIST:
-                items = out.get(name)
-                if items is None:
-                    out[name] = [value]
-                else:
-                    items.append(value)
-            elif value or not omit:
-                out[name] = value
             else:
-                out.pop(name, None)
+                value = data[start:pos] if op == _RAW else base64.b64encode(data[start:pos]).decode()
+            if value or not omit:
+                out[name] = value
+            elif name in out:
+                del out[name]
         if pos > end:
             raise ProtobufError(END)
-        for name, zero in of.scalars.items():
-            if name not in out:
-                out[name] = zero
         for name, child in of.nested:
             if name not in out:
                 out[name] = child.zero()
         return out
 
-    def _value(self, of: Message, pos: int, end: int, levels: int, out: dict[str, Any]) -> Any:
-        read = self.message(of, pos, end, levels, out)
-        return read if of.convert is None else of.convert(read, levels)
+    def _value(self, of: Message, pos: int, end: int, levels: int) -> Any:
+        convert = of.convert
+        if convert is None:
+            return self.message(of, pos, end, levels, of.scalars.copy())
+        if of.small and end - pos <= _LONGEST_SMALL and levels > 1:
+            self.budget -= 1
+            return _small_value(of, self.data[pos:end])
+        return convert(self.message(of, pos, end, levels, of.scalars.copy()), levels)
+
+    def _element(self, op: int, child: Message | None, pos: int, end: int, levels: int) -> Any:
+        if child is not None:
+            return self._value(child, pos, end, levels)
+        value = self.data[pos:end]
+        return value.decode() if op == _STRING else base64.b64encode(value).decode()
+
+    def _texts(self, pos: int, end: int, entries: dict[str, Any]) -> None:
+        """Read one entry of a map of texts: both short and in order, as they usually are, or else in any way."""
+        data = self.data
+        if end - pos < 128 and end - pos >= 4 and data[pos] == _KEY_TAG:
+            middle = pos + 2 + data[pos + 1]
+            if middle + 2 <= end and data[middle] == _VALUE_TAG and middle + 2 + data[middle + 1] == end:
+                entries[data[pos + 2 : middle].decode()] = data[middle + 2 : end].decode()
+                return
+        self._entry(_TEXT_ENTRY, pos, end, 0, entries)
 
     def _number(self, op: int, pos: int) -> tuple[Any, int]:
         data = self.data
@@ -160,7 +203,7 @@ class _Reader:
 
     def _entry(self, field: Field, pos: int, end: int, levels: int, entries: dict[str, Any]) -> None:
         """Read one entry of a map: a message of key 1 and value 2, of which either may be absent."""
-        data, (op, _, _, _, child) = self.data, field
+        data, (_, op, _, _, child) = self.data, field
         key: str = ""
         value: Any = None
         value_tag = 2 << 3 | (2 if op >= _STRING else 1 if op == _DOUBLE else 0)
@@ -181,17 +224,31 @@ class _Reader:
             elif op == _STRING:
                 value = data[start:pos].decode()
             elif child is not None:
-                value = self._value(child, start, pos, levels - 1, {})
+                value = self._value(child, start, pos, levels - 1)
             else:
                 value = base64.b64encode(data[start:pos]).decode()
         if pos > end:
             raise ProtobufError(END)
         if value is None and child is not None:
             # An absent message is an empty one, and weighs as much.
-            value = self._value(child, end, end, levels - 1, {})
+            value = self._value(child, end, end, levels - 1)
         elif value is None:
             value = "" if op >= _STRING else 0
         entries[key] = value
+
+
+def _append(out: dict[str, Any], name: str, value: Any) -> None:
+    items = out.get(name)
+    if items is None:
+        out[name] = [value]
+    else:
+        items.append(value)
+
+
+@lru_cache(maxsize=4096)
+def _small_value(of: Message, raw: bytes) -> Any:
+    reader = _Reader(raw)
+    return of.convert(reader.message(of, 0, len(raw), 1, of.scalars.copy()), 1)  # type: ignore[misc]
 
 
 def _varint(data: bytes, pos: int) -> tuple[int, int]:

@@ -46,20 +46,29 @@ class Op(IntEnum):
 
 
 class Shape(IntEnum):
-    """How often a field occurs."""
+    """How often a field occurs, and what is read of it: the common cases have numbers of their own."""
 
-    ONE = 0
-    LIST = 1
-    MAP = 2
-    INLINE = 3
+    STRING = 0
+    """Once, text."""
+    NUMBER = 1
+    """Once, without a length before it."""
+    OBJECT = 2
+    """Once, an object in JSON."""
+    ONE = 3
+    """Once, anything else."""
+    LIST = 4
+    MAP = 5
+    STRINGS = 6
+    """A map of texts."""
+    INLINE = 7
     """Once, and its members are the containing object's in JSON."""
 
 
 class Field(NamedTuple):
     """One field of a message."""
 
-    op: int
     shape: int
+    op: int
     name: str
     """In JSON."""
     omit: bool
@@ -77,10 +86,11 @@ class Message:
         scalars: the values of JSON fields that are written when they are zero.
         nested: fields whose zero value is that of a message.
         convert: makes the JSON value of what was read; None for a JSON object. Gets the levels of nesting that are left.
+        small: whether it is a short text or number in JSON, and often the same.
         weight: of an empty message: what a dict costs, and a sixteenth of the bytes of its JSON.
     """
 
-    __slots__ = ("convert", "fields", "name", "nested", "numbers", "scalars", "weight")
+    __slots__ = ("convert", "fields", "name", "nested", "numbers", "scalars", "small", "weight")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -89,6 +99,7 @@ class Message:
         self.scalars: dict[str, Any] = {}
         self.nested: list[tuple[str, Message]] = []
         self.convert: Convert | None = None
+        self.small = name in _SMALL
         self.weight = 1
 
     def zero(self) -> Any:
@@ -145,25 +156,35 @@ def compile_message(name: str, fields: Mapping[str, Sequence[str]], known: dict[
     for number, (field, kind, rule) in fields.items():
         if rule == "inline":
             inlined = _made(kind, known)
-            made.fields[int(number) << 3 | 2] = Field(int(Op.MESSAGE), int(Shape.INLINE), "", False, inlined)
+            made.fields[int(number) << 3 | 2] = Field(int(Shape.INLINE), int(Op.MESSAGE), "", False, inlined)
             made.numbers[int(number)] = kind.rpartition(".")[2]
             made.scalars.update(inlined.scalars)
             made.nested.extend(inlined.nested)
             continue
-        shape = Shape.LIST if kind.startswith("[]") else Shape.MAP if kind.startswith("{}") else Shape.ONE
-        element = kind if shape is Shape.ONE else kind[2:]
+        element = kind[2:] if kind[:2] in {"[]", "{}"} else kind
         op = _OPS.get(element, Op.MESSAGE)
         child = _made(element, known) if op is Op.MESSAGE else None
-        wire_type = 2 if shape is Shape.MAP else _WIRE_TYPES.get(op, 2)
-        made.fields[int(number) << 3 | wire_type] = Field(int(op), int(shape), field, rule == "omit", child)
+        shape = _shape(kind, op, child)
+        wire_type = 2 if shape in {Shape.MAP, Shape.STRINGS} else _WIRE_TYPES.get(op, 2)
+        made.fields[int(number) << 3 | wire_type] = Field(int(shape), int(op), field, rule == "omit", child)
         made.numbers[int(number)] = field
-        if rule == "null" or (not rule and shape is not Shape.ONE):
+        if rule == "null" or (not rule and element != kind):
             made.scalars[field] = None
         elif not rule and child is not None:
             made.nested.append((field, child))
         elif not rule and op is not Op.RAW:
             made.scalars[field] = _ZEROS[element]
     return made
+
+
+def _shape(kind: str, op: Op, child: Message | None) -> Shape:
+    if kind.startswith("[]"):
+        return Shape.LIST
+    if kind.startswith("{}"):
+        return Shape.STRINGS if op is Op.STRING else Shape.MAP
+    if child is not None:
+        return Shape.ONE if child.convert else Shape.OBJECT
+    return Shape.STRING if op is Op.STRING else Shape.NUMBER if op < Op.STRING else Shape.ONE
 
 
 def _made(name: str, known: dict[str, Message]) -> Message:
@@ -258,6 +279,7 @@ def _schemas(schema: str) -> Mapping[str, tuple[Mapping[str, Sequence[str]], Con
 
 
 _TIME: Final = {"1": ("seconds", "int64", "pointer"), "2": ("nanos", "int32", "pointer")}
+_SMALL: Final = frozenset({META + "Time", META + "MicroTime", API_RESOURCE + "Quantity", INT_OR_STRING})
 _RAW: Final = {"1": ("raw", "raw", "pointer")}
 _OWN_JSON: Final[Mapping[str, tuple[Mapping[str, Sequence[str]], Convert]]] = {
     META + "Time": (_TIME, _time),
