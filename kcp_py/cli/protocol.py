@@ -28,11 +28,14 @@ from kcp_py.cli.cycle import Cycle, Flow, Prefixes
 
 Callback = Callable[[], None]
 
+MAX_MESSAGE_BYTES: Final = 64 * 1024
+"""Of what clients send over WebSocket; beyond that the connection is closed with 1009."""
 LINGER: Final = 0.5
 """Seconds that a client has to answer the end of TLS when the server stops: idle ones may not answer, and asyncio waits for 30."""
 
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 _VERSIONS: Final = frozenset(("1.1", "1.0"))
+_BODY: Final = frozenset((b"content-length", b"transfer-encoding"))
 _HEAD_TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -50,7 +53,7 @@ class Connection(HttpToolsProtocol):
     """One client connection. Use a subclass made by `connection_class`, which sets the limits."""
 
     # The interpreter shares the keys of instances' dictionaries up to 30 of them, which uvicorn's 28 and these would exceed: 1.3 KB more.
-    __slots__ = ("_callbacks", "_head_bytes", "_head_timer", "_idle_since", "_idle_timer", "_linger_timer", "_reading_head")
+    __slots__ = ("_callbacks", "_head_bytes", "_head_timer", "_idle_since", "_idle_timer", "_linger_timer", "_reading_head", "_upgrading")
 
     max_head_bytes: ClassVar[int]
     head_timeout: ClassVar[float]
@@ -66,6 +69,7 @@ class Connection(HttpToolsProtocol):
         self.pipeline = ()  # type: ignore[assignment]
         self._callbacks: dict[object, Callback] | None = {}
         self._reading_head = False
+        self._upgrading = False
         self._head_bytes = 0
         self._head_timer: TimerHandle | None = None
         self._linger_timer: TimerHandle | None = None
@@ -117,8 +121,11 @@ class Connection(HttpToolsProtocol):
             try:
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
-                # RFC 9110, 7.8: an upgrade may be ignored. What follows is then the next request.
                 data = data[upgrade.args[0] :]
+                if self._upgrading:
+                    self._go_on_as_websocket(data)
+                    return
+                # RFC 9110, 7.8: an upgrade may be ignored. What follows is then the next request.
             except httptools.HttpParserError:
                 self.send_400_response("")
                 return
@@ -147,6 +154,9 @@ class Connection(HttpToolsProtocol):
         if (len(hosts) != 1 and (hosts or version != "1.0")) or version not in _VERSIONS:
             # RFC 9112, 3.2: which host is meant must not depend on who reads the head. Raised here, the parser makes it a 400.
             raise ValueError("no or more than one Host, or another version of HTTP")
+        if parser.should_upgrade() and any(name in _BODY and value != b"0" for name, value in self.headers):
+            # The parser knows no body of such requests, and would take it for the next request, which was somebody else's to write.
+            raise ValueError("a request to upgrade the connection that has a body")
         raw_path, query = split_target(self.url)
         path = raw_path.decode("ascii")
         cycle = Cycle(
@@ -174,6 +184,10 @@ class Connection(HttpToolsProtocol):
             self.on_response_complete,
         )
         earlier, self.cycle = self.cycle, cycle
+        # Only watches go on over WebSocket; for anything else the wish is ignored.
+        if b"watch" in self.url and parser.should_upgrade() and self._wants_websocket(earlier):
+            self._upgrading = True
+            return
         if earlier is None or earlier.response_complete:  # type: ignore[redundant-expr] # None before the first request
             self._start_asgi_task(cycle, self.app)
         else:
@@ -182,6 +196,39 @@ class Connection(HttpToolsProtocol):
             if not self.pipeline:
                 self.pipeline = deque()
             self.pipeline.appendleft((cycle, self.app))
+
+    def _wants_websocket(self, earlier: Cycle | None) -> bool:
+        """Whether the request is for a WebSocket, and the connection free for one."""
+        scope = self.cycle.scope
+        if scope["method"] != "GET" or scope["http_version"] != "1.1" or not (earlier is None or earlier.response_complete):
+            return False
+        return dict(self.headers)[b"upgrade"].strip().lower() == b"websocket"
+
+    def _go_on_as_websocket(self, rest: bytes) -> None:
+        """Hand the connection over.
+
+        Args:
+            rest: what came behind the head.
+        """
+        # Few servers ever need it.
+        from kcp_py.cli.websocket import WatchSocket, request_head
+
+        scope = self.cycle.scope
+        # The cycle does not see the end of the connection any more, nor does whoever is registered for it: over WebSocket it is read.
+        state = {name: value for name, value in self.app_state.items() if name != "on_disconnect"}
+        self.connections.discard(self)
+        self._stop_head_timer()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        # What holds this object and is held by it: without this, only the cycle collector would free the three.
+        self.app_state = {}
+        self.parser = None  # type: ignore[assignment] # as uvicorn does
+        del self.cycle
+        transport = self.transport
+        socket = WatchSocket(self.config, self.server_state, state, self.loop)
+        socket.connection_made(transport)
+        transport.set_protocol(socket)
+        socket.data_received(request_head(scope) + rest)
 
     def on_body(self, body: bytes) -> None:
         cycle = self.cycle

@@ -16,7 +16,7 @@ from typing import Any, Final
 import structlog
 import uvicorn
 
-from kcp_py.cli.protocol import connection_class
+from kcp_py.cli.protocol import MAX_MESSAGE_BYTES, connection_class
 from kcp_py.options import Options
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -77,7 +77,11 @@ async def serve(
     config = uvicorn.Config(
         app,
         http=connection_class(max_head_bytes=options.max_request_header_bytes, head_timeout=options.request_header_timeout),
+        # Connections are handed over by their own class; these are what it is told.
         ws="none",
+        ws_max_size=MAX_MESSAGE_BYTES,
+        ws_ping_interval=None,
+        ws_per_message_deflate=False,
         loop="none",
         interface="asgi3",
         lifespan="auto",
