@@ -12,8 +12,8 @@ from typing import Any, Final
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
-from kcp_py.cli.protocol import LINGER
-
+_LINGER: Final = 0.5
+"""Seconds that a client has to answer the end of TLS when the server stops, as over HTTP."""
 _MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024
 """More waits to be sent only where the client keeps asking for it: a stream stops far below, behind one event of at most 3 MiB."""
 
@@ -34,13 +34,13 @@ class WatchSocket(WebSocketsSansIOProtocol):
 
     def shutdown(self) -> None:
         super().shutdown()
-        self.loop.call_later(LINGER, self._abort_when_flushed)
+        self.loop.call_later(_LINGER, self._abort_when_flushed)
 
     def _abort_when_flushed(self) -> None:
         if self.disconnected:
             return
         if self.transport.get_write_buffer_size():
-            self.loop.call_later(LINGER, self._abort_when_flushed)
+            self.loop.call_later(_LINGER, self._abort_when_flushed)
         else:
             self.transport.abort()
 
