@@ -62,6 +62,13 @@ def options_from(given: dict[str, str | None], *, config_file: str | None) -> Op
         )
     except OptionsError as error:
         raise UsageError(str(error)) from None
+    if options.builtin_kinds:
+        from kcp_py.bootstrap.known_names import UnknownKindError, find_kinds
+
+        try:
+            find_kinds(options.builtin_kinds)
+        except UnknownKindError as error:
+            raise UsageError(f"builtin kinds: {error}") from None
     for line in unknown_environment_variables(os.environ):
         click.echo(f"warning: {line}", err=True)
     return options

@@ -116,6 +116,13 @@ class Options:
         "Request header that names the logical cluster, beside the path /clusters/NAME; empty switches it off.",
     )
 
+    builtin_kinds: tuple[str, ...] = _setting(
+        LIST,
+        (),
+        CLUSTERS,
+        "Kinds of Kubernetes that every logical cluster serves without a definition of its own: pods, deployments.apps, '*.batch', all.",
+    )
+
     client_ca_file: Path | None = _setting(
         OPTIONAL_PATH,
         None,

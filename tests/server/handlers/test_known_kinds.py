@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import httpx
 import pytest
 
 from kcp_py.bootstrap.known_crds import definitions_named
-from tests.server.handlers.conftest import Api
+from kcp_py.controlplane import ControlPlane
+from tests.server.handlers.conftest import Api, options
 from tests.server.handlers.widgets import DEFINITIONS, install
 
 pytestmark = pytest.mark.anyio
@@ -271,3 +273,22 @@ async def test_nodes_bring_their_status_along(api: Api):
     node = {"metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "1"}}}
     created = await api.ok("POST", "/clusters/a/api/v1/nodes", node)
     assert created["status"] == {"capacity": {"cpu": "1"}, "allocatable": {"cpu": "1"}}
+
+
+async def test_kinds_that_every_cluster_has(tmp_path):
+    """A server can be told to serve them everywhere: no cluster needs a definition, and lists go over all of them."""
+    given = options(tmp_path, builtin_kinds=("pods", "deployments.apps"))
+    async with ControlPlane(given) as control_plane:
+        transport = httpx.ASGITransport(control_plane.app)
+        async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:
+            api = Api(client, control_plane)
+            await api.ok("POST", PODS, pod())
+            await api.ok("POST", PODS.replace("/a/", "/b/"), pod())
+            assert len((await api.ok("GET", "/clusters/*/api/v1/pods"))["items"]) == 2
+            await api.ok("POST", DEPLOYMENTS, deployment())
+            patched = await api.ok("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": 2}}, headers=STRATEGIC)
+            assert patched["spec"]["replicas"] == 2
+            assert (await api.ok("GET", f"/clusters/a{DEFINITIONS}"))["items"] == []
+            (crd,) = definitions_named(["pods"])
+            await api.fails(422, "POST", f"/clusters/a{DEFINITIONS}", crd)
+            assert len((await api.ok("GET", PODS))["items"]) == 1
