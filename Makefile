@@ -10,13 +10,15 @@ ARGS ?=
 # Arguments for pytest: make test TESTS=tests/storage PYTEST_ARGS="-x"
 TESTS ?= tests e2e
 PYTEST_ARGS ?=
+# Arguments for the fuzzer: make fuzz FUZZ_ARGS="--seconds 600 yaml cel"
+FUZZ_ARGS ?= --seconds 300
 # Two processes: more would share the cores with the servers and clients under test.
 WORKERS ?= 2
 
 export PATH := $(abspath $(BIN)):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test verify verify-docs format update bench e2e-go clean
+.PHONY: help run test verify verify-docs format update bench fuzz e2e-go clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +65,9 @@ update: $(VENV)/.installed-for-tests ## Generate again what is generated and com
 
 bench: $(VENV)/.installed-for-tests ## Measure, and print each figure beside that of a bare server (needs a quiet machine)
 	@$(BIN)/python -m tests.benchmarks
+
+fuzz: $(VENV)/.installed-for-tests ## Look for inputs that hurt, five minutes long (FUZZ_ARGS="--seconds 60 yaml cel", FUZZ_ARGS=--help)
+	@$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 e2e-go: $(VENV)/.installed-for-tests ## Run the Go clients of e2e/go against a server (needs Go)
 	@command -v go >/dev/null || { echo 'e2e-go needs a Go toolchain in PATH' >&2; exit 1; }

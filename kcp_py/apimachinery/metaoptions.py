@@ -280,7 +280,7 @@ def _delete_options_of_query(query: Query) -> tuple[DeleteOptions, Sequence[str]
 
 
 def _delete_options_of_body(body: Mapping[str, Any]) -> tuple[DeleteOptions, Sequence[str]]:
-    if body.get("kind", "DeleteOptions") not in {"", "DeleteOptions"}:
+    if (_typed(body.get("kind"), str, "kind", "string") or "DeleteOptions") != "DeleteOptions":
         raise ValueError("decoded object cannot be converted to DeleteOptions")
     grace = body.get("gracePeriodSeconds")
     if isinstance(grace, bool) or not (grace is None or (isinstance(grace, int) and -(2**63) <= grace < 2**63)):

@@ -219,9 +219,9 @@ def _finalizer_problems(finalizers: Sequence[str], path: str) -> list[FieldError
     return errors
 
 
-def _managed_fields_problems(entries: Sequence[Mapping[str, Any]], path: str) -> list[FieldError]:
+def _managed_fields_problems(entries: Sequence[Mapping[str, Any] | None], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    for index, entry in enumerate(entries):
+    for index, entry in enumerate(given or {} for given in entries):
         here = f"{path}[{index}]"
         operation = entry.get("operation") or ""
         if not operation:

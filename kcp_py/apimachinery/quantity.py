@@ -7,6 +7,7 @@ size of the text is no size of a number here, so hostile texts cost nothing.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Final, Literal, NamedTuple
 
@@ -62,11 +63,14 @@ class Quantity(NamedTuple):
 
     @property
     def approximate(self) -> float:
-        """The nearest float (`AsApproximateFloat64`)."""
-        if self.scale is None:
-            return self.nano / _NANO
-        value = float(_unscaled(self.nano, self.scale))
-        return value * 10.0**self.scale if self.scale else value
+        """The nearest float (`AsApproximateFloat64`); beyond the largest, infinity."""
+        try:
+            if self.scale is None:
+                return self.nano / _NANO
+            value = float(_unscaled(self.nano, self.scale))
+            return value * 10.0**self.scale if self.scale else value
+        except OverflowError:
+            return math.inf if self.nano > 0 else -math.inf
 
     def plus(self, other: Quantity) -> Quantity:
         """The sum, in the format of `self` unless that is zero (`Add`)."""

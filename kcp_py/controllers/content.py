@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
+from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.client import Client, Remaining, StoredResource
 from kcp_py.logicalcluster import Name
@@ -15,6 +17,8 @@ from kcp_py.tenancy import LOGICAL_CLUSTER
 DEFINITIONS: Final = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 NAMESPACES: Final = GroupVersionResource("", "v1", "namespaces")
 
+_PODS: Final = GroupResource("", "pods")
+
 _GARBAGE_COLLECTION: Final = frozenset(("orphan", "foregroundDeletion"))
 """Where all goes, dependents go too: nobody has to be asked."""
 
@@ -22,24 +26,51 @@ _LAST: Final = (DEFINITIONS.group_resource, NAMESPACES.group_resource)
 """What the rest of a cluster needs until it is gone: objects with finalizers stay served, and stay in their namespaces."""
 
 
-async def delete_namespace_content(client: Client, cluster: Name, namespace: str) -> Remaining:
-    """Delete every object in a namespace. Nothing new may be able to come: the namespace is terminating."""
+class Content(NamedTuple):
+    """What a deletion has left of the content of something."""
+
+    resources: Mapping[GroupResource, int]
+    """Resource -> how many of its objects wait for their finalizers; none for nothing."""
+    finalizers: Mapping[str, int]
+    """Finalizer -> how many objects wait for it."""
+    failures: Sequence[StatusError]
+    """Why some resources could not be deleted, or not all of their objects."""
+
+    @property
+    def objects(self) -> int:
+        """How many objects wait for their finalizers."""
+        return sum(self.resources.values())
+
+
+async def delete_namespace_content(client: Client, cluster: Name, namespace: str) -> Content:
+    """Delete every object in a namespace, pods before anything else. Nothing new may be able to come: the namespace is terminating.
+
+    Pods may need what they use until they are gone (KEP-5080, ordered namespace deletion).
+    """
     resources = [resource for resource in await client.stored_resources(cluster) if resource.namespaced is not False]
+    pods = [resource for resource in resources if resource.group_resource == _PODS]
+    first = await _delete(client, cluster, pods, namespace, _GARBAGE_COLLECTION)
+    if first.resources or first.failures:
+        return first
     return await _delete(client, cluster, resources, namespace, _GARBAGE_COLLECTION)
 
 
-async def delete_cluster_content(client: Client, cluster: Name) -> Remaining:
-    """Delete everything in a cluster but its LogicalCluster. Nothing new may be able to come: the cluster is terminating."""
+async def delete_cluster_content(client: Client, cluster: Name) -> Content:
+    """Delete everything in a cluster but its LogicalCluster. Nothing new may be able to come: the cluster is terminating.
+
+    Raises:
+        StatusError: something could not be deleted.
+    """
     stored = await client.stored_resources(cluster)
     kept = {LOGICAL_CLUSTER.group_resource, *_LAST}
     first = [resource for resource in stored if resource.group_resource not in kept]
-    remaining = await _delete(client, cluster, first, "", _GARBAGE_COLLECTION)
-    if remaining.objects:
-        return remaining
+    content = _whole(await _delete(client, cluster, first, "", _GARBAGE_COLLECTION))
+    if content.resources:
+        return content
     # Their own finalizers wait for what is gone by now.
     settled = _GARBAGE_COLLECTION | {CLEANUP_FINALIZER, NAMESPACE_FINALIZER}
     last = [resource for resource in stored if resource.group_resource in _LAST]
-    return await _delete(client, cluster, last, "", settled)
+    return _whole(await _delete(client, cluster, last, "", settled))
 
 
 async def delete_instances(client: Client, cluster: Name, resource: GroupResource) -> Remaining:
@@ -47,11 +78,23 @@ async def delete_instances(client: Client, cluster: Name, resource: GroupResourc
     return await client.delete_collection(cluster, StoredResource(resource, custom=True, namespaced=None))
 
 
-async def _delete(client: Client, cluster: Name, resources: list[StoredResource], namespace: str, settled: frozenset[str]) -> Remaining:
-    objects = 0
+async def _delete(client: Client, cluster: Name, resources: list[StoredResource], namespace: str, settled: frozenset[str]) -> Content:
+    left: dict[GroupResource, int] = {}
     finalizers: Counter[str] = Counter()
+    failures = []
     for resource in resources:
-        remaining = await client.delete_collection(cluster, resource, namespace, settled=settled)
-        objects += remaining.objects
+        try:
+            remaining = await client.delete_collection(cluster, resource, namespace, settled=settled)
+        except StatusError as error:
+            failures.append(error)
+            continue
+        if remaining.objects:
+            left[resource.group_resource] = remaining.objects
         finalizers.update(remaining.finalizers)
-    return Remaining(objects, finalizers)
+    return Content(left, finalizers, failures)
+
+
+def _whole(content: Content) -> Content:
+    if content.failures:
+        raise content.failures[0]
+    return content

@@ -136,7 +136,7 @@ class DefinitionController:
         condition = {"type": "Terminating", "status": status, "reason": reason, "message": message}
         if generation := crd["metadata"].get("generation"):
             condition["observedGeneration"] = generation
-        await objects.report(self._client, DEFINITIONS, key, obj=crd, condition=condition, now=self._now())
+        await objects.report(self._client, DEFINITIONS, key, obj=crd, conditions=[condition], now=self._now())
 
     def _note_conflict(self, key: Key, *, conflicting: bool) -> None:
         group = (key.cluster, _group(key.name))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.client import Change, Client, Remaining
+from kcp_py.client import Change, Client
 from kcp_py.controllers import objects
 from kcp_py.controllers.queue import Key
 
@@ -52,15 +52,20 @@ class DeletionController(ABC):
     async def _empty(self, key: Key, obj: dict[str, Any]) -> int:
         """`reconcile` of an object that is being deleted."""
 
-    async def _report(self, key: Key, obj: Mapping[str, Any], condition: Mapping[str, Any]) -> None:
-        await objects.report(self._client, self.resource, key, obj=obj, condition=condition, now=self._now())
+    async def _report(self, key: Key, obj: Mapping[str, Any], *conditions: Mapping[str, Any]) -> None:
+        await objects.report(self._client, self.resource, key, obj=obj, conditions=conditions, now=self._now())
 
     async def _let_go(self, key: Key, obj: Mapping[str, Any], finalizer: str) -> None:
         uid = obj["metadata"]["uid"]
         await self._client.remove_finalizer(key.cluster, self.resource, "", key.name, finalizer=finalizer, uid=uid)
 
 
-def finalizers_remain(remaining: Remaining, holder: str) -> str:
-    """The message about content that waits for its finalizers, in upstream's words. `holder` is what the content is in."""
-    waiting = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(remaining.finalizers.items()))
+def finalizers_remain(finalizers: Mapping[str, int], holder: str) -> str:
+    """The message about content that waits for its finalizers, in upstream's words.
+
+    Args:
+        finalizers: with the number of objects that wait for each.
+        holder: what the content is in.
+    """
+    waiting = ", ".join(sorted(f"{name} in {count} resource instances" for name, count in finalizers.items()))
     return f"Some content in the {holder} has finalizers remaining: {waiting}"

@@ -33,17 +33,17 @@ class LogicalClusterController(DeletionController):
             return 0  # each terminator that is done with changes the object, which brings it here again
         if status.get("phase") != "Deleting":
             obj = await self._client.update_status(key.cluster, self.resource, {**obj, "status": {**status, "phase": "Deleting"}})
-        remaining = await delete_cluster_content(self._client, key.cluster)
-        if remaining.objects:
+        content = await delete_cluster_content(self._client, key.cluster)
+        if content.resources:
             condition = {
                 "type": CONTENT_DELETED,
                 "status": "False",
                 "severity": "Info",
                 "reason": "SomeFinalizersRemain",
-                "message": finalizers_remain(remaining, "logical cluster"),
+                "message": finalizers_remain(content.finalizers, "logical cluster"),
             }
             await self._report(key, obj, condition)
-            return remaining.objects
+            return content.objects
         if finalizers != [DELETION_FINALIZER]:
             # Others still hold the object, and can read that the content is gone.
             await self._report(key, obj, {"type": CONTENT_DELETED, "status": "True"})

@@ -1,16 +1,26 @@
 """Controller `namespaces`: a namespace that is deleted takes the objects in it along.
 
-Source: kubernetes `pkg/controller/namespace/deletion`.
+Source: kubernetes `pkg/controller/namespace/deletion` (`namespaced_resources_deleter.go`, `status_condition_utils.go`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from kcp_py.controllers.content import NAMESPACES, delete_namespace_content
+from kcp_py.controllers.content import NAMESPACES, Content, delete_namespace_content
 from kcp_py.controllers.deletion import DeletionController, finalizers_remain
 from kcp_py.controllers.queue import Key
 from kcp_py.registry.builtin.namespaces import FINALIZER
+
+_GOOD: Final[Mapping[str, tuple[str, str]]] = {
+    "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
+    "NamespaceDeletionGroupVersionParsingFailure": ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
+    "NamespaceDeletionContentFailure": ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+    "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
+    "NamespaceFinalizersRemaining": ("ContentRemoved", "All content successfully removed"),
+}
+"""Condition -> its reason and message while it is False. Which resources a cluster holds is always known here, so the first two stay so."""
 
 
 class NamespaceController(DeletionController):
@@ -23,15 +33,31 @@ class NamespaceController(DeletionController):
     async def _empty(self, key: Key, obj: dict[str, Any]) -> int:
         if FINALIZER not in ((obj.get("spec") or {}).get("finalizers") or ()):
             return 0
-        remaining = await delete_namespace_content(self._client, key.cluster, key.name)
-        if remaining.objects:
-            condition = {
-                "type": "NamespaceFinalizersRemaining",
-                "status": "True",
-                "reason": "SomeFinalizersRemain",
-                "message": finalizers_remain(remaining, "namespace"),
-            }
-            await self._report(key, obj, condition)
-            return remaining.objects
+        content = await delete_namespace_content(self._client, key.cluster, key.name)
+        await self._report(key, obj, *conditions_of(content))
+        if content.failures:
+            raise content.failures[0]
+        if content.resources:
+            return content.objects
         await self._let_go(key, obj, FINALIZER)
         return 0
+
+
+def conditions_of(content: Content) -> Sequence[Mapping[str, Any]]:
+    """The five conditions of a terminating namespace, without times."""
+    bad: dict[str, tuple[str, str]] = {}
+    if content.failures:
+        failures = ", ".join(sorted(failure.message for failure in content.failures))
+        message = f"Failed to delete all resource types, {len(content.failures)} remaining: {failures}"
+        bad["NamespaceDeletionContentFailure"] = "ContentDeletionFailed", message
+    if content.resources:
+        # The group follows the dot, whether or not there is one.
+        left = sorted(f"{name.resource}.{name.group} has {count} resource instances" for name, count in content.resources.items())
+        bad["NamespaceContentRemaining"] = "SomeResourcesRemain", f"Some resources are remaining: {', '.join(left)}"
+    if content.finalizers:
+        bad["NamespaceFinalizersRemaining"] = "SomeFinalizersRemain", finalizers_remain(content.finalizers, "namespace")
+    return [
+        {"type": name, "status": "True" if name in bad else "False", "reason": reason, "message": message}
+        for name, good in _GOOD.items()
+        for reason, message in [bad.get(name, good)]
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kcp_py.apimachinery.errors import StatusError
@@ -27,13 +27,21 @@ async def find(client: Client, resource: GroupVersionResource, key: Key) -> dict
 
 
 async def report(
-    client: Client, resource: GroupVersionResource, key: Key, *, obj: Mapping[str, Any], condition: Mapping[str, Any], now: str
+    client: Client,
+    resource: GroupVersionResource,
+    key: Key,
+    *,
+    obj: Mapping[str, Any],
+    conditions: Iterable[Mapping[str, Any]],
+    now: str,
 ) -> None:
-    """Put a condition (see `with_condition`) into the status of an object, unless it is there.
+    """Put conditions (see `with_condition`) into the status of an object, unless they are there.
 
     Raises:
         StatusError: a conflict where the object is not any more as `obj` has it.
     """
-    status = with_condition(obj.get("status") or {}, condition, now)
-    if status is not None:
+    status = before = obj.get("status") or {}
+    for condition in conditions:
+        status = with_condition(status, condition, now) or status
+    if status is not before:
         await client.update_status(key.cluster, resource, {**obj, "status": status})

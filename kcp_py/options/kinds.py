@@ -6,6 +6,7 @@ A kind's `parse` raises ValueError with the rest of a sentence that begins with 
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -86,7 +87,10 @@ def parse_duration(text: str) -> float:
     parts = _DURATION_PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f'"{text}" is not a duration such as 30s, 5m or 1h30m')
-    return sum(float(number) * _DURATION_UNITS[unit] for number, unit in parts)
+    seconds = sum(float(number) * _DURATION_UNITS[unit] for number, unit in parts)
+    if seconds == math.inf:
+        raise ValueError("no duration is that long")
+    return seconds
 
 
 def render_duration(seconds: float) -> str:
@@ -94,7 +98,7 @@ def render_duration(seconds: float) -> str:
     if seconds == 0:
         return "0"
     if seconds != int(seconds):
-        return f"{seconds * 1000:g}ms"
+        return f"{seconds * 1000:.6f}".rstrip("0").rstrip(".") + "ms"
     whole = int(seconds)
     hours, minutes, rest = whole // 3600, whole % 3600 // 60, whole % 60
     return "".join(f"{number}{unit}" for number, unit in ((hours, "h"), (minutes, "m"), (rest, "s")) if number)

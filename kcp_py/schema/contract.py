@@ -46,6 +46,11 @@ class CompiledSchema(Protocol):
         ...
 
     @property
+    def pattern_weight(self) -> int:
+        """What a character of an object may cost in `validate` because of patterns, in steps; RE2 frees the interpreter's lock for them."""
+        return 0
+
+    @property
     def root(self) -> Node:
         """The schema as a tree."""
         ...

@@ -69,8 +69,8 @@ def _is_date_time(text: str) -> bool:
     return parts is not None and parts[1] <= "23" and parts[2] <= "59" and parts[3] <= "59"
 
 
-_GO_DURATION: Final = re.compile(r"[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+")
-_WORD_DURATION: Final = re.compile(r"[ \t\n\f\r]*(?:[0-9]+[ \t\n\f\r]*[A-Za-zµ]+[ \t\n\f\r]*)+")
+_GO_DURATION: Final = re.compile(r"[-+]?(?:(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:ns|us|µs|μs|ms|s|m|h))++")
+_WORD_DURATION: Final = re.compile(r"[ \t\n\f\r]*+(?:[0-9]++[ \t\n\f\r]*+[A-Za-zµ]++[ \t\n\f\r]*+)++")
 _WORD_PART: Final = re.compile(r"[0-9]+[ \t\n\f\r]*([A-Za-zµ]+)")
 _UNITS: Final = frozenset({"ns", "us", "µs", "ms", "s", "m", "h", "d", "w", "hr", "wk"})
 _UNIT_STEMS: Final = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
@@ -98,11 +98,13 @@ def _is_uri(text: str) -> bool:
 
 
 _EMAIL_MAX: Final = 1000
-_ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\x80-\U0010ffff-]+"
-_DOT_ATOM: Final = rf"{_ATOM}(?:\.{_ATOM})*"
-_QUOTED: Final = r'"(?:[^"\\\x00-\x08\x0a-\x1f\x7f]|\\[^\x00-\x08\x0a-\x1f\x7f])*"'
-_ADDRESS: Final = rf"(?:{_DOT_ATOM}|{_QUOTED})[ \t]*@[ \t]*(?:{_DOT_ATOM}|\[[^\[\]\\\x00-\x1f\x7f]*\])"
-_email = _full(rf"[ \t]*(?:{_ADDRESS}|(?:(?:{_DOT_ATOM}|{_QUOTED}|\.)[ \t]*)*<[ \t]*{_ADDRESS}[ \t]*>)[ \t]*", 0)
+# Every repetition is possessive: what one part has taken, no other part is tried with, so that the time grows with the text alone.
+_ATOM_CHARACTERS: Final = r"A-Za-z0-9!#$%&'*+/=?^_`{|}~\x80-\U0010ffff-"
+_DOT_ATOM: Final = rf"[{_ATOM_CHARACTERS}]++(?:\.[{_ATOM_CHARACTERS}]++)*+"
+_QUOTED: Final = r'"(?:[^"\\\x00-\x08\x0a-\x1f\x7f]|\\[^\x00-\x08\x0a-\x1f\x7f])*+"'
+_ADDRESS: Final = rf"(?:{_DOT_ATOM}|{_QUOTED})[ \t]*+@[ \t]*+(?:{_DOT_ATOM}|\[[^\[\]\\\x00-\x1f\x7f]*+\])"
+_DISPLAY_NAME: Final = rf"(?:[{_ATOM_CHARACTERS}.]++|[ \t]++|{_QUOTED})*+"
+_email = _full(rf"[ \t]*+(?:{_ADDRESS}|{_DISPLAY_NAME}<[ \t]*+{_ADDRESS}[ \t]*+>)[ \t]*+", 0)
 
 
 def _is_email(text: str) -> bool:

@@ -5,6 +5,7 @@ Source: k8s.io/kube-openapi `pkg/validation/validate/values.go` (`Pattern`): an 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final
@@ -13,6 +14,16 @@ import re2
 
 _CACHED: Final = 2048
 """Compiled patterns kept, over all tenants. The key is the whole pattern, so that sharing reveals nothing."""
+
+
+_SMALL_PROGRAM: Final = 2000
+"""Instructions of a program that is worth being compiled twice."""
+
+_MAX_REPETITIONS: Final = 4000
+"""RE2 takes time that grows with the square of the copies that counted repetitions make, and holds the interpreter's lock; this many are
+50 ms."""
+
+_PARTS: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*+\]|\{([0-9]{1,4})(?:,([0-9]{0,4}))?\}|.", re.DOTALL)
 
 
 class PatternError(ValueError):
@@ -36,23 +47,28 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
         PatternError: the pattern is not valid RE2.
     """
     check_pattern(pattern)
-    # The search of a Set costs a fifth of a compiled expression's, which builds match objects. But a Set has no other way when its
-    # automaton outgrows its memory, and then finds nothing; so its "no" is only believed of the expression itself.
+    expression = re2.compile(pattern, _OPTIONS)
+    search = expression.search
+    match = None if expression.programsize > _SMALL_PROGRAM else _set_match(pattern)
+    if match is None:
+        return lambda text: search(text) is not None
+    return lambda text: bool(match(text)) or search(text) is not None
+
+
+def _set_match(pattern: str) -> Callable[[str], Any] | None:
+    """Finds the pattern as a Set of one; None where that is not possible.
+
+    The search of a Set costs a fifth of a compiled expression's, which builds match objects. But a Set has no other way when its automaton
+    outgrows its memory, and then finds nothing; so its "no" is only believed of the expression itself.
+    """
     single = re2.Set.SearchSet(_OPTIONS)
     single.Add(pattern)
-    single.Compile()
-    match = single.Match
-    expression: Any = None
-
-    def found(text: str) -> bool:
-        nonlocal expression
-        if match(text):
-            return True
-        if expression is None:
-            expression = re2.compile(pattern, _OPTIONS)
-        return expression.search(text) is not None
-
-    return found
+    try:
+        single.Compile()
+    except re2.error:
+        return None
+    match: Callable[[str], Any] = single.Match
+    return match
 
 
 @lru_cache(maxsize=_CACHED)
@@ -85,10 +101,36 @@ def check_pattern(pattern: str) -> None:
     Raises:
         PatternError: the pattern is not valid RE2.
     """
+    if "{" in pattern and repetitions(pattern) > _MAX_REPETITIONS:
+        raise PatternError(f"error parsing regexp: expression too large: `{pattern}`")
     try:
         re2.compile(pattern, _OPTIONS)
     except re2.error as error:
         raise PatternError(_go_text(error)) from None
+
+
+def repetitions(pattern: str) -> int:
+    """How many copies of its parts a pattern with counted repetitions stands for, about; what RE2 refuses counts as anything."""
+    # One count for each group that is open, and of each what its last part stands for.
+    totals, last = [0], [0]
+    for match in _PARTS.finditer(pattern):
+        part = match[0]
+        if part == "(":
+            totals.append(0)
+            last.append(0)
+        elif part == ")" and len(totals) > 1:
+            inner = totals.pop()
+            last.pop()
+            totals[-1] += inner
+            last[-1] = inner
+        elif match[1] is not None:
+            copies = max(int(match[1]), int(match[2] or 0))
+            added = copies * max(last[-1], 1)
+            totals[-1] += added - last[-1]
+            last[-1] = added
+        elif part not in "?*+":
+            last[-1] = 0
+    return max(sum(totals), 0)
 
 
 _GO_TEXTS: Final = {

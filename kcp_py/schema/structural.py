@@ -19,7 +19,7 @@ from kcp_py.schema.predicate import Predicate, PredicateCompiler
 from kcp_py.schema.prune import Clean, CleanCompiler, Pruner
 from kcp_py.schema.report import NO_FIELD, Reporter, structure_errors
 from kcp_py.schema.rules.tree import RuleNode, compile_tree
-from kcp_py.schema.widths import exceeds, width
+from kcp_py.schema.widths import exceeds, pattern_weight, width
 
 __all__ = ["SchemaTooDeepError", "StructuralSchema", "compile_schema"]
 
@@ -142,6 +142,11 @@ class StructuralSchema:
     def _width(self) -> int:
         # Those of built-in kinds refer to themselves, and have no alternatives.
         return 1 if self._recursive else width(self.root)
+
+    @cached_property
+    def pattern_weight(self) -> int:
+        """See `contract.CompiledSchema.pattern_weight`. The patterns of built-in kinds are few and small."""
+        return pattern_weight(self.root) if self._custom else 0
 
     @cached_property
     def _is_valid(self) -> Predicate:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kcp_py.schema.nodes import Node
+from kcp_py.schema.patterns import repetitions
 
 
 def width(root: Node) -> int:
@@ -21,6 +22,19 @@ def width(root: Node) -> int:
         widest = max(widest, here)
         pending.extend((child, here) for child in _children(node))
     return widest
+
+
+def pattern_weight(root: Node) -> int:
+    """The copies that the counted repetitions of one pattern stand for, at the most: what a character of a value may cost in steps."""
+    weight = 0
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if node.pattern and "{" in node.pattern:
+            weight = max(weight, repetitions(node.pattern))
+        pending.extend(_junctors(node))
+        pending.extend(_children(node))
+    return weight
 
 
 def exceeds(value: Any, limit: int) -> bool:

@@ -200,6 +200,7 @@ def test_delete_options_of_query_and_body():
             ),
         ),
         ({"kind": "Pod"}, 400, "decoded object cannot be converted to DeleteOptions"),
+        ({"kind": {}}, 400, "json: cannot unmarshal object into Go struct field DeleteOptions.kind of type string"),
         (
             {"gracePeriodSeconds": "5"},
             400,

@@ -94,6 +94,7 @@ def test_name_rule_is_the_kinds():
                 'Found "true" in references for Pod/a and Pod/b'
             ),
         ),
+        ({"managedFields": [None]}, "metadata.managedFields[0].operation: Required value: must not be empty"),
         ({"managedFields": [{"operation": "x"}]}, 'metadata.managedFields[0].operation: Unsupported value: "x"'),
         (
             {"managedFields": [{"operation": "Apply", "manager": "\x01"}]},

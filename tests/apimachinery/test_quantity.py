@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,7 +143,12 @@ def test_int64(text, wanted):
     assert parse_quantity(text).int64 == wanted
 
 
-@pytest.mark.parametrize(("text", "wanted"), [("50.703k", 50703.0), ("1.5Gi", 1.5 * 2**30), ("100m", 0.1), ("2e3", 2000.0), ("0", 0.0)])
+HUGE = [("1e333", math.inf), ("-1e333", -math.inf), ("1" + "0" * 400, math.inf), ("-1" + "0" * 400, -math.inf)]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("50.703k", 50703.0), ("1.5Gi", 1.5 * 2**30), ("100m", 0.1), ("2e3", 2000.0), ("0", 0.0), *HUGE]
+)
 def test_approximate(text, wanted):
     """The float is the nearest one."""
     assert parse_quantity(text).approximate == wanted

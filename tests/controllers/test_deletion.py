@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.client import Change, Remaining
+from kcp_py.client import Change
 from kcp_py.controllers.deletion import DeletionController, finalizers_remain
 from kcp_py.controllers.queue import Key
 from kcp_py.logicalcluster import Name
@@ -56,7 +56,7 @@ async def test_only_what_is_being_deleted_is_emptied() -> None:
 
 def test_finalizers_remain() -> None:
     """Upstream's sentence, in the order of the finalizers' names."""
-    remaining = Remaining(3, {"b.io/x": 1, "a.io/y": 2})
+    remaining = {"b.io/x": 1, "a.io/y": 2}
     assert finalizers_remain(remaining, "namespace") == (
         "Some content in the namespace has finalizers remaining: a.io/y in 2 resource instances, b.io/x in 1 resource instances"
     )

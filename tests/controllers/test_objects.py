@@ -38,12 +38,12 @@ async def test_report() -> None:
     async with open_registry(MemoryStorage()) as registry:
         await registry.clusters.ensure(KEY.cluster)
         read = await registry.client.get(KEY.cluster, NAMESPACES, "", KEY.name)
-        await objects.report(registry.client, NAMESPACES, KEY, obj=read, condition=CONDITION, now=NOW)
+        await objects.report(registry.client, NAMESPACES, KEY, obj=read, conditions=[CONDITION], now=NOW)
         written = await registry.client.get(KEY.cluster, NAMESPACES, "", KEY.name)
         assert written["status"] == {"phase": "Active", "conditions": [CONDITION | {"lastTransitionTime": NOW}]}
         revision = await registry.storage.revision()
-        await objects.report(registry.client, NAMESPACES, KEY, obj=written, condition=CONDITION, now="2026-01-02T00:00:00Z")
+        await objects.report(registry.client, NAMESPACES, KEY, obj=written, conditions=[CONDITION], now="2026-01-02T00:00:00Z")
         assert await registry.storage.revision() == revision
         with pytest.raises(StatusError) as caught:
-            await objects.report(registry.client, NAMESPACES, KEY, obj=read, condition=CONDITION | {"status": "False"}, now=NOW)
+            await objects.report(registry.client, NAMESPACES, KEY, obj=read, conditions=[CONDITION | {"status": "False"}], now=NOW)
         assert caught.value.reason == "Conflict"

@@ -26,6 +26,17 @@ def test_other_texts_are_no_durations(text):
         parse_duration(text)
 
 
+def test_no_duration_is_endless():
+    """What no float holds is refused."""
+    with pytest.raises(ValueError, match="no duration is that long"):
+        parse_duration("9" * 400 + "h")
+
+
+def test_long_durations_keep_their_milliseconds():
+    """Rendering does not round."""
+    assert render_duration(18000.003) == "18000003ms"
+
+
 @given(st.integers(0, 10**7))
 def test_whole_seconds_survive_rendering(seconds):
     """What is rendered is read as the same number of seconds."""

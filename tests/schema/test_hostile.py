@@ -108,3 +108,10 @@ def test_repeated_failures_end_somewhere() -> None:
     """A hundred thousand wrong items are told in part."""
     compiled = compile_schema(of({"type": "array", "items": {**STRING, "enum": ["x" * 100] * 100, "pattern": "(a*)*b"}}))
     assert 1 <= len(compiled.validate({"spec": ["a" * 20] * 100_000})) <= 1001
+
+
+def test_the_weight_of_patterns_is_that_of_the_heaviest() -> None:
+    """Wherever in the schema it is; patterns without counted repetitions weigh nothing."""
+    heavy = {"type": "object", "additionalProperties": {**STRING, "anyOf": [{"pattern": "^(a{10}){20}$"}]}}
+    assert compile_schema(of({"type": "object", "properties": {"a": {**STRING, "pattern": "b{3}"}, "c": heavy}})).pattern_weight == 200
+    assert compile_schema(of({**STRING, "pattern": "^(a+)*$"})).pattern_weight == 0

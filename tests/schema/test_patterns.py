@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcp_py.schema.patterns import PatternError, compile_finder, compile_pattern
+from kcp_py.schema.patterns import PatternError, compile_finder, compile_pattern, repetitions
 
 
 def test_patterns_are_searched_not_matched():
@@ -61,3 +61,39 @@ def test_bombs_are_harmless():
 def test_finder(pattern, text, wanted):
     """All matches are found as Go's `FindAllString` finds them, by characters."""
     assert list(compile_finder(pattern)(text)) == wanted
+
+
+COPIES = {
+    "a{2}": 2,
+    "x{1,10}y{3,}": 13,
+    "(ab{3}){4}c{5}": 17,
+    "((a{2}){3}){4}": 24,
+    "(a|b){7}": 7,
+    "[{]{3}": 3,
+    "[]{9}]{3}": 3,
+    "\\{{3}": 3,
+    "a{2}?b": 2,
+    "a{x}": 0,
+    ")){2}": 2,
+    "(((a{2}": 2,
+}
+
+
+@pytest.mark.parametrize("pattern", COPIES)
+def test_counted_repetitions_are_counted(pattern):
+    """Those within others multiply; what stands in a class or is escaped is none."""
+    assert repetitions(pattern) == COPIES[pattern]
+
+
+def test_patterns_that_take_long_to_compile_are_refused():
+    """RE2 needs seconds for a few hundred characters with many counted repetitions, and nobody else runs meanwhile."""
+    assert not compile_pattern("x{1,1000}" * 4)("a")
+    with pytest.raises(PatternError, match="error parsing regexp: expression too large: "):
+        compile_pattern("x{1,1000}" * 5)
+
+
+def test_a_pattern_that_no_set_takes_is_searched_for():
+    """Where the automaton of the fast way outgrows its memory, the slow way is left."""
+    found = compile_pattern(r"^(\p{L}|\p{N}){1,253}$")
+    assert found("é1")
+    assert not found("-")

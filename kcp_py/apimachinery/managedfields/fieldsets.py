@@ -48,6 +48,9 @@ _MAX_DEPTH: Final = 128
 _INDEX: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
+_LARGEST_INT: Final = 2.0**63
+
+
 class FieldSetError(ValueError):
     """`fieldsV1` that cannot be read."""
 
@@ -115,8 +118,8 @@ def value_element(value: Any) -> str:
 
 
 def _number(value: Any) -> Any:
-    """1.0 is the number 1."""
-    return int(value) if type(value) is float and value.is_integer() else value
+    """1.0 is the number 1; what no 64 bits hold stays a float."""
+    return int(value) if type(value) is float and value.is_integer() and abs(value) < _LARGEST_INT else value
 
 
 def is_member(node: FieldSet) -> bool:

@@ -89,6 +89,11 @@ class DeferredSchema:
         return self.compiled.validate_status(obj, old)
 
     @property
+    def pattern_weight(self) -> int:
+        """See `contract.CompiledSchema.pattern_weight`."""
+        return 0
+
+    @property
     def root(self) -> Node:
         """See `contract.CompiledSchema.root`."""
         return self.compiled.root

@@ -108,6 +108,7 @@ class KnownKindSchema:
         self.validate = self._compiled.validate
         self.validate_status = self._compiled.validate_status
         self.root = self._compiled.root
+        self.pattern_weight = 0
         self.rules = None
 
     def type_error(self, obj: dict[str, Any]) -> None:

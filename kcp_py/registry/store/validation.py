@@ -32,6 +32,8 @@ _MANY: Final = 10
 """Rules of a schema from which on they run in a thread the first time."""
 _WARM: Final[WeakSet[RuleNode]] = WeakSet()
 """Those that have run before."""
+_STEPS_AT_ONCE: Final = 100_000
+"""Steps that patterns may take on the event loop in the worst case, about five milliseconds."""
 _AT_ONCE: Final = 20_000
 """Cost of rules, about a millisecond, up to which they run on the event loop. What costs more is begun again in a thread."""
 
@@ -64,7 +66,7 @@ async def check(
     if old is not None:
         problems += validate_object_meta_update(metadata, old["metadata"])
     schema = resource.schema
-    large = size > LARGE
+    large = size > LARGE or size * schema.pattern_weight > _STEPS_AT_ONCE
     if old is not None and subresource == "status" and not resource.builtin:
         problems += await run_aside(schema.validate_status, obj, old) if large else schema.validate_status(obj, old)
         problems += strategy.validate_status_update(obj, old)

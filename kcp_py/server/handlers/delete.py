@@ -87,8 +87,8 @@ async def _options(backend: Backend, exchange: Exchange) -> DeleteOptions:
             raise errors.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
         if not isinstance(decoded, dict):
             raise errors.bad_request("the request body must be DeleteOptions")
-        if decoded.get("kind") not in {None, "", "DeleteOptions"}:
-            raise errors.bad_request(f"decoded object cannot be converted to DeleteOptions: {decoded.get('kind')}")
+        if isinstance(kind := decoded.get("kind"), str) and kind not in {"", "DeleteOptions"}:
+            raise errors.bad_request(f"decoded object cannot be converted to DeleteOptions: {kind}")
         document = decoded
     return decode_delete_options(exchange.query, document)
 

@@ -333,3 +333,9 @@ def test_inputs_stay():
     before = json.dumps([live, config])
     track_apply(versions(), live, config, writer("one"), force=True)
     assert json.dumps([live, config]) == before
+
+
+def test_keys_that_no_64_bits_hold_are_owned_as_they_are() -> None:
+    """A huge number as the key of a list's item is one item, and no failure."""
+    obj = created(ports=[{"port": 2.0**70, "protocol": "TCP"}])
+    assert changed(obj, writer("other"), ports=[{"port": 2.0**70, "protocol": "TCP"}])["spec"] == obj["spec"]

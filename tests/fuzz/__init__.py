@@ -1,0 +1,17 @@
+"""Inputs made to hurt, for everything that reads what strangers send: `python -m tests.fuzz`, and for a bounded time in the tests.
+
+What belongs here: how such inputs are made (`mutation`), what is fed with them (`TARGETS`, a module for each kind of parser), and the
+two ways of running them. What was once found is a test with a name beside the other tests of its module, not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.fuzz import definitions, documents, expressions, heads, messages, patches
+from tests.fuzz.target import Target
+
+TARGETS: Mapping[str, Target] = {
+    target.name: target for module in (documents, messages, patches, expressions, heads, definitions) for target in module.targets()
+}
+"""Every parser, by the name that the command line takes."""
