@@ -6,7 +6,7 @@ which a webhook may have to be asked for. They are run again with each answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
@@ -101,31 +101,35 @@ async def apply_configuration(
     Raises:
         StatusError: 409 for conflicts, 500 for a configuration that does not fit the type, as upstream.
     """
-    if resource.merge_types is not None:
-        await resource.merge_types.prepare()
-    kind = _kind(resource)
-    problems = typed_problems(kind, config)
-    if problems:
-        metadata = config["metadata"]
-        name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {resource.group}/{resource.version}, Kind={resource.kind}"
-        text = problems[0] if len(problems) == 1 else "errors:\n" + "\n".join(f"  {problem}" for problem in problems)
-        raise StatusError(500, "", f"failed to create typed patch object ({name}): {text}")
     writer = Writer(
         name=manager.name, subresource=subresource, time=manager.time, ignored=reset_fields(resource, subresource, live, config)
     )
 
     def run(versions: Versions) -> dict[str, Any]:
-        return track_apply(versions, live, config, writer, force=force)
+        if problems := typed_problems(versions.kind, config):
+            raise _misfit(resource, config, problems)
+        try:
+            return track_apply(versions, live, config, writer, force=force)
+        except ConflictsError as error:
+            raise _conflict(error) from error
 
-    try:
-        return await _with_versions(resource, run, size)
-    except ConflictsError as error:
-        conflicts = conflicts_of(error)
-        causes = [
-            {"reason": "FieldManagerConflict", "message": f"conflict with {conflict.manager}", "field": conflict.path}
-            for conflict in conflicts
-        ]
-        raise StatusError(409, "Conflict", conflict_message(conflicts), details={"causes": causes}) from error
+    return await _with_versions(resource, run, size)
+
+
+def _misfit(resource: ServedResource, config: Mapping[str, Any], problems: Sequence[str]) -> StatusError:
+    metadata = config.get("metadata") or {}
+    kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
+    text = problems[0] if len(problems) == 1 else "errors:\n" + "\n".join(f"  {problem}" for problem in problems)
+    name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    return StatusError(500, "", f"failed to create typed patch object ({name}; {kind}): {text}")
+
+
+def _conflict(error: ConflictsError) -> StatusError:
+    conflicts = conflicts_of(error)
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {conflict.manager}", "field": conflict.path} for conflict in conflicts
+    ]
+    return StatusError(409, "Conflict", conflict_message(conflicts), details={"causes": causes})
 
 
 def _kind(resource: ServedResource) -> MergeType:

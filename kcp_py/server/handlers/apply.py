@@ -33,14 +33,16 @@ async def apply(backend: Backend, exchange: Exchange, target: Target) -> None:
     options = decode_patch_options(exchange.query, apply=True)
     large = len(body) > INLINE_BYTES["yaml"]
     # Before the object is looked up: a bad body is a 400, whether or not there is an object. An attempt uses it up.
-    unused = [await run_aside(_decode, body) if large else _decode(body)]
+    unused = [await _read(body, large=large)]
     manager = manager_of(backend, exchange, options, applied=True)
     resource = target.resource
     warnings_before = len(exchange.warnings)
 
     async def transform(current: Current | None) -> dict[str, Any]:
         del exchange.warnings[warnings_before:]
-        config, repeated = unused.pop() if unused else _decode(body)
+        config, repeated = unused.pop() if unused else await _read(body, large=large)
+        if current is None and target.subresource:
+            raise errors.not_found(resource.group_resource, target.name)
         _check(config, target)
         live = None
         if current is not None:
@@ -48,8 +50,6 @@ async def apply(backend: Backend, exchange: Exchange, target: Target) -> None:
             live["metadata"]["resourceVersion"] = str(current.item.mod_revision)
         paths = target.scale
         if paths is not None:
-            if live is None:
-                raise errors.not_found(resource.group_resource, target.name)
             config = _scaled(config, target, paths)
         size = len(body) + (0 if current is None else len(current.item.value))
         new = await apply_configuration(
@@ -73,6 +73,10 @@ async def apply(backend: Backend, exchange: Exchange, target: Target) -> None:
 
     written = await store(backend, exchange, target, transform, manager=manager, size=len(body), dry_run=options.dry_run, may_create=True)
     await send_written(backend, exchange, target, written, representation, status=201 if written.created else 200)
+
+
+async def _read(body: bytes, *, large: bool) -> tuple[dict[str, Any], list[str]]:
+    return await run_aside(_decode, body) if large else _decode(body)
 
 
 def _decode(body: bytes) -> tuple[dict[str, Any], list[str]]:

@@ -203,6 +203,7 @@ async def settle(
     warnings: list[str],
     repeated: Sequence[str] = (),
     large: bool = False,
+    patched: bool = False,
 ) -> dict[str, Any]:
     """Prune what the kind does not know, tell the client as it asked to be told, and fill defaults; in place.
 
@@ -213,15 +214,16 @@ async def settle(
         warnings: filled under `Warn`.
         repeated: what `decode` had to say of keys that stand in the body twice.
         large: whether it is too large for the event loop.
+        patched: it is what a patch made: upstream sorts members where patches touch them, and so comes by what is unknown in order.
 
     Raises:
         StatusError: 400 for unknown or duplicate fields under `Strict`, and for values of the wrong type in typed kinds; 413 where defaults
             make it too large.
     """
     if large:
-        await run_aside(_prune, obj, resource, field_validation=field_validation, warnings=warnings, repeated=repeated)
+        await run_aside(_prune, obj, resource, field_validation=field_validation, warnings=warnings, repeated=repeated, patched=patched)
     else:
-        _prune(obj, resource, field_validation=field_validation, warnings=warnings, repeated=repeated)
+        _prune(obj, resource, field_validation=field_validation, warnings=warnings, repeated=repeated, patched=patched)
         try:
             resource.schema.default(obj, _INLINE_FILLED)
         except TooManyDefaultsError:
@@ -237,17 +239,21 @@ async def settle(
     return obj
 
 
-def _prune(obj: dict[str, Any], resource: BodyKind, *, field_validation: str, warnings: list[str], repeated: Sequence[str]) -> None:
-    issues = list(repeated)
+def _prune(
+    obj: dict[str, Any], resource: BodyKind, *, field_validation: str, warnings: list[str], repeated: Sequence[str], patched: bool
+) -> None:
     metadata = obj["metadata"]
     annotations = metadata.get("annotations")
     if annotations is not None:
         annotations.pop(CLUSTER_ANNOTATION, None)
     metadata.pop("clusterName", None)
-    issues += [f'unknown field "metadata.{name}"' for name in prune_object_meta(metadata)]
+    unknown = [f"metadata.{name}" for name in prune_object_meta(metadata)]
     if mistake := resource.schema.type_error(obj):
         raise cannot_be_handled(resource, str(mistake))
-    issues += [f'unknown field "{path}"' for path in resource.schema.prune(obj)]
+    unknown += resource.schema.prune(obj)
+    if patched:
+        unknown.sort()
+    issues = [*repeated, *(f'unknown field "{path}"' for path in unknown)]
     if issues and field_validation == "Strict":
         problem = f"strict decoding error: {', '.join(issues[:_MAX_STRICT_ISSUES])}"
         raise cannot_be_handled(resource, problem) if resource.builtin else errors.bad_request(problem)

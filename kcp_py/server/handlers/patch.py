@@ -18,7 +18,7 @@ from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
 from kcp_py.server.handlers.apply import APPLY_PATCH, apply
 from kcp_py.server.handlers.backend import Backend
-from kcp_py.server.handlers.body import INLINE_BYTES, cannot_be_handled, check_kind, check_metadata, settle
+from kcp_py.server.handlers.body import INLINE_BYTES, BodyKind, cannot_be_handled, check_kind, check_metadata, settle
 from kcp_py.server.handlers.manager import manager_of
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.handlers.update import check_identity, other_uid, scaled, store
@@ -62,7 +62,7 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
             if not isinstance(obj, dict):
                 detail = "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct"
                 raise cannot_be_handled(kind, detail)
-            check_kind(obj, kind)
+            _check_kind(obj, kind)
             check_metadata(obj, kind)
             await settle(
                 obj,
@@ -71,6 +71,7 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
                 warnings=exchange.warnings,
                 repeated=repeated,
                 large=large,
+                patched=True,
             )
         except StatusError as error:
             if error.code != 400:
@@ -91,6 +92,23 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
     manager = manager_of(backend, exchange, options)
     written = await store(backend, exchange, target, transform, manager=manager, size=len(body), dry_run=options.dry_run)
     await send_written(backend, exchange, target, written, representation, status=200)
+
+
+def _check_kind(obj: dict[str, Any], kind: BodyKind) -> None:
+    """Refuse a result of another kind, in the words of the decoder that upstream reads it with.
+
+    Raises:
+        StatusError: 400 for what is to be shown, 422 for another kind of a custom resource.
+    """
+    if kind.builtin:
+        api_version, name = obj.get("apiVersion") or kind.group_version, obj.get("kind") or kind.kind
+        if (api_version, name) != (kind.group_version, kind.kind):
+            raise cannot_be_handled(kind, f'no kind "{name}" is registered for version "{api_version}" in scheme "kcp-py"')
+    else:
+        for member, shown in (("kind", "Kind"), ("apiVersion", "apiVersion")):
+            if not obj.get(member):
+                raise cannot_be_handled(kind, f"Object '{shown}' is missing in '{go_json(obj, sort=True)}'")
+    check_kind(obj, kind)
 
 
 def _patch_type(exchange: Exchange, target: Target) -> str:
