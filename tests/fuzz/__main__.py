@@ -4,7 +4,7 @@
   python -m tests.fuzz --seconds 600            ten minutes in all, shared equally
   python -m tests.fuzz --seconds 60 yaml cel    a minute for these two
   python -m tests.fuzz --random-seed 7 yaml     the inputs of an earlier run again
-  python -m tests.fuzz yaml --input TEXT        one input, as a failure was printed
+  python -m tests.fuzz yaml --input TEXT        one input, as a failure was printed; a long one is in a file: @FILE
 
 A failure is printed with the command that repeats it, made as small as it gets within a few seconds, and makes the exit code 1. What
 it shows, once mended, belongs into a test with a name beside the other tests of its module.
@@ -15,13 +15,16 @@ from __future__ import annotations
 import argparse
 import base64
 import faulthandler
+import hashlib
 import secrets
 import signal
 import sys
+import tempfile
 import time
 import traceback
 import tracemalloc
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from types import FrameType
 
@@ -37,6 +40,8 @@ MEMORY_PER_BYTE = 2000
 MEASURED_EVERY = 20
 """Memory is measured for one input of so many: it takes long."""
 SHRINK_SECONDS = 5.0
+LONG_BYTES = 200
+"""Longer inputs are not printed."""
 
 
 class HangError(Exception):
@@ -66,7 +71,8 @@ def main() -> int:
     chosen = [TARGETS[name] for name in arguments.targets or TARGETS]
     if arguments.input is not None:
         for target in chosen:
-            target.check(base64.urlsafe_b64decode(arguments.input))
+            given = arguments.input
+            target.check(Path(given[1:]).read_bytes() if given.startswith("@") else base64.urlsafe_b64decode(given))
         print("holds")
         return 0
     faulthandler.enable()
@@ -173,7 +179,7 @@ def _report(target: Target, outcome: Outcome) -> bool:
         return False
     data, error = outcome.failure
     print("".join(traceback.format_exception(error)), file=sys.stderr)
-    print(f"  FAILED: {error.__class__.__name__}: {str(error)[:300]}\n  {data[:500]!r}\n  again: {_command(target, data)}", flush=True)
+    print(f"  FAILED: {error.__class__.__name__}: {str(error)[:1000]}\n  {data[:200]!r}\n  again: {_command(target, data)}", flush=True)
     return True
 
 
@@ -184,7 +190,11 @@ def _plainly(target: Target, data: bytes) -> float:
 
 
 def _command(target: Target, data: bytes) -> str:
-    return f"python -m tests.fuzz {target.name} --input {base64.urlsafe_b64encode(data).decode()}"
+    if len(data) <= LONG_BYTES:
+        return f"python -m tests.fuzz {target.name} --input {base64.urlsafe_b64encode(data).decode()}"
+    file = Path(tempfile.gettempdir()) / f"kcp-py-fuzz-{target.name}-{hashlib.sha256(data).hexdigest()[:12]}"
+    file.write_bytes(data)
+    return f"python -m tests.fuzz {target.name} --input @{file}"
 
 
 if __name__ == "__main__":

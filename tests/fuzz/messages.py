@@ -54,6 +54,12 @@ def _message_and_kind(random: Random) -> bytes:
     return kind.to_bytes(2) + data[:MAX_BYTES]
 
 
+def enveloped(random: Random, api_version: str, kind: str) -> bytes:
+    """An object in its envelope, with anything in it."""
+    raw = written(random, message_of().get((api_version, kind), META + "DeleteOptions"), 5)
+    return mutated_bytes(random, [MAGIC + framed(1, framed(1, api_version.encode()) + framed(2, kind.encode())) + framed(2, raw)])
+
+
 def written(random: Random, message: str, levels: int) -> bytes:
     """A message of fields that it has, with values of their types, most of them, in any order and number."""
     try:
