@@ -18,7 +18,7 @@ WORKERS ?= 2
 export PATH := $(abspath $(BIN)):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test verify verify-docs format update bench fuzz e2e-go clean
+.PHONY: help run test verify verify-docs format update bench fuzz e2e-go e2e-clients clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ fuzz: $(VENV)/.installed-for-tests ## Look for inputs that hurt, five minutes lo
 e2e-go: $(VENV)/.installed-for-tests ## Run the Go clients of e2e/go against a server (needs Go)
 	@command -v go >/dev/null || { echo 'e2e-go needs a Go toolchain in PATH' >&2; exit 1; }
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) e2e/test_go.py
+
+e2e-clients: $(VENV)/.installed-for-tests ## Run every version of every client (kubectl, helm, Python, Go) and write docs/compatibility.md
+	@$(BIN)/python hack/update_compatibility_table.py
 
 clean: ## Remove the environment, caches and built files; .kcp, which holds data, stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache dist build

@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+from e2e.binaries import UnavailableError, kubectl_of
+
 START_SECONDS = 60
 COMMAND_SECONDS = 120
 
@@ -232,6 +234,21 @@ def kubectl(server: ServerProcess, kubectl_binary: str, tmp_path: Path) -> Calla
 
     def in_cluster(cluster: str, binary: str = "") -> Kubectl:
         return Kubectl(binary or kubectl_binary, server.kubeconfig, tmp_path / f"cache-{cluster}", f"{server.url}/clusters/{cluster}")
+
+    return in_cluster
+
+
+@pytest.fixture
+def kubectl_version(minor: str, server: ServerProcess, tmp_path: Path) -> Callable[[str], Kubectl]:
+    """kubectl of the minor version that the test is for, in a logical cluster of that version and a subject."""
+    try:
+        binary = str(kubectl_of(minor))
+    except UnavailableError as error:
+        pytest.skip(f"no kubectl {minor}: {error}")
+
+    def in_cluster(subject: str) -> Kubectl:
+        cluster = f"kubectl-{minor.replace('.', '-')}-{subject}"
+        return Kubectl(binary, server.kubeconfig, tmp_path / f"cache-{cluster}", f"{server.url}/clusters/{cluster}")
 
     return in_cluster
 

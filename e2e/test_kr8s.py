@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -14,7 +15,15 @@ kr8s = pytest.importorskip("kr8s", reason="kr8s is not installed")
 pytest.importorskip("kr8s.asyncio.objects", reason="kr8s is not installed")
 
 # The library has been tried with Kubernetes of its own day only, and says so.
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:Kubernetes version .* is not supported:UserWarning")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore:Kubernetes version .* is not supported:UserWarning"),
+    pytest.mark.compatibility(
+        "kr8s",
+        version("kr8s"),
+        "built-in and custom objects, by class and by discovery: create, exists, get, patch, label, watch, delete; api_resources, whoami",
+    ),
+]
 
 
 @pytest.fixture

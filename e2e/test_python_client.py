@@ -6,6 +6,7 @@ import datetime as dt
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -15,6 +16,12 @@ from e2e.informer import create_definition, definition
 
 kubernetes = pytest.importorskip("kubernetes", reason="the kubernetes client is not installed")
 pytest.importorskip("kubernetes.dynamic", reason="the kubernetes client has no dynamic client")
+
+pytestmark = pytest.mark.compatibility(
+    "kubernetes (Python)",
+    version("kubernetes"),
+    "typed, custom and dynamic objects: create, read, replace, patch, list, watch, delete; cached discovery; leases; all clusters at once",
+)
 
 
 @pytest.fixture

@@ -1,0 +1,63 @@
+"""Deletion and waiting with every version of kubectl."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from e2e.conftest import Kubectl, ServerProcess, lines_of
+from e2e.informer import create_definition
+from e2e.kubectl_versions import DEFINITION, GROUP, config_map, each_kubectl, manifests, number_of, ship
+
+
+def names(team: Kubectl, kinds: str = "configmaps,ships") -> list[str]:
+    return [name.partition("/")[2] for name in team.run("get", kinds, "-o", "name", "-l", "e2e").split()]
+
+
+@each_kubectl("delete by name, label, file and all, with finalizers; wait for condition, field, creation, deletion")
+def test_delete_and_wait(kubectl_version: Callable[[str], Kubectl], server: ServerProcess, minor: str) -> None:
+    """What is named goes and is waited for; what has a finalizer stays until that is gone."""
+    team = kubectl_version("delete")
+    create_definition(server, team.server.rpartition("/")[2], DEFINITION)
+    of = {"e2e": "yes"}
+    objects = [config_map(name, labels=of) for name in ("a", "b", "c", "d")] + [ship(name, labels=of) for name in ("m", "n", "o")]
+    team.run("create", "-f", "-", stdin=manifests(*objects))
+    assert team.run("delete", "cm", "a").strip().startswith('configmap "a" deleted')
+    assert team.run("delete", "cm/b", "ship/m", "--wait=false").count("deleted") == 2
+    team.run("delete", "-f", "-", "--now", stdin=manifests(config_map("c")))
+    assert "d" in names(team)
+    team.run("delete", "cm", "d", "--grace-period=0", "--force")
+    assert names(team) == ["n", "o"]
+    assert team.run("delete", "ship", "n", "--dry-run=server").strip().endswith("(server dry run)")
+    assert "NotFound" in team.run("delete", "cm", "a", fails=True)
+    assert team.run("delete", "cm", "a", "--ignore-not-found").strip() in ("", "No resources found")
+
+    patch = {"CONDITION": "/apis/fleet.example.com/v1/namespaces/default/ships/n/status"}["CONDITION"]
+    cluster = team.server[len(server.url) :]
+    status = {"status": {"phase": "Sailing", "conditions": [{"type": "Ready", "status": "True"}]}}
+    waiting = team.start("wait", "--for=condition=Ready", "ship/n", "--timeout=60s")
+    server.request("PATCH", cluster + patch, status, headers={"Content-Type": "application/merge-patch+json"})
+    assert waiting.communicate(timeout=90)[0].strip() == f"ship.{GROUP}/n condition met"
+    if number_of(minor) >= 23:
+        assert "condition met" in team.run("wait", "--for=jsonpath={.status.phase}=Sailing", "ship/n", "--timeout=60s")
+    if number_of(minor) >= 31:
+        waiting = team.start("wait", "--for=create", "cm/late", "--timeout=60s")
+        team.run("create", "cm", "late")
+        assert "condition met" in waiting.communicate(timeout=90)[0]
+
+    finalizers = '{"metadata":{"finalizers":%s}}'
+    team.run("patch", "ship", "o", "--type=merge", "-p", finalizers % '["fleet.example.com/dock"]')
+    assert "timed out" in team.run("delete", "ship", "o", "--timeout=1s", fails=True)
+    assert names(team) == ["n", "o"]
+    waiting = team.start("wait", "--for=delete", "ship/o", "--timeout=60s")
+    team.run("patch", "ship", "o", "--type=merge", "-p", finalizers % "[]")
+    waiting.communicate(timeout=90)
+    assert waiting.returncode == 0
+    team.run("create", "-f", "-", stdin=manifests(ship("p", labels=of)))
+    team.run("delete", "ships", "-l", "e2e=no")
+    assert names(team) == ["n", "p"]
+    team.run("delete", "ships", "-l", "e2e=yes", "--field-selector=metadata.name=p")
+    assert names(team) == ["n"]
+    assert len(lines_of(team.run("delete", "ships", "--all"))) == 1
+    assert names(team) == []
+    team.run("delete", "crd", f"ships.{GROUP}")
+    assert "the server could not find the requested resource" in team.run("get", "ships", fails=True)
