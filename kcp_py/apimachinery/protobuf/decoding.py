@@ -1,7 +1,8 @@
 """`decode`: a message to the dict that Go's JSON form of it decodes to.
 
 What Go's generated decoders accept is accepted: unknown fields are skipped, of repeated single values the last wins, repeated single
-messages are merged. Two things are bounded that are not upstream: nesting, and what empty messages (two bytes each) may grow to.
+messages are merged. Two things are bounded that are not upstream: nesting, and what empty messages (two bytes each) may grow to; and texts
+that are not UTF-8 are refused, of which upstream's JSON form would be another text.
 """
 
 from __future__ import annotations
@@ -202,24 +203,24 @@ class _Reader:
         return (value != 0 if op == _BOOL else value), pos
 
     def _entry(self, field: Field, pos: int, end: int, levels: int, entries: dict[str, Any]) -> None:
-        """Read one entry of a map: a message of key 1 and value 2, of which either may be absent."""
+        """Read one entry of a map: a message of key 1 and value 2, of which either may be absent. Go does not look at their wire types."""
         data, (_, op, _, _, child) = self.data, field
         key: str = ""
         value: Any = None
-        value_tag = 2 << 3 | (2 if op >= _STRING else 1 if op == _DOUBLE else 0)
         while pos < end:
             tag, pos = _varint(data, pos)
-            if tag == value_tag and op < _STRING:
+            number = (tag >> 3) & 0xFFFFFFFF
+            if number == 2 and op < _STRING:
                 value, pos = self._number(op, pos)
                 continue
-            if tag not in {_KEY_TAG, value_tag}:
+            if number not in {1, 2}:
                 pos = _skip(data, pos, end, tag)
                 continue
             length, pos = _length(data, pos)
             start, pos = pos, pos + length
             if pos > end:
                 raise ProtobufError(END)
-            if tag == _KEY_TAG:
+            if number == 1:
                 key = data[start:pos].decode()
             elif op == _STRING:
                 value = data[start:pos].decode()

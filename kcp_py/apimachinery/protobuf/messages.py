@@ -19,6 +19,7 @@ import orjson
 from kcp_py.apimachinery.codec import MAX_DEPTH, decode_json, too_deep
 from kcp_py.apimachinery.protobuf.errors import ProtobufError
 from kcp_py.apimachinery.protobuf.values import API_RESOURCE, APIEXTENSIONS, INT_OR_STRING, RUNTIME
+from kcp_py.apimachinery.quantity import parse_quantity_text
 from kcp_py.apimachinery.timestamps import format_micro_time, format_time
 from kcp_py.bootstrap.wire import META, message_fields
 
@@ -232,8 +233,8 @@ def _moment(seconds: int, nanos: int | None) -> str | None:
 
 
 def _quantity(value: dict[str, Any], _levels: int) -> str:
-    text: str = value.get("string", "0")
-    return text
+    text = value.get("string")
+    return "0" if text is None else str(parse_quantity_text(text))
 
 
 def _raw_json(value: dict[str, Any], levels: int) -> Any:

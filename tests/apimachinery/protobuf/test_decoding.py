@@ -161,6 +161,35 @@ def test_unknown_fields_are_skipped_and_repeated_ones_merged() -> None:
     assert decode(message_of()["v1", "ConfigMap"], unknown + metadata) == {"metadata": {"name": "b", "namespace": "n"}}
 
 
+def test_quantities_are_read_as_such() -> None:
+    """They are canonical whatever was sent, and what is none is refused, as JSON's are."""
+    limits = message_of()["v1", "LimitRange"]
+
+    def sent(text: bytes) -> bytes:
+        return framed(2, framed(1, framed(2, framed(1, b"cpu") + framed(2, framed(1, text)))))
+
+    assert decode(limits, sent(b"1000m"))["spec"]["limits"] == [{"type": "", "max": {"cpu": "1"}}]
+    for text in (b"", b"1Q", b" 1"):
+        with pytest.raises(ProtobufError, match="quantities must match"):
+            decode(limits, sent(text))
+
+
+def test_entries_of_maps_are_known_by_their_numbers() -> None:
+    """Go does not look at the wire types within an entry, nor at the order, and lacking halves are empty."""
+    config_map = message_of()["v1", "ConfigMap"]
+    for entry, wanted in (
+        (framed(2, b"v") + framed(1, b"k"), {"k": "v"}),
+        (b"\x08\x01k" + b"\x10\x01v", {"k": "v"}),
+        (framed(1, b"k") + framed(3, b"x") + framed(2, b"v"), {"k": "v"}),
+        (framed(1, b"a") + framed(1, b"k") + framed(2, b"v"), {"k": "v"}),
+        (framed(1, b"k"), {"k": ""}),
+        (b"", {"": ""}),
+        (framed(1, b"k" * 130) + framed(2, b"v" * 300), {"k" * 130: "v" * 300}),
+        (framed(1, b"k") + framed(2, b"v" * 130), {"k": "v" * 130}),
+    ):
+        assert decode(config_map, framed(2, entry))["data"] == wanted
+
+
 def test_times() -> None:
     """Whole seconds for Time, six digits for MicroTime, and null for none."""
     lease = message_of()["coordination.k8s.io/v1", "Lease"]
