@@ -14,6 +14,7 @@ from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store import Access, load_one
 from kcp_py.registry.store.access import definition_compares
+from kcp_py.registry.store.delete import mark
 from kcp_py.registry.store.read import to_storage
 from kcp_py.registry.strategy import Strategy
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Put
@@ -158,11 +159,7 @@ class _Pass:
         return encode_stored(await to_storage(served.resource, obj))
 
     def _mark(self, obj: dict[str, Any]) -> None:
-        metadata = obj["metadata"]
-        metadata["deletionTimestamp"] = self._access.now()
-        metadata["deletionGracePeriodSeconds"] = 0
-        if "generation" in metadata:
-            metadata["generation"] += 1
+        mark(obj["metadata"], self._access.now(), first=self._strategy.is_marked_first)
 
 
 def _finalizers(obj: dict[str, Any]) -> list[str]:

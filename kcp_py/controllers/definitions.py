@@ -74,7 +74,8 @@ class DefinitionController:
             return 0
         if crd["metadata"].get("deletionTimestamp"):
             return await self._clean_up(key, crd)
-        await self._name(key, crd)
+        if "spec" in crd:  # or else it was damaged in the store, and serves nothing
+            await self._name(key, crd)
         return 0
 
     async def _name(self, key: Key, crd: dict[str, Any]) -> None:
@@ -106,8 +107,9 @@ class DefinitionController:
         finalizers = metadata.get("finalizers") or ()
         if CLEANUP_FINALIZER not in finalizers:
             return 0
-        spec = crd["spec"]
-        defined = GroupResource(spec["group"], spec["names"]["plural"])
+        # By the name, which says the same as the specification and is there in any case.
+        plural, _, group = key.name.partition(".")
+        defined = GroupResource("" if group == "core" else group, plural)
         if any(names.plural == defined.resource for names in self._builtins.get(defined.group, ())):
             await self._report(key, crd, "False", "OverlappingBuiltInResource", "instances overlap with built-in resources in storage")
         else:

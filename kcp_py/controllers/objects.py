@@ -37,11 +37,18 @@ async def report(
 ) -> None:
     """Put conditions (see `with_condition`) into the status of an object, unless they are there.
 
+    An object that is not valid any more, as it was damaged or the rules have changed, keeps the status that it has: nothing waits for it.
+
     Raises:
         StatusError: a conflict where the object is not any more as `obj` has it.
     """
     status = before = obj.get("status") or {}
     for condition in conditions:
         status = with_condition(status, condition, now) or status
-    if status is not before:
+    if status is before:
+        return
+    try:
         await client.update_status(key.cluster, resource, {**obj, "status": status})
+    except StatusError as error:
+        if error.reason != "Invalid":
+            raise

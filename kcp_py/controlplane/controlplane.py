@@ -135,6 +135,7 @@ class ControlPlane:
 
         clusters.on_gone(forget)
         access.mutate = clusters.admit
+        access.validate = clusters.protect
         access.observers[definition_keys.prefix] = tables
         access.observers[clusters.prefix] = clusters
         started = asyncio.Event()

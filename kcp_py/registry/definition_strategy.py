@@ -31,6 +31,8 @@ class DefinitionStrategy(Strategy):
 
     allow_unconditional_update = False
     precondition_failed = "precondition failed"
+    is_marked_first = True
+    propagates_first = False
 
     def __init__(self, *, builtin: Collection[tuple[str, str]] = (), clock: Callable[[], float] = time.time) -> None:
         """Make the strategy.

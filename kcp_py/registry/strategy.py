@@ -26,8 +26,16 @@ class Strategy:
     """How a failed precondition of a delete begins, for kinds that have their own words for it."""
     default_propagation = ""
     """What becomes of dependents where neither a delete nor the object says so: `Orphan`, or empty for `Background`."""
+    propagation_without_orphans = "Background"
+    """What the old option `orphanDependents: false` means."""
+    has_dependents = True
+    """Whether a delete can ask for something to be done with dependents at all (upstream's policy `Unsupported`)."""
     deletion_warning = ""
-    """Sent where a delete leaves that to the kind."""
+    """Sent where a delete leaves dependents to the kind."""
+    is_marked_first = False
+    """Whether the first delete only marks, with nothing but the time, whatever finalizers there are."""
+    propagates_first = True
+    """Whether that first delete does what it asks for with dependents."""
     resets_status = True
     """Whether a create drops the status, where it has a subresource."""
     has_generation = True

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import orjson
 
+from kcp_py.apimachinery import errors
 from kcp_py.logicalcluster import ROOT, Name, is_system
 from kcp_py.registry.builtin.logicalclusters import NAME, is_inactive
 from kcp_py.registry.clustercache import ClusterCache
@@ -62,6 +63,19 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
         if admission.served.resource.keys.prefix == self.prefix and admission.operation == "CREATE" and self._url:
             assert admission.obj is not None
             admission.obj["status"]["URL"] = cluster_url(self._url, admission.scope.name)
+
+    async def protect(self, admission: Admission) -> None:
+        """A validating step of admission: the clusters that always exist are not deleted, as little as the namespace `default` of each.
+
+        In kcp `spec.directlyDeletable` and the caller's groups decide that for every cluster (admission `core.kcp.io/LogicalCluster`).
+
+        Raises:
+            StatusError: 403, in kcp's words.
+        """
+        if admission.operation != "DELETE" or admission.served.resource.keys.prefix != self.prefix:
+            return
+        if admission.scope.name == ROOT or is_system(admission.scope.name):
+            raise errors.forbidden(admission.served.resource.group_resource, admission.name, "LogicalCluster cannot be deleted")
 
     @property
     def prefix(self) -> str:

@@ -14,7 +14,7 @@ from kcp_py.logicalcluster import Name
 from kcp_py.schema.names_conditions import is_condition_true
 from kcp_py.storage.contract import Put
 from kcp_py.storage.memory import MemoryStorage
-from tests.client.registry import DEFINITIONS, WIDGETS, Registry, definition, open_registry, widget
+from tests.client.registry import DEFINITIONS, ROOT, WIDGETS, Registry, definition, open_registry, widget
 
 pytestmark = pytest.mark.anyio
 
@@ -255,3 +255,15 @@ async def test_a_malformed_definition_takes_nothing_from_others(registry: Regist
     await registry.until_gone(TEAM, DEFINITIONS, "", "widgets.example.com")
     assert not [key for key in await registry.keys("team-a") if "widgets" in key]
     await registry.until_condition(TEAM, "others.example.com", "Established")
+
+
+async def test_a_definition_without_a_specification_can_be_deleted(registry: Registry) -> None:
+    """What was damaged in the store is no reason to keep it, or its objects."""
+    client = registry.client
+    await registry.client.create(TEAM, DEFINITIONS, definition())
+    await registry.until_condition(TEAM, "widgets.example.com", "Established")
+    await client.create(TEAM, WIDGETS, widget("one"))
+    await registry.rewrite(f"{ROOT}/apiextensions.k8s.io/customresourcedefinitions/team-a/widgets.example.com", lambda crd: crd.pop("spec"))
+    await client.delete(TEAM, DEFINITIONS, "", "widgets.example.com")
+    await registry.until_gone(TEAM, DEFINITIONS, "", "widgets.example.com")
+    assert not [key for key in await registry.keys("team-a") if "widgets" in key]

@@ -238,12 +238,9 @@ class GarbageCollector:
         resource = await self._client.served_version(cluster, item.resource)
         if resource is None:
             raise UnresolvedOwnerError
-        try:
-            obj = await self._client.get_metadata(cluster, resource, item.namespace, item.name)
-        except StatusError as error:
-            if error.code == 404:
-                return
-            raise
+        obj = await self._find(cluster, resource, item)
+        if obj is None:
+            return
         facts = facts_of(obj)
         if facts.awaits:
             await self._end(cluster, resource, item, facts)
@@ -277,13 +274,37 @@ class GarbageCollector:
                 if any((found := graph.awaiting(one)) is not None and found.awaits == FOREGROUND for one in dependents):
                     await self._unblock(cluster, resource, item, facts.uid)
                     version = ""
+        await self._delete(cluster, resource, item, facts, version=version, propagation=propagation)
+
+    async def _delete(
+        self, cluster: Name, resource: GroupVersionResource, item: Item, facts: Facts, *, version: str, propagation: str
+    ) -> None:
+        """Delete an object unless its owners have changed; one that is gone is no error."""
         try:
             await self._client.delete(
                 cluster, resource, item.namespace, item.name, uid=facts.uid, resource_version=version, propagation=propagation
             )
         except StatusError as error:
-            if error.code != 404:
+            if error.code == 404:
+                return
+            if error.reason != "Conflict" or not version:
                 raise
+            # Whoever changes the object all the time does not keep it for ever (upstream: `deleteObject`).
+            obj = await self._find(cluster, resource, item)
+            if obj is None:
+                return
+            now = facts_of(obj)
+            if (now.uid, now.owners) != (facts.uid, facts.owners):
+                raise
+            await self._delete(cluster, resource, item, facts, version="", propagation=propagation)
+
+    async def _find(self, cluster: Name, resource: GroupVersionResource, item: Item) -> dict[str, Any] | None:
+        try:
+            return await self._client.get_metadata(cluster, resource, item.namespace, item.name)
+        except StatusError as error:
+            if error.code == 404:
+                return None
+            raise
 
     async def _end(self, cluster: Name, resource: GroupVersionResource, item: Item, facts: Facts) -> None:
         """Go on with a deletion that waits for dependents."""

@@ -72,6 +72,7 @@ class EventStrategy(Strategy):
 
     has_generation = False
     allow_create_on_update = True
+    has_dependents = False
 
     def prepare_for_create(self, obj: dict[str, Any]) -> None:
         _canonicalize_times(obj, ("firstTimestamp", "lastTimestamp"))
@@ -93,6 +94,7 @@ class StrictEventStrategy(Strategy):
 
     has_generation = False
     allow_create_on_update = True
+    has_dependents = False
 
     def prepare_for_create(self, obj: dict[str, Any]) -> None:
         _canonicalize_times(obj, ("deprecatedFirstTimestamp", "deprecatedLastTimestamp"))

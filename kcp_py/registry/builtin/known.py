@@ -56,8 +56,6 @@ _NO_GENERATION: Final = frozenset({
     ("storage.k8s.io", "csistoragecapacities"), ("storage.k8s.io", "storageclasses"), ("storage.k8s.io", "volumeattachments"),
     ("storage.k8s.io", "volumeattributesclasses"), ("storagemigration.k8s.io", "storageversionmigrations"),
 })  # fmt: skip
-
-
 _ORPHANED: Final = frozenset({("", "replicationcontrollers"), ("batch", "jobs")})
 """The kinds whose dependents stay where a delete does not say what is to become of them."""
 _JOB_DELETION: Final = (

@@ -23,6 +23,8 @@ class NamespaceStrategy(Strategy):
 
     has_generation = False
     return_deleted_object = True
+    propagation_without_orphans = "Foreground"
+    is_marked_first = True
     precondition_failed = "Precondition failed"
     validate_name = staticmethod(names.dns_label_problems)
 

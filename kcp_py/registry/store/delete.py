@@ -62,10 +62,14 @@ async def _delete_once(
     metadata = dict(old["metadata"])
     obj = {**old, "metadata": metadata}
     terminating = bool(metadata.get("deletionTimestamp"))
-    changed = _set_propagation(metadata, deletion.propagation or _default_propagation(resource, metadata))
+    strategy = resource.strategy
+    marked_first = strategy.is_marked_first and not terminating
+    changed = False
+    if strategy.has_dependents and (strategy.propagates_first or not marked_first):
+        changed = _set_propagation(metadata, deletion.propagation, strategy.default_propagation)
     if not terminating:
-        changed = resource.strategy.prepare_for_delete(obj) or changed
-    if not resource.strategy.has_pending_finalizers(obj):
+        changed = strategy.prepare_for_delete(obj) or changed
+    if not marked_first and not strategy.has_pending_finalizers(obj):
         stored = await to_storage(resource, obj)
         value = encode_stored(stored)
         if deletion.dry_run or not item.create_revision:  # a default object is not there to be removed
@@ -73,10 +77,7 @@ async def _delete_once(
         revision = await access.transact(served, scope, (Compare(item.key, mod_revision=item.mod_revision),), (Delete(item.key),))
         return Written(stored, value, revision, deleted=True)
     if not terminating:
-        metadata["deletionTimestamp"] = access.now()
-        metadata["deletionGracePeriodSeconds"] = 0
-        if "generation" in metadata:
-            metadata["generation"] += 1
+        mark(metadata, access.now(), first=marked_first)
         changed = True
     stored = await to_storage(resource, obj)
     value = encode_stored(stored)
@@ -93,17 +94,32 @@ async def _delete_once(
     return Written(stored, value, revision)
 
 
-def _default_propagation(resource: ServedResource, metadata: dict[str, Any]) -> str:
-    """What the kind does without a wish; nothing where the object has one (apiserver `shouldOrphanDependents`)."""
-    decided = not {_ORPHAN, _FOREGROUND}.isdisjoint(metadata.get("finalizers", ()))
-    return "" if decided else resource.strategy.default_propagation
+def mark(metadata: dict[str, Any], now: str, *, first: bool) -> None:
+    """Let an object begin to be deleted.
+
+    Args:
+        metadata: of the object, changed in place.
+        now: RFC 3339.
+        first: see `Strategy.is_marked_first`.
+    """
+    metadata["deletionTimestamp"] = now
+    if first:
+        return
+    metadata["deletionGracePeriodSeconds"] = 0
+    if "generation" in metadata:
+        metadata["generation"] += 1
 
 
-def _set_propagation(metadata: dict[str, Any], propagation: str) -> bool:
-    """Bring the two finalizers of the garbage collector in line with what was asked; without a wish, what is there stays."""
-    if not propagation:
-        return False
+def _set_propagation(metadata: dict[str, Any], propagation: str, default: str) -> bool:
+    """Bring the two finalizers of the garbage collector in line with what was asked.
+
+    Without a wish, what is there stays, or else the kind's default comes (apiserver `deletionFinalizersForGarbageCollection`).
+    """
     before = metadata.get("finalizers", [])
+    if not propagation:
+        if not default or _ORPHAN in before or _FOREGROUND in before:
+            return False
+        propagation = default
     after = [finalizer for finalizer in before if finalizer not in {_ORPHAN, _FOREGROUND}]
     if propagation == "Orphan":
         after.append(_ORPHAN)

@@ -14,6 +14,7 @@ from kcp_py.registry.store import delete as delete_stored
 from kcp_py.registry.store.access import Written
 from kcp_py.registry.store.delete import Deletion
 from kcp_py.registry.store.read import from_storage
+from kcp_py.registry.strategy import Strategy
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_document, send_written
 from kcp_py.server.handlers.backend import Backend
@@ -25,13 +26,18 @@ from kcp_py.server.negotiation import request_media
 
 
 async def delete(backend: Backend, exchange: Exchange, target: Target) -> None:
-    """Delete the object: 200 with a Status, or with the object while finalizers remain or where the kind returns it."""
+    """Delete the object: 200 with a Status, or with the object while finalizers remain or where the kind returns it.
+
+    202 where finalizers remain and the caller has asked by the old option for dependents to be deleted.
+    """
     representation = representation_of(exchange, target.resource)
-    deletion = _deletion(await _options(backend, exchange))
+    options = await _options(backend, exchange)
+    deletion = _deletion(options, target.resource.strategy)
     _warn(exchange, target, deletion)
     written = await delete_stored(backend.access, target.one_cluster(), target.served, target.namespace, target.name, deletion=deletion)
     if not written.deleted or target.resource.strategy.return_deleted_object:
-        await send_written(backend, exchange, target, written, representation, status=200)
+        pending = not written.deleted and options.orphan_dependents is False
+        await send_written(backend, exchange, target, written, representation, status=202 if pending else 200)
         return
     resource = target.resource
     details = {"name": target.name, "kind": resource.resource, "uid": written.obj["metadata"]["uid"]}
@@ -45,7 +51,7 @@ async def delete_collection(backend: Backend, exchange: Exchange, target: Target
     """Delete every object that the list options select, and answer with the list of them."""
     representation = representation_of(exchange, target.resource)
     delete_options = await _options(backend, exchange)
-    deletion = _deletion(delete_options)
+    deletion = _deletion(delete_options, target.resource.strategy)
     _warn(exchange, target, deletion)
     scope = target.one_cluster()
     options = list_options(exchange, target)
@@ -93,18 +99,18 @@ async def _options(backend: Backend, exchange: Exchange) -> DeleteOptions:
     return decode_delete_options(exchange.query, document)
 
 
-def _propagation(options: DeleteOptions) -> str:
+def _propagation(options: DeleteOptions, strategy: Strategy) -> str:
     if options.propagation_policy:
         return options.propagation_policy
     if options.orphan_dependents is None:
         return ""
-    return "Orphan" if options.orphan_dependents else "Background"
+    return "Orphan" if options.orphan_dependents else strategy.propagation_without_orphans
 
 
-def _deletion(options: DeleteOptions) -> Deletion:
+def _deletion(options: DeleteOptions, strategy: Strategy) -> Deletion:
     preconditions = options.preconditions
     return Deletion(
-        propagation=_propagation(options),
+        propagation=_propagation(options, strategy),
         uid=(preconditions.uid or "") if preconditions else "",
         resource_version=(preconditions.resource_version or "") if preconditions else "",
         dry_run=options.dry_run,
