@@ -18,6 +18,8 @@ APPROVAL: Final = "api-approved.kubernetes.io"
 _APPROVED_BY: Final = "https://github.com/kubernetes/api"
 _PROTECTED: Final = (".k8s.io", ".kubernetes.io")
 
+CONVERTED: Final = frozenset({("autoscaling", "HorizontalPodAutoscaler")})
+"""Kinds whose versions have different forms, between which a server that knows the kind converts."""
 _SCALE: Final = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
 
 
@@ -41,6 +43,8 @@ def definitions_of(kinds: Sequence[KnownKind]) -> list[dict[str, Any]]:
 def versions_of(group: str, kind: str) -> list[KnownKind]:
     """The versions in which the CRD of a kind offers it, the preferred and stored one first."""
     versions = sorted((row for row in known_kinds().values() if (row.group, row.kind) == (group, kind)), key=_preference)
+    if (group, kind) in CONVERTED:
+        return versions
     first = structural_schema(versions[0].definition)
     return [row for row in versions if row is versions[0] or structural_schema(row.definition) == first]
 

@@ -58,8 +58,24 @@ def structural_schema(name: str) -> Schema:
 
 @cache
 def decoding_schema(name: str) -> Schema:
-    """The schema of a kind as a decoder of the kind applies it, and its validation as far as this is a matter of form."""
-    return _Writer(_DECODING).write(known_definitions()[name], (name,))
+    """The schema of a kind as a decoder of the kind applies it, and its validation as far as this is a matter of form.
+
+    Nothing is required of a status: what is not reported is its zero value.
+    """
+    root = _Writer(_DECODING).write(known_definitions()[name], (name,))
+    if "status" in root["properties"]:
+        root["properties"] = {**root["properties"], "status": _without_required(root["properties"]["status"])}
+    return root
+
+
+def _without_required(schema: Schema) -> dict[str, Any]:
+    result = {key: value for key, value in schema.items() if key != "required"}
+    if "properties" in schema:
+        result["properties"] = {field: _without_required(child) for field, child in schema["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(child := schema.get(key), Mapping):
+            result[key] = _without_required(child)
+    return result
 
 
 class _Writer:

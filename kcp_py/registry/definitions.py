@@ -22,7 +22,7 @@ from kcp_py.bootstrap.known import known_definitions
 from kcp_py.registry.conversion import NoWebhooks, WebhookConverter, Webhooks
 from kcp_py.registry.custom_resources import CustomResourceStrategy, printer_columns
 from kcp_py.registry.discovery import version_order
-from kcp_py.registry.known import KnownForm, known_form
+from kcp_py.registry.known import KnownForm, known_converter, known_form
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ALL_VERBS, Converter, ServedResource
 from kcp_py.registry.scale import read_paths
@@ -211,7 +211,7 @@ def _resources(crd: Mapping[str, Any], root: str, webhooks: Webhooks, *, termina
     known = {version["name"]: known_form(spec, version, _document(version)) for version in versions}
     compiled = {version["name"]: _compiled_schema(version, known[version["name"]], schemas) for version in versions}
     stored = {str(GroupVersion(spec["group"], name)): schema for name, schema in compiled.items()}
-    converter = _converter(spec, webhooks)
+    converter = _converter(spec, webhooks) or known_converter(known.values())
     merge_types = MergeTypes(
         {
             str(GroupVersion(spec["group"], version["name"])): form.document if (form := known[version["name"]]) else _document(version)

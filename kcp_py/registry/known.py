@@ -7,16 +7,19 @@ strategic merge patch and for field ownership.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery.table import Column
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX
 from kcp_py.bootstrap.known import KnownKind, known_definitions, known_kinds
+from kcp_py.bootstrap.known_crds import CONVERTED
 from kcp_py.bootstrap.known_schemas import decoding_schema, structural_schema
+from kcp_py.registry.builtin.autoscaler_conversion import convert_autoscaler
 from kcp_py.registry.builtin.known import DEFAULTERS, FIELD_PATHS, KnownKindSchema, KnownKindStrategy
 from kcp_py.registry.builtin.known_columns import KNOWN_COLUMNS
+from kcp_py.registry.resource import Converter
 from kcp_py.registry.scale import ScalePaths, read_paths
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.contract import CompiledSchema
@@ -75,6 +78,17 @@ def known_form(spec: Mapping[str, Any], version: Mapping[str, Any], document: Sc
     if own and document == structural_schema(kind.definition):
         return KnownForm(kind, True, known_definitions()[kind.definition], known_definitions(), _schema(kind.definition))
     return KnownForm(kind, False, completed(document, known_definitions()[kind.definition]), {}, None)
+
+
+def known_converter(forms: Iterable[KnownForm | None]) -> Converter | None:
+    """What converts between the versions of a CRD that are those of a kind with several forms; None for any other."""
+    kinds = {(form.kind.group, form.kind.kind) if form is not None and form.own else None for form in forms}
+    return _convert_autoscalers if len(kinds) == 1 and kinds <= CONVERTED else None
+
+
+async def _convert_autoscalers(objects: Sequence[dict[str, Any]], api_version: str) -> list[dict[str, Any]]:
+    check = _schema("io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler").type_error
+    return [convert_autoscaler(obj, api_version, check) for obj in objects]
 
 
 @cache

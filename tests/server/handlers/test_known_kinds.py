@@ -292,3 +292,25 @@ async def test_kinds_that_every_cluster_has(tmp_path):
             (crd,) = definitions_named(["pods"])
             await api.fails(422, "POST", f"/clusters/a{DEFINITIONS}", crd)
             assert len((await api.ok("GET", PODS))["items"]) == 1
+
+
+async def test_versions_of_different_forms(api: Api):
+    """An autoscaler is stored once and read in both of its versions, by any way of writing it."""
+    await installed(api, "hpa")
+    v1, v2 = (f"/clusters/a/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers" for version in ("v1", "v2"))
+    spec = {"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "maxReplicas": 3, "targetCPUUtilizationPercentage": 50}
+    created = await api.ok("POST", v1, {"metadata": {"name": "web"}, "spec": spec})
+    assert created["spec"] == {**spec, "minReplicas": 1}
+    (item,) = (await api.ok("GET", v2))["items"]
+    assert item["spec"]["metrics"][0]["resource"]["target"] == {"type": "Utilization", "averageUtilization": 50}
+    patch = {
+        "spec": {
+            "metrics": [{"type": "Resource", "resource": {"name": "memory", "target": {"type": "Utilization", "averageUtilization": 9}}}]
+        }
+    }
+    await api.ok("PATCH", f"{v2}/web", patch, headers=STRATEGIC)
+    read = await api.ok("GET", f"{v1}/web")
+    assert "targetCPUUtilizationPercentage" not in read["spec"]
+    assert "autoscaling.alpha.kubernetes.io/metrics" in read["metadata"]["annotations"]
+    await api.ok("PUT", f"{v1}/web", read)
+    assert (await api.ok("GET", f"{v2}/web"))["spec"]["metrics"][0]["resource"]["name"] == "memory"
