@@ -6,6 +6,7 @@ Source: kubernetes `pkg/apis/autoscaling/v1/conversion.go`, `pkg/apis/autoscalin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -180,10 +181,9 @@ def _processor(utilization: Any) -> Object:
 
 def _carried(annotations: Mapping[str, Any], name: str, kind: type) -> Any:
     """What an annotation carries; nothing where it cannot be read."""
-    try:
+    found: Any = None
+    with suppress(TypeError, ValueError):
         found = orjson.loads(annotations.get(name, b"null"))
-    except (TypeError, ValueError):
-        return kind()
     readable = isinstance(found, kind) and (kind is dict or all(isinstance(element, dict) for element in found))
     return found if readable else kind()
 
