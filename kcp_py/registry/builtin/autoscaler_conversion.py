@@ -151,16 +151,16 @@ def _to_v2(obj: Object) -> Object:
     spec, status = dict(object_at(obj, "spec")), dict(object_at(obj, "status"))
     utilization = spec.pop("targetCPUUtilizationPercentage", None)
     metrics = [] if utilization is None else [_processor(utilization)]
-    metrics = [*_renamed_to_v2(_carried(annotations, _METRICS, list), measured=False), *metrics]
+    metrics = [*_renamed_to_v2(_carried_list(annotations, _METRICS), measured=False), *metrics]
     spec["metrics"] = metrics or [_processor(DEFAULT_UTILIZATION)]
-    if behavior := _carried(annotations, _BEHAVIOR, dict):
+    if isinstance(behavior := _carried(annotations, _BEHAVIOR), dict) and behavior:
         spec["behavior"] = _with_keys(behavior, lambda name: name[:1].lower() + name[1:])
     used = status.pop("currentCPUUtilizationPercentage", None)
-    if current := _renamed_to_v2(_carried(annotations, _CURRENT_METRICS, list), measured=True):
+    if current := _renamed_to_v2(_carried_list(annotations, _CURRENT_METRICS), measured=True):
         status["currentMetrics"] = current
     elif used is not None:
         status["currentMetrics"] = [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": used}}}]
-    if conditions := _carried(annotations, _CONDITIONS, list):
+    if conditions := _carried_list(annotations, _CONDITIONS):
         status["conditions"] = conditions
     converted = {**obj, "apiVersion": V2, "metadata": _without_carriers(obj["metadata"]), "spec": spec}
     if status or "status" in obj:
@@ -179,13 +179,16 @@ def _processor(utilization: Any) -> Object:
     return {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": utilization}}}
 
 
-def _carried(annotations: Mapping[str, Any], name: str, kind: type) -> Any:
-    """What an annotation carries; nothing where it cannot be read."""
-    found: Any = None
+def _carried(annotations: Mapping[str, Any], name: str) -> Any:
+    """What an annotation carries; None where it cannot be read."""
     with suppress(TypeError, ValueError):
-        found = orjson.loads(annotations.get(name, b"null"))
-    readable = isinstance(found, kind) and (kind is dict or all(isinstance(element, dict) for element in found))
-    return found if readable else kind()
+        return orjson.loads(annotations.get(name, b"null"))
+    return None
+
+
+def _carried_list(annotations: Mapping[str, Any], name: str) -> list[Object]:
+    found = _carried(annotations, name)
+    return found if isinstance(found, list) and all(isinstance(element, dict) for element in found) else []
 
 
 def _renamed_to_v1(metric: Mapping[str, Any], *, measured: bool) -> Object:
