@@ -34,6 +34,9 @@ _SELECTIVE_CHUNK = 500
 
 _END = b"]}\n"
 
+_DECODED_AT_ONCE = 200
+"""So many selected objects are handed on together: thousands of decoded ones take long to be freed, and to be looked through for garbage."""
+
 _ITEMS_PER_TURN = 200
 """After so many items other requests get a turn of the event loop: a few milliseconds at the most."""
 
@@ -169,7 +172,7 @@ class Listing:
 
 
 async def matching(listing: Listing, items: Items, *, answered: bool = True) -> AsyncIterator[list[Found]]:
-    """The selected items of a list, page by page, `limit` of them at the most.
+    """The selected items of a list, in portions, `limit` of them at the most.
 
     Args:
         listing: the list.
@@ -180,7 +183,7 @@ async def matching(listing: Listing, items: Items, *, answered: bool = True) -> 
     selection = listing.selection
     target = listing.target
     chosen = 0
-    seen = 0
+    turns = Turns()
     while True:
         if not limit and selection.names_only and (single := await _single(listing)) is not None:
             page = single
@@ -202,9 +205,7 @@ async def matching(listing: Listing, items: Items, *, answered: bool = True) -> 
         found: list[Found] = []
         candidates = await _candidates(listing, items, page, answered=answered)
         for position, (item, served, cluster, converted) in enumerate(candidates, start=1):
-            seen += 1
-            if seen % _ITEMS_PER_TURN == 0:
-                await asyncio.sleep(0)
+            await turns.take()
             obj = converted
             if not selection.empty:
                 if obj is None:
@@ -215,6 +216,10 @@ async def matching(listing: Listing, items: Items, *, answered: bool = True) -> 
             if limit and chosen + len(found) >= limit:
                 listing.stop_behind(item, more=page.more or position < len(candidates))
                 break
+            if len(found) >= _DECODED_AT_ONCE:
+                chosen += len(found)
+                yield found
+                found = []
         chosen += len(found)
         if found:
             yield found
