@@ -35,7 +35,7 @@ _SELECTIVE_CHUNK = 500
 _END = b"]}\n"
 
 _DECODED_AT_ONCE = 200
-"""So many selected objects are handed on together: thousands of decoded ones take long to be freed, and to be looked through for garbage."""
+"""So many selected objects are handed on together: thousands of decoded ones take long to free and to be looked through for garbage."""
 
 _ITEMS_PER_TURN = 200
 """After so many items other requests get a turn of the event loop: a few milliseconds at the most."""

@@ -10,9 +10,12 @@ import orjson
 import pytest
 import yaml
 
-from kcp_py.apimachinery.protobuf import decode, decode_envelope
+from kcp_py.apimachinery.protobuf import decode, decode_envelope, encode_object
+from kcp_py.bootstrap.known_crds import definitions_named
 from kcp_py.bootstrap.wire import message_of
+from kcp_py.storage.contract import Put
 from tests.server.handlers.conftest import Api, Watch, config_map, definition, established, instance
+from tests.server.handlers.widgets import install
 
 pytestmark = pytest.mark.anyio
 
@@ -169,6 +172,40 @@ async def test_custom_resources_have_no_protobuf(api: Api) -> None:
     assert content(alone)["metadata"]["name"] == "a"
 
 
+async def test_known_kinds_in_protobuf(api: Api) -> None:
+    """A kind that a cluster serves by a CRD of Kubernetes' own is sent and answered in protobuf, its Scale too."""
+    (crd,) = definitions_named(["deployments"])
+    await install(api, crd)
+    path = "/clusters/a/apis/apps/v1/namespaces/default/deployments"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    body = encode_object({"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "d"}, "spec": spec})
+    both = {"Accept": PROTOBUF, "Content-Type": PROTOBUF}
+    created = await api("POST", path, content=body, headers=both)
+    assert (created.status_code, created.headers["content-type"]) == (201, PROTOBUF)
+    assert said(content(created)) == said(await api.ok("GET", f"{path}/d"))
+    assert content(await api("GET", path, headers=both))["kind"] == "DeploymentList"
+    scale = content(await api("GET", f"{path}/d/scale", headers=both))
+    assert (scale["kind"], scale["apiVersion"], scale["spec"]) == ("Scale", "autoscaling/v1", {"replicas": 1})
+    scale["spec"]["replicas"] = 3
+    scaled = await api("PUT", f"{path}/d/scale", content=encode_object(scale), headers=both)
+    assert (scaled.status_code, content(scaled)["spec"]) == (200, {"replicas": 3})
+    async with Frames(api, path, {"Accept": PROTOBUF}) as watch:
+        kind, obj = await watch.frame()
+        assert (kind, obj["kind"], obj["spec"]["replicas"]) == ("ADDED", "Deployment", 3)
+
+
+async def test_patches_of_other_types(api: Api) -> None:
+    """415 in the words of the router of built-in kinds, and of the handler of custom resources."""
+    await widgets(api)
+    await api.ok("POST", WIDGETS, instance("a"))
+    refused = await api.fails(415, "PATCH", f"{CONFIG_MAPS}/a", content=b"{}", headers={"Content-Type": YAML})
+    assert (refused["message"], refused["details"]) == ("415: Unsupported Media Type", {})
+    refused = await api.fails(415, "PATCH", f"{WIDGETS}/a", content=b"{}", headers={"Content-Type": YAML})
+    types = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+    assert refused["message"] == f"the body of the request was in an unknown format - accepted media types include: {types}"
+
+
 async def test_status_in_protobuf(api: Api) -> None:
     """Subresources of built-in kinds answer like the kinds themselves."""
     path = f"{CLUSTER}/api/v1/namespaces/default/status"
@@ -224,6 +261,32 @@ async def test_aggregated_discovery(api: Api, media: str) -> None:
     unchanged = await api("GET", f"{CLUSTER}/apis", headers=known)
     assert (unchanged.status_code, unchanged.content, unchanged.headers["etag"]) == (304, b"", answer.headers["etag"])
     assert "content-type" not in unchanged.headers
+
+
+@pytest.mark.parametrize("accept", [YAML, PROTOBUF, "application/json;pretty=1", "application/json;as=Table;g=meta.k8s.io;v=v1"])
+async def test_large_lists_take_turns(api: Api, accept: str) -> None:
+    """While a large list is written, others get their turns."""
+    body = orjson.dumps(config_map("a", {f"k{number}": "v" * 40 for number in range(20)}))
+    storage = api.control_plane.backend.access.storage
+    await api.ok("POST", CONFIG_MAPS, content=body, headers={"Content-Type": "application/json"})
+    key = "/registry/core/configmaps/root/default/a"
+    stored = await storage.get(key)
+    assert stored is not None
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    for start in range(0, 2000, 500):
+        await storage.transact([], [Put(f"{key}{number}", stored.value) for number in range(start, start + 500)])
+    counting = asyncio.create_task(count())
+    listed = await api("GET", CONFIG_MAPS, headers={"Accept": accept})
+    counting.cancel()
+    assert listed.status_code == 200
+    assert turns > 5, turns
 
 
 async def test_compression(api: Api) -> None:
