@@ -25,7 +25,8 @@ KUBECTL = ("1.20", "1.25", "1.27", "1.32", "1.37")
 read OpenAPI v3 and ApplySets, and read aggregated discovery in its final form."""
 
 HELM = {"3.8.1": "1.20", "3.12.1": "1.27", "3.17.2": "1.32", "4.3.1": "1.37"}
-"""Versions of helm, and of the kubectl they are packed with: that which packs secrets in protobuf last, and the last two of 3 and 4."""
+"""Versions of helm, and of the kubectl that each is packed with."""
+NEWEST_HELM = ("3.17.2", "4.3.1")
 
 
 class UnavailableError(Exception):
@@ -38,6 +39,11 @@ def chosen_kubectl() -> tuple[str, ...]:
     if asked == "all":
         return tuple(REQUIREMENTS)
     return tuple(asked.split(",")) if asked else KUBECTL
+
+
+def chosen_helm() -> tuple[str, ...]:
+    """Versions of helm to try: all where all of kubectl are asked for, else the newest of each major version."""
+    return tuple(HELM) if os.environ.get("KCP_PY_TEST_KUBECTL_VERSIONS") == "all" else NEWEST_HELM
 
 
 def kubectl_of(minor: str) -> Path:
