@@ -49,6 +49,10 @@ def test_client_side_apply(kubectl_version: Callable[[str], Kubectl], server: Se
     assert "spec.crew" in said
     said = team.run("apply", "-f", "-", stdin=manifests({**config_map("two"), "datum": {}}), fails=True)
     assert "unknown field" in said
+    nothing = {"apiVersion": "nowhere.example.com/v1", "kind": "Nothing", "metadata": {"name": "n"}}
+    assert 'no matches for kind "Nothing" in version "nowhere.example.com/v1"' in team.run(
+        "apply", "-f", "-", stdin=manifests(nothing), fails=True
+    )
 
 
 @each_kubectl("apply --server-side: conflict, force, dry run, diff, migration")
