@@ -43,7 +43,7 @@ _FORM: Final = b"3"
 """Part of every hash: to be raised whenever the same resource is published in another form."""
 _BIG: Final = 128 * 1024
 """Bytes of a schema from which its fragments are built in a thread."""
-_BIG_MESSAGE: Final = 16 * 1024
+_BIG_MESSAGE: Final = 4 * 1024
 """The same for protobuf, which is written member by member."""
 
 K = TypeVar("K", bound=Hashable)

@@ -1,4 +1,4 @@
-"""The codec against upstream's golden files: kinds with every field set, as Go's encoders wrote them in protobuf and in JSON."""
+"""The codecs against upstream's golden files: kinds with every field set, as Go's encoders wrote them in protobuf, JSON and YAML."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kcp_py.apimachinery.codec import decode_yaml, encode_yaml
 from kcp_py.apimachinery.protobuf import decode, decode_envelope, encode, encode_object, has_message
 from kcp_py.bootstrap.wire import message_of
 
@@ -33,9 +34,12 @@ def test_every_kind_has_a_message() -> None:
 
 @pytest.mark.parametrize(("api_version", "kind"), FILES)
 def test_both_directions(api_version: str, kind: str) -> None:
-    """The message decodes to the JSON, and the JSON encodes to the same bytes."""
+    """Message and YAML decode to the JSON, and the JSON encodes to the same bytes."""
     body = FILES[api_version, kind].read_bytes()
     wanted = json.loads(FILES[api_version, kind].with_suffix(".json").read_bytes())
+    text = FILES[api_version, kind].with_suffix(".yaml").read_bytes()
+    assert decode_yaml(text) == wanted
+    assert encode_yaml(wanted) == text
     envelope = decode_envelope(body)
     assert encode(message_of()[api_version, kind], wanted) == envelope.raw
     if kind == "WatchEvent":
