@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.generate_name import MAX_ATTEMPTS, generate_name
@@ -14,7 +15,7 @@ from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import Access, Admission, Written, compares_of, field_error_object_name
 from kcp_py.registry.store.ownership import FieldManager, note_write
-from kcp_py.registry.store.read import defaults_of, to_storage
+from kcp_py.registry.store.read import LARGE, defaults_of, to_storage
 from kcp_py.registry.store.validation import check
 from kcp_py.storage.contract import Compare, ConflictError, Put
 
@@ -114,7 +115,7 @@ async def _create_named(
     if name in defaults_of(resource, scope):
         raise errors.already_exists(resource.group_resource, name)
     stored = await to_storage(resource, obj)
-    value = encode_stored(stored)
+    value = await run_aside(encode_stored, stored) if size > LARGE else encode_stored(stored)
     if dry_run:
         if (current := await access.storage.get(key)) is not None:
             raise already_exists(resource, name, current.value)

@@ -114,7 +114,7 @@ class Current:
 
 
 async def _decode_item(served: Served, item: KeyValue) -> tuple[dict[str, Any], CompiledSchema]:
-    if item.mod_revision < served.fresh_since and len(item.value) > LARGE:
+    if len(item.value) > LARGE:
         return await run_aside(_decode, served, item)
     return _decode(served, item)
 

@@ -155,8 +155,11 @@ async def _replace(
     await access.validate(admission)
     finished = bool(metadata.get("deletionTimestamp")) and not resource.strategy.has_pending_finalizers(new)
     stored = await to_storage(resource, new)
-    value = encode_stored(stored)
-    if not finished and unchanged(value, stored, item):
+    if size > LARGE:
+        value, same = await run_aside(_encoded, stored, item, finished=finished)
+    else:
+        value, same = _encoded(stored, item, finished=finished)
+    if same:
         if value != item.value:
             stored, value = orjson.loads(item.value), item.value
         return Written(stored, value, item.mod_revision)
@@ -172,6 +175,12 @@ async def _replace(
     operations: tuple[Operation, ...] = (Delete(item.key),) if finished else (Put(item.key, value), *birth)
     revision = await access.transact(served, scope, compares, operations)
     return Written(stored, value, revision, deleted=finished)
+
+
+def _encoded(stored: dict[str, Any], item: KeyValue, *, finished: bool) -> tuple[bytes, bool]:
+    """The stored form, and whether it is the one that is stored already and stays."""
+    value = encode_stored(stored)
+    return value, not finished and unchanged(value, stored, item)
 
 
 def unchanged(value: bytes, stored: dict[str, Any], item: KeyValue) -> bool:

@@ -60,6 +60,52 @@ async def test_other_requests_are_answered_while_a_large_body_is_read(widgets: A
     assert created.json()["spec"]["parts"][-1] == {"count": 2}
 
 
+JSON_PATCH, APPLY = "application/json-patch+json", "application/apply-patch+yaml"
+
+
+def ops(*operations: dict[str, Any]) -> bytes:
+    return json.dumps(operations).encode()
+
+
+SHIFTS: list[dict[str, Any]] = [{"op": "add", "path": "/spec/parts/0", "value": {"name": "x"}}, {"op": "remove", "path": "/spec/parts/0"}]
+NESTING: list[dict[str, Any]] = [
+    {"op": "move", "from": "/spec", "path": "/status"},
+    {"op": "add", "path": "/spec", "value": {}},
+    {"op": "move", "from": "/status", "path": "/spec/status"},
+]
+OWNED: dict[str, Any] = {f'k:{{"name":"n{number}"}}': {".": {}, "f:name": {}, "f:count": {}} for number in range(25_000)}
+ENTRY = {"manager": "x", "operation": "Update", "apiVersion": "example.com/v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": OWNED}}
+MANAGED = json.dumps({"metadata": {"managedFields": [ENTRY]}}, separators=(",", ":")).encode()
+HOSTILE = {
+    "tests": (JSON_PATCH, ops(*[{"op": "test", "path": "/spec/parts/0/name", "value": "n0"}] * 10_000), 200),
+    "copies": (JSON_PATCH, ops(*[{"op": "copy", "from": "/spec/parts", "path": "/spec/parts/-"}] * 40), 422),
+    "shifts": (JSON_PATCH, ops(*SHIFTS * 5_000), 200),
+    "nesting": (JSON_PATCH, ops(*NESTING * 3_000), 422),
+    "owners": (MERGE["Content-Type"], MANAGED, 200),
+    "nulls": (MERGE["Content-Type"], json.dumps({"spec": {f"k{number}": None for number in range(50_000)}}).encode(), 200),
+    "conflicts": (APPLY, json.dumps(large("one", name="n1", count=3)).encode(), 409),
+}
+
+
+@pytest.mark.parametrize("patch", HOSTILE.values(), ids=HOSTILE)
+async def test_other_requests_are_answered_while_a_hostile_patch_is_worked_on(
+    widgets: Api, held: threading.Event, patch: tuple[str, bytes, int]
+) -> None:
+    """Whatever the size of the object: operations by the thousand, copies of copies, and owners of a hundred thousand fields."""
+    media, body, code = patch
+    await widgets.ok("POST", WIDGETS, instance("one", spec={"parts": [{"name": "n0"}]}))
+    headers = {"Content-Type": media}
+    params = {"fieldManager": "m"}
+    waiting = asyncio.ensure_future(widgets("PATCH", f"{WIDGETS}/one", content=body, headers=headers, params=params))
+    for name in ("two", "three"):
+        await widgets.ok("POST", WIDGETS, instance(name, spec={"parts": [{}]}))
+    assert not waiting.done()
+    held.set()
+    answer = await waiting
+    assert answer.status_code == code, answer.text[:1000]
+    await widgets.ok("PATCH", f"{WIDGETS}/one", {"metadata": {"labels": {"a": "b"}}}, headers=MERGE)
+
+
 async def test_large_objects_are_told_the_same(widgets: Api) -> None:
     """Unknown fields, wrong values and repeated keys are found in them too, on create, update and patch."""
     sent = large("large", extra=1)
