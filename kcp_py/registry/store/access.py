@@ -144,8 +144,9 @@ def field_error_object_name(obj: dict[str, Any]) -> str:
 GUARD_ATTEMPTS = 8
 """How often a write is worked out again because what it relied on changed meanwhile."""
 
-LOCK_ATTEMPTS = 6
-"""How often a write without an optimistic lock of its own is retried on conflict; upstream tries a patch five times."""
+LOCK_ATTEMPTS = 64
+"""How often a write without an optimistic lock of its own is tried: upstream goes on until the request has no time left
+(etcd3 `store.GuaranteedUpdate`)."""
 
 
 def compares_of(scope: ClusterScope, served: Served) -> Sequence[contract.Compare]:

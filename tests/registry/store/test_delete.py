@@ -8,6 +8,7 @@ import pytest
 
 from kcp_py.apimachinery.errors import OBJECT_MODIFIED, StatusError
 from kcp_py.registry.scope import StaleScopeError
+from kcp_py.registry.store.access import LOCK_ATTEMPTS
 from tests.client.registry import DEFINITIONS, LOGICAL_CLUSTERS, NAMESPACES, WIDGETS, config_map, widget
 from tests.registry.store.conftest import CLUSTER_KEY, DEFINITION_KEY, TEAM, World
 
@@ -148,7 +149,7 @@ async def test_the_last_finalizer_goes_in_the_middle_of_the_delete(world: World)
 async def test_a_delete_that_always_loses_is_a_conflict(world: World) -> None:
     """The number of attempts is bounded."""
     await world.create(config_map("one"))
-    rivals = [lambda n=n: world.update("one", label(f"v{n}")) for n in range(6)]
+    rivals = [lambda n=n: world.update("one", label(f"v{n}")) for n in range(LOCK_ATTEMPTS)]
     world.storage.before_write(*rivals)
     with pytest.raises(StatusError) as caught:
         await world.delete("one")

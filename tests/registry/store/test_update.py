@@ -11,6 +11,7 @@ from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.store import Current, update
+from kcp_py.registry.store.access import LOCK_ATTEMPTS
 from kcp_py.registry.store.update import same_json
 from kcp_py.storage.contract import Delete
 from tests.client.registry import LOGICAL_CLUSTERS, NAMESPACES, WIDGETS, config_map, definition, widget
@@ -85,14 +86,14 @@ async def test_the_loser_of_two_unlocked_updates_is_worked_out_again(world: Worl
 
 
 async def test_an_update_that_always_loses_is_a_conflict(world: World) -> None:
-    """The number of attempts is bounded: a first one and upstream's five more."""
+    """The number of attempts is bounded, where upstream has the request's time."""
     await world.create(config_map("one"))
-    rivals = [lambda n=n: world.update("one", data(rival=str(n))) for n in range(6)]
+    rivals = [lambda n=n: world.update("one", data(rival=str(n))) for n in range(LOCK_ATTEMPTS)]
     world.storage.before_write(*rivals)
     with pytest.raises(StatusError) as caught:
         await world.update("one", data(a="second"))
     assert caught.value.message == MODIFIED
-    assert (await world.stored(ONE) or {})["data"] == {"a": "b", "rival": "5"}
+    assert (await world.stored(ONE) or {})["data"] == {"a": "b", "rival": str(LOCK_ATTEMPTS - 1)}
 
 
 async def test_an_object_that_goes_in_the_middle_is_not_found(world: World) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.server.handlers.conftest import Api, config_map
@@ -11,6 +13,7 @@ pytestmark = pytest.mark.anyio
 MAPS = "/clusters/a/api/v1/namespaces/default/configmaps"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 JSON_PATCH = {"Content-Type": "application/json-patch+json"}
+STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 STRICT = {"fieldValidation": "Strict"}
 
 
@@ -49,3 +52,29 @@ async def test_faults_of_a_patch_are_warnings_unless_they_are_asked_to_be_refuse
     assert warnings == ['299 - "duplicate field "data.a""', '299 - "unknown field "more""']
     response = await api("PATCH", f"{MAPS}/one", content=body, headers=MERGE, params={"fieldValidation": "Ignore"})
     assert (response.status_code, response.headers.get("warning")) == (200, None)
+
+
+async def test_patches_at_once_all_come_through(api: Api) -> None:
+    """Each is worked out again until it fits the latest object; one that names a version is not."""
+    created = await api.ok("POST", MAPS, config_map("one"))
+    answers = await asyncio.gather(*[api("PATCH", f"{MAPS}/one", {"data": {f"k{n}": "v"}}, headers=MERGE) for n in range(24)])
+    assert {answer.status_code for answer in answers} == {200}
+    assert len((await api.ok("GET", f"{MAPS}/one"))["data"]) == 24
+    version = created["metadata"]["resourceVersion"]
+    late = {"metadata": {"resourceVersion": version}, "data": {"late": "v"}}
+    status = await api.fails(409, "PATCH", f"{MAPS}/one", late, headers=MERGE)
+    assert status["message"].endswith("the object has been modified; please apply your changes to the latest version and try again")
+
+
+async def test_patches_of_what_is_being_deleted(api: Api) -> None:
+    """It can be changed as long as it is there, gets no new finalizers, and goes with the last one."""
+    await api.ok("POST", MAPS, config_map("one", finalizers=["example.com/a", "example.com/b"]))
+    await api.ok("DELETE", f"{MAPS}/one")
+    assert (await api.ok("PATCH", f"{MAPS}/one", {"data": {"a": "1"}}, headers=MERGE))["data"] == {"a": "1"}
+    more = [{"op": "add", "path": "/metadata/finalizers/-", "value": "example.com/c"}]
+    status = await api.fails(422, "PATCH", f"{MAPS}/one", more, headers=JSON_PATCH)
+    assert "no new finalizers can be added if the object is being deleted" in status["message"]
+    left = await api.ok("PATCH", f"{MAPS}/one", {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/a"]}}, headers=STRATEGIC)
+    assert left["metadata"]["finalizers"] == ["example.com/b"]
+    await api.ok("PATCH", f"{MAPS}/one", [{"op": "remove", "path": "/metadata/finalizers"}], headers=JSON_PATCH)
+    await api.fails(404, "GET", f"{MAPS}/one")
