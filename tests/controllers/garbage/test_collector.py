@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.client import Client, Concerned, LocalClient, ObjectChange
 from kcp_py.controllers import start_controllers
+from kcp_py.controllers.garbage import GarbageCollector
+from kcp_py.controllers.garbage.graphs import Graphs
+from kcp_py.controllers.loop import ReconcileLoop
+from kcp_py.controllers.queue import WorkQueue
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.contract import Put
 from kcp_py.storage.memory import MemoryStorage
@@ -283,3 +290,58 @@ async def test_a_restart_goes_on(tmp_path: Path, propagation: str) -> None:
         await registry.until_gone(TEAM, CONFIG_MAPS, "default", "owner")
         if propagation == "Orphan":
             assert [await owners_of(registry, TEAM, f"child-{number}") for number in range(children)] == [[]] * children
+
+
+async def test_graphs_that_were_thrown_away_are_missed_by_nobody() -> None:
+    """With room for one cluster's graph only, two clusters get what is theirs all the same."""
+    async with open_registry(MemoryStorage()) as registry:
+        queue = WorkQueue(per_cluster=4)
+        graphs = Graphs(most_clusters=1)
+        collector = GarbageCollector(registry.client, queue, now=lambda: "2026-01-01T00:00:00Z", graphs=graphs)
+        loop = ReconcileLoop(registry.client, collector, collector.follow, queue=queue)
+        registry.supervisor.start("garbage", loop.run)
+        for round_ in range(4):
+            for cluster in (TEAM, OTHER):
+                owner = await add(registry, cluster, f"owner-{round_}")
+                await add(registry, cluster, f"child-{round_}", reference(owner, blocks=True))
+                await registry.client.delete(
+                    cluster, CONFIG_MAPS, "default", f"owner-{round_}", propagation="Foreground" if round_ % 2 else "Background"
+                )
+            for cluster in (TEAM, OTHER):
+                await registry.until_gone(cluster, CONFIG_MAPS, "default", f"child-{round_}")
+                await registry.until_gone(cluster, CONFIG_MAPS, "default", f"owner-{round_}")
+            if round_ == 1:
+                graphs.sweep()
+                graphs.sweep()
+
+
+class Deaf:
+    """A client whose observers are not told of anything."""
+
+    def __init__(self, client: LocalClient) -> None:
+        self._client = client
+        self.missed: Callable[[], None] = lambda: None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def observe(self, observer: Callable[[ObjectChange], None], *, concerned: Concerned, missed: Callable[[], None]) -> None:
+        del observer, concerned
+        self.missed = missed
+
+
+async def test_what_happened_unseen_is_made_up_for() -> None:
+    """Where changes were missed, every object is looked at again."""
+    async with open_registry(MemoryStorage()) as registry:
+        queue = WorkQueue()
+        client = Deaf(registry.client)
+        collector = GarbageCollector(cast("Client", client), queue, now=lambda: "2026-01-01T00:00:00Z")
+        loop = ReconcileLoop(cast("Client", client), collector, collector.follow, queue=queue)
+        await add(registry, TEAM, "first", reference(await add(registry, TEAM, "owner"), blocks=True))
+        await registry.client.delete(TEAM, CONFIG_MAPS, "default", "owner")
+        registry.supervisor.start("garbage", loop.run)
+        await registry.until_gone(TEAM, CONFIG_MAPS, "default", "first")
+        await add(registry, TEAM, "second", reference(await add(registry, TEAM, "owner"), blocks=True))
+        await registry.client.delete(TEAM, CONFIG_MAPS, "default", "owner")
+        client.missed()
+        await registry.until_gone(TEAM, CONFIG_MAPS, "default", "second")
