@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -94,12 +95,22 @@ def forgetful(new_server: Callable[..., ServerProcess]) -> ServerProcess:
     return server.start()
 
 
+def test_go_format() -> None:
+    """The Go code is formatted as all Go code is."""
+    gofmt = shutil.which("gofmt")
+    if gofmt is None:
+        pytest.skip("no gofmt in PATH")
+    listed = subprocess.run([gofmt, "-l", str(MODULE)], capture_output=True, text=True, timeout=60, check=True)
+    assert listed.stdout == ""
+
+
 @pytest.mark.parametrize("run", list(_runs()))
 def test_go(go_tests: Path, server: ServerProcess, run: GoTest, request: pytest.FixtureRequest) -> None:
     """What the test in Go says of itself."""
     environment = {
         **os.environ,
         "KUBECONFIG": str(server.kubeconfig),
+        "E2E_PYTHON": sys.executable,
         **dict(f"KUBE_FEATURE_{gate}".split("=") for gate in run.gates),
     }
     if "E2E_FORGETFUL_KUBECONFIG" in _needs(run.name):

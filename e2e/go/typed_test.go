@@ -173,6 +173,7 @@ func exercise[T object, L runtime.Object](t *testing.T, client typedClient[T, L]
 			}
 			return "one of two objects is to be left"
 		})
+		must(t, all.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "e2e"}))
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -83,7 +84,7 @@ func ours(from <-chan change, clusters ...string) <-chan change {
 
 // TestWildcardInformers follows all clusters with one informer for each resource, clusters that come later included.
 //
-// Compatibility: client-go, shared informers (typed, dynamic) on /clusters/* over all clusters, new ones included
+// Compatibility: client-go, shared informers (typed, dynamic, metadata) on /clusters/* over all clusters, new ones included
 // Feature: WatchListClient
 func TestWildcardInformers(t *testing.T) {
 	ctx := testContext(t)
@@ -121,6 +122,8 @@ func TestWildcardInformers(t *testing.T) {
 
 	config := configFor(t, allClusters)
 	typed, dynamic := clientset(t, config).CoreV1().ConfigMaps(""), dynamicClient(t, config).Resource(resource)
+	partial, err := metadata.NewForConfig(config)
+	must(t, err)
 	followed := map[string]cache.SharedIndexInformer{
 		"configmaps": cache.NewSharedIndexInformer(qualified(&cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -134,6 +137,12 @@ func TestWildcardInformers(t *testing.T) {
 			},
 			WatchFuncWithContext: dynamic.Watch,
 		}), &unstructured.Unstructured{}, 0, nil),
+		"metadata of widgets": cache.NewSharedIndexInformer(qualified(&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+				return partial.Resource(resource).List(ctx, options)
+			},
+			WatchFuncWithContext: partial.Resource(resource).Watch,
+		}), &metav1.PartialObjectMetadata{}, 0, nil),
 	}
 	// An informer as it comes sees everything as well, as long as names differ between clusters.
 	plain := informers.NewSharedInformerFactory(clientset(t, config), 0)
@@ -169,8 +178,10 @@ func TestWildcardInformers(t *testing.T) {
 	must(t, client.Delete(ctx, "same", metav1.DeleteOptions{}))
 	mapping(c, "late")
 	must(t, clientset(t, configFor(t, a)).CoreV1().ConfigMaps(namespace).Delete(ctx, "same", metav1.DeleteOptions{}))
-	told(t, ctx, changes["widgets"], fmt.Sprintf("update %s default/%s|same", a, a), fmt.Sprintf("add %s default/%s|late", c, c),
-		fmt.Sprintf("delete %s default/%s|same", a, a))
+	for _, name := range []string{"widgets", "metadata of widgets"} {
+		told(t, ctx, changes[name], fmt.Sprintf("update %s default/%s|same", a, a), fmt.Sprintf("add %s default/%s|late", c, c),
+			fmt.Sprintf("delete %s default/%s|same", a, a))
+	}
 	told(t, ctx, changes["configmaps"], fmt.Sprintf("add %s default/%s|late", c, c), fmt.Sprintf("delete %s default/%s|same", a, a))
 	told(t, ctx, unqualified, fmt.Sprintf("add %s default/late", c))
 	for resource, informer := range followed {
@@ -185,7 +196,7 @@ func TestWildcardInformers(t *testing.T) {
 	}
 
 	deleteCluster(t, b)
-	for _, resource := range []string{"widgets", "configmaps"} {
+	for resource := range followed {
 		told(t, ctx, changes[resource], fmt.Sprintf("delete %s default/%s|same", b, b))
 	}
 }
