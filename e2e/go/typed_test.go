@@ -365,7 +365,7 @@ func TestDefinitions(t *testing.T) {
 
 // TestTypedStatus writes status, which an ordinary update leaves alone, through the subresource.
 //
-// Compatibility: client-go, typed clients' UpdateStatus, Finalize and field validation
+// Compatibility: client-go, typed clients' UpdateStatus and Finalize
 func TestTypedStatus(t *testing.T) {
 	for _, encoding := range encodings {
 		t.Run(encoding.name, func(t *testing.T) {
