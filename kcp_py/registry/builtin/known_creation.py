@@ -70,6 +70,8 @@ def _prepare_job(job: dict[str, Any]) -> None:
     for names, value in ((_JOB_NAME, metadata.get("name", "")), (_CONTROLLER, metadata["uid"])):
         for name in names:
             labels.setdefault(name, value)
+    if not metadata.get("labels"):
+        metadata["labels"] = dict(labels)  # as every decoding of the stored job would have it
     spec.setdefault("selector", {}).setdefault("matchLabels", {}).setdefault(_CONTROLLER[-1], metadata["uid"])
 
 

@@ -15,7 +15,7 @@ from kcp_py.registry.resource import ServedResource
 class Selection:
     """The selectors of one request, checked against what the resource can select by."""
 
-    __slots__ = ("_fields", "_labels", "_paths", "empty", "name")
+    __slots__ = ("_fields", "_labels", "_missing", "_paths", "empty", "name")
 
     def __init__(self, options: ListOptions, resource: ServedResource) -> None:
         """Check the field labels.
@@ -26,8 +26,10 @@ class Selection:
         self._labels: LabelSelector = options.label_selector
         self._fields: FieldSelector = options.field_selector
         self._paths: dict[str, tuple[str, ...]] = {}
+        self._missing: dict[str, str] = {}
         for requirement in self._fields.requirements:
-            self._paths[requirement.field] = _path(requirement.field, resource)
+            path = self._paths[requirement.field] = _path(requirement.field, resource)
+            self._missing[requirement.field] = _zero(path, resource)
         self.empty = self._labels.empty and self._fields.empty
         self.name = self._fields.requires_exact_match("metadata.name") or ""
         """The one name that is selected; empty where names are not restricted to one."""
@@ -41,7 +43,7 @@ class Selection:
         """Whether an object, in the version of the request, is selected."""
         if not self._labels.empty and not self._labels.matches(obj["metadata"].get("labels") or {}):
             return False
-        return self._fields.empty or self._fields.matches(lambda field: _text_at(obj, self._paths[field]))
+        return self._fields.empty or self._fields.matches(lambda field: _text_at(obj, self._paths[field]) or self._missing[field])
 
 
 def _path(field: str, resource: ServedResource) -> tuple[str, ...]:
@@ -54,6 +56,18 @@ def _path(field: str, resource: ServedResource) -> tuple[str, ...]:
             raise errors.bad_request(f'"{field}" is not a known field selector: only {known}')
         raise errors.bad_request(f"field label not supported: {field}")
     return tuple(path.split("."))
+
+
+def _zero(path: tuple[str, ...], resource: ServedResource) -> str:
+    """What a field that is not there is selected by: in kinds that clients have compiled in, the zero value of its type."""
+    if not resource.builtin or path[0] == "metadata":
+        return ""
+    node = resource.schema.root
+    for name in path:
+        if name not in node.properties:
+            return ""
+        node = node.properties[name]
+    return "false" if "boolean" in node.types else "0" if "integer" in node.types else ""
 
 
 def _text_at(obj: Mapping[str, Any], path: tuple[str, ...]) -> str:
