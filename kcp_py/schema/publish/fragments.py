@@ -27,6 +27,9 @@ _SHARED: Final = (META + "ListMeta", META + "ObjectMeta", DELETE_OPTIONS, PATCH,
 _ANSWER_TYPES: Final = ("application/json", "application/yaml")
 _WATCH_TYPES: Final = ("application/json", "application/json;stream=watch", "application/yaml")
 _BEARER_TOKEN: Final = b'{"description":"Bearer Token authentication","type":"apiKey","name":"authorization","in":"header"}'
+_INT_OR_STRING: Final = ".intstr.IntOrString"
+_UNIONS: Final = (".resource.Quantity", _INT_OR_STRING)
+"""Of all built-in types only these are one of several, which v2 cannot say; clients know the format."""
 _UNAUTHORIZED: Final = {"401": {"description": "Unauthorized"}}
 
 
@@ -211,10 +214,11 @@ def _builtin_models(names: Iterable[str], *, v2: bool) -> Iterator[tuple[str, by
 def _builtin_model(name: str, *, v2: bool) -> tuple[bytes, tuple[str, ...]]:
     published = definitions().get(name) or known_definitions()[name]
     schema = with_descriptions(name, published)
+    if name.endswith(_INT_OR_STRING):
+        schema = {**schema, "format": "int-or-string"}
     if v2:
         schema = plain_schema(schema)
-        # Of all built-in types only this one is a union, which v2 cannot say.
-        if name.endswith(".resource.Quantity"):
+        if name.endswith(_UNIONS):
             schema = {**{key: value for key, value in schema.items() if key != "oneOf"}, "type": "string"}
     return _member(name, schema), tuple(_references(published))
 

@@ -138,3 +138,17 @@ def _no_siblings(value: Any) -> bool:
     if isinstance(value, dict):
         return ("$ref" not in value or not isinstance(value["$ref"], str) or len(value) == 1) and all(map(_no_siblings, value.values()))
     return all(map(_no_siblings, value)) if isinstance(value, list) else True
+
+
+def test_types_that_are_one_of_several():
+    """A number or a text is a text in v2, with the format by which clients know it; v3 says both."""
+    service = WIDGET._replace(group="", kind="Service", plural="services", definition="io.k8s.api.core.v1.Service", document={})
+    second, third = (whole([service], version) for version in ("v2", "v3"))
+    ports, quantity = "io.k8s.apimachinery.pkg.util.intstr.IntOrString", "io.k8s.apimachinery.pkg.api.resource.Quantity"
+    assert second["definitions"][ports] | {"description": ""} == {"type": "string", "format": "int-or-string", "description": ""}
+    described = third["components"]["schemas"][ports]
+    assert described["format"] == "int-or-string"
+    assert {choice["type"] for choice in described["oneOf"]} == {"integer", "string"}
+    limits = whole([kind for kind in BUILTIN if kind.kind == "LimitRange"], "v2")["definitions"]
+    assert limits[quantity]["type"] == "string"
+    assert "oneOf" not in limits[quantity]
