@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from kcp_py.aio.aside import run_aside
+from kcp_py.aio.aside import SHARE, run_aside
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.client import Change, Client
@@ -72,6 +72,7 @@ class DefinitionController:
         crd = await objects.find(self._client, DEFINITIONS, key)
         if crd is None:
             return 0
+        SHARE.set(key.cluster)
         if crd["metadata"].get("deletionTimestamp"):
             return await self._clean_up(key, crd)
         if "spec" in crd:  # or else it was damaged in the store, and serves nothing

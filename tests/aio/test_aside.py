@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from kcp_py.aio.aside import run_aside
+from kcp_py.aio.aside import SHARE, run_aside
 
 pytestmark = pytest.mark.anyio
 
@@ -29,3 +29,30 @@ async def test_work_is_done_elsewhere_one_piece_at_a_time() -> None:
     assert len({await first, await second, threading.get_ident()}) == 2
     with pytest.raises(ValueError, match="no"):
         await run_aside(int, "no")
+
+
+async def test_who_asks_for_much_delays_others_by_one_piece() -> None:
+    """Whatever one share has asked for before, the first piece of another is next but one; cancelled ones are left out."""
+    begun, go_on, order = threading.Event(), threading.Event(), list[str]()
+
+    async def ask(share: str, piece: str) -> None:
+        SHARE.set(share)
+        await run_aside(order.append, piece)
+
+    def block() -> None:
+        begun.set()
+        assert go_on.wait(30)
+
+    first = asyncio.ensure_future(run_aside(block))
+    while not begun.is_set():
+        await asyncio.sleep(0)
+    pieces = [("a", f"a{at}") for at in range(5)] + [("b", "b0"), ("c", "c0"), ("b", "b1"), ("", "none")]
+    waiting = [asyncio.ensure_future(ask(*piece)) for piece in pieces]
+    await asyncio.sleep(0)
+    waiting[2].cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    await first
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert order == ["a0", "b0", "c0", "none", "a1", "b1", "a3", "a4"]
+    assert [type(outcome) for outcome in outcomes].count(asyncio.CancelledError) == 1

@@ -7,6 +7,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from kcp_py.aio.aside import SHARE
 from kcp_py.apimachinery.errors import not_found, unknown_path
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name, Path
@@ -49,6 +50,8 @@ class ClusterFilter:
         if isinstance(selection, str) and ":" in selection and not selection.startswith("system:"):
             return self._go_to(Path(selection), scope, receive, send)
         exchange.cluster = selection  # type: ignore[assignment] # a Path was handled above
+        # Every request has a task of its own, and so a context.
+        SHARE.set(str(selection))
         return self._app(scope, receive, send)
 
     async def _go_to(self, path: Path, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,6 +59,7 @@ class ClusterFilter:
         if resolved is None:
             raise not_found(_WORKSPACES, path)
         exchange_of(scope).cluster = resolved
+        SHARE.set(resolved)
         await self._app(scope, receive, send)
 
 
