@@ -26,7 +26,7 @@ Errors are the classes below and nothing else; drivers translate what their libr
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import NamedTuple, Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 
 class KeyValue(NamedTuple):
@@ -96,6 +96,10 @@ class Delete(NamedTuple):
 
 
 Operation = Put | Delete
+
+
+LARGEST_PAGE_BYTES: Final = 32 * 1024 * 1024
+"""A page that was asked for with a limit ends with the first value that goes beyond this."""
 
 
 class StorageError(Exception):
@@ -169,7 +173,7 @@ class Storage(Protocol):
         Args:
             prefix: what the keys begin with; an empty prefix is every key.
             start: skip keys smaller than this one; empty for the first.
-            limit: return at most so many items; 0 for all.
+            limit: return at most so many items, and none behind `LARGEST_PAGE_BYTES` of values; 0 for all, however large.
             revision: read the store as it stood then; 0 for now.
             count: also count the range.
             keys_only: items come with the value `b""`, which is cheaper.

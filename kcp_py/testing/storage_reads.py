@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kcp_py.storage.contract import FutureRevisionError, KeyValue, Put, RangeResult, Storage
+from kcp_py.storage.contract import LARGEST_PAGE_BYTES, FutureRevisionError, KeyValue, Put, RangeResult, Storage
 from kcp_py.testing.storage_calls import create, delete, put
 
 
@@ -52,6 +52,24 @@ class ReadTests:
             await create(storage, key)
         assert await _keys(storage, "/k/") == sorted(keys)
         assert await _keys(storage, "/k/\ud7ff") == []
+
+    async def test_a_page_is_bounded_in_bytes(self, storage: Storage) -> None:
+        """A limit of many large values is not reached; what is left out can be read on. Without a limit, all are read."""
+        value = b"x" * (1024 * 1024)
+        keys = [f"/l/{index:02}" for index in range(LARGEST_PAGE_BYTES // len(value) + 4)]
+        for key in keys:
+            await create(storage, key, value)
+        page = await storage.range("/l/", limit=1000, count=True)
+        assert page.more
+        assert page.total == len(keys)
+        assert 0 < sum(len(item.value) for item in page.items) <= LARGEST_PAGE_BYTES * 3
+        seen = [item.key for item in page.items]
+        while page.more:
+            page = await storage.range("/l/", start=f"{seen[-1]}\x01", limit=1000)
+            seen += [item.key for item in page.items]
+        assert seen == keys
+        assert await _keys(storage, "/l/") == keys
+        assert len((await storage.range("/l/", limit=1000, keys_only=True)).items) == len(keys)
 
     async def test_values_are_bytes(self, storage: Storage) -> None:
         """Any bytes come back as they were."""

@@ -16,7 +16,7 @@ from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.read import load
 from kcp_py.registry.store.scan import Scan
-from kcp_py.storage.contract import KeyValue, prefix_end
+from kcp_py.storage.contract import LARGEST_PAGE_BYTES, KeyValue, prefix_end
 from kcp_py.storage.spans import Reading, Span
 
 _READ: Final = 500
@@ -93,7 +93,7 @@ async def _render(sight: _Sight, what: Scan, reading: Reading | None) -> Rendere
     lower = start
     revision, trusted = await _beginning(sight, lower, what.revision)
     parts: list[bytes] = []
-    count, last = 0, ""
+    count, last, size = 0, "", 0
     while True:
         wanted = limit - count if limit else 0
         span = sight.span(lower, revision) if trusted else None
@@ -107,12 +107,13 @@ async def _render(sight: _Sight, what: Scan, reading: Reading | None) -> Rendere
         end = min(cut, first + wanted) if limit else cut
         if end > first:
             parts.append(span.part(first, end))
+            size += len(parts[-1])
             count += end - first
             last = span.keys[end - 1]
         lower = last + "\x00" if end < cut else span.upper if cut == len(span.keys) else upper
         if lower >= upper:
             return RenderedPage(parts, last, revision, more=False, remaining=0 if what.counted else -1)
-        if limit and count >= limit:
+        if limit and (count >= limit or size > LARGEST_PAGE_BYTES):
             if not what.counted:
                 return RenderedPage(parts, last, revision, more=await _behind(sight, lower, revision, counted=False) > 0, remaining=-1)
             spans = sight.access.spans

@@ -8,6 +8,7 @@ from typing import Any, Final
 import grpc
 
 from kcp_py.storage.contract import (
+    LARGEST_PAGE_BYTES,
     CompactedError,
     Compare,
     ConflictError,
@@ -95,6 +96,7 @@ class KeyValues:
     async def _pages(self, first: bytes, end: bytes, *, limit: int, revision: int, count: bool, keys_only: bool) -> RangeResult:
         items: list[KeyValue] = []
         total = -1
+        held = 0
         page = _LARGEST_PAGE if keys_only else _FIRST_PAGE
         while True:
             page = min(page, limit - len(items)) if limit else page
@@ -109,6 +111,9 @@ class KeyValues:
             first = kvs[-1].key + b"\0"
             if not keys_only:
                 size = sum(len(item.value) + len(item.key) for item in items[-len(kvs) :])
+                held += size
+                if limit and held > LARGEST_PAGE_BYTES:
+                    return RangeResult(items, revision, more=True, total=total)
                 page = max(1, min(_LARGEST_PAGE, len(kvs) * _PAGE_BYTES // max(size, 1)))
 
     async def transact(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import AsyncGenerator, Sequence
+from itertools import accumulate
 from typing import Self
 
 from kcp_py.storage.contract import (
+    LARGEST_PAGE_BYTES,
     CompactedError,
     Compare,
     ConflictError,
@@ -70,6 +72,10 @@ class MemoryStorage:
         items = [find[key] for key in keys[first : first + taken]]
         if keys_only:
             items = [item._replace(value=b"") for item in items]
+        elif limit > 0:
+            sizes = accumulate(len(item.value) for item in items)
+            taken = min(taken, next((at for at, size in enumerate(sizes, start=1) if size > LARGEST_PAGE_BYTES), taken))
+            del items[taken:]
         return RangeResult(items, revision or self._revision, taken < total, total if count else -1)
 
     async def transact(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
-from kcp_py.storage.contract import CompactedError, Event, FutureRevisionError, KeyValue, RangeResult
+from kcp_py.storage.contract import LARGEST_PAGE_BYTES, CompactedError, Event, FutureRevisionError, KeyValue, RangeResult
 from kcp_py.storage.feed import Changes
 from kcp_py.storage.sqlite.database import Database, fetch
 from kcp_py.storage.sqlite.errors import translated
@@ -123,10 +123,7 @@ class Reader:
             undone = _NOTHING
             if revision and revision < state.revision:
                 undone = await _undo(connection, revision, state.revision, lower, upper)
-            items = await _items(connection, lower, upper, limit, undone, keys_only=keys_only)
-            more = 0 < limit < len(items)
-            if more:
-                items.pop()
+            items, more = await _items(connection, lower, upper, limit, undone, keys_only=keys_only)
             total = -1
             if count:
                 total = len(items)
@@ -207,12 +204,13 @@ async def _undo(connection: apsw.Connection, revision: int, until: int, lower: s
 
 async def _items(
     connection: apsw.Connection, lower: str, upper: str | bytes, limit: int, undone: _Undone, *, keys_only: bool
-) -> list[KeyValue]:
-    """The items of a range and, where more remain behind `limit`, one of these."""
+) -> tuple[list[KeyValue], bool]:
+    """The items of a page, and whether more remain behind it."""
     wanted = limit + 1 if limit > 0 else -1
     # A page at an old revision may skip as many of the present keys as were written since.
     rows = connection.execute(_KEYS if keys_only else _RANGE, (lower, upper, wanted + len(undone.then) if wanted > 0 else -1))
     items: list[KeyValue] = []
+    counted = size = 0
     turn = perf_counter() + _LONGEST_TURN
     while True:
         chunk = list(islice(rows, _ROWS))
@@ -223,7 +221,14 @@ async def _items(
             items.extend(map(_key_value, chunk))
         if ended or 0 < wanted <= len(items):
             rows.close()
-            return items[:wanted] if wanted > 0 else items
+            more = 0 < limit < len(items)
+            return items[:limit] if more else items, more
+        if wanted > 0:
+            size += sum(len(item.value) for item in items[counted:])
+            counted = len(items)
+            if size > LARGEST_PAGE_BYTES:
+                rows.close()
+                return items, True
         if perf_counter() > turn:
             await asyncio.sleep(0)
             turn = perf_counter() + _LONGEST_TURN
