@@ -11,6 +11,7 @@ from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.registry.store import Access
 from kcp_py.registry.tables import ResourceTables
 from kcp_py.registry.wildcard import WildcardIndex
+from kcp_py.server.handlers.listbudget import ListBudget
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.watchcache import Feed
 
@@ -42,6 +43,7 @@ class Backend:
     shutting_down: bool = False
     """Whether the server is about to stop: other requests are still answered, but no watch goes on."""
     limits: Limits = field(default_factory=Limits)
+    lists: ListBudget = field(default_factory=ListBudget)
     clock: Callable[[], float] = time.time
     alarms: Alarms = field(default_factory=Alarms)
     """Of watches: for bookmarks and for their ends."""

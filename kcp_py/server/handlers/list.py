@@ -21,6 +21,7 @@ from kcp_py.server.handlers.answer import not_of_kind, representation_of
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.collection import list_encoding, list_head
 from kcp_py.server.handlers.items import Items
+from kcp_py.server.handlers.listbudget import Share
 from kcp_py.server.handlers.selection import Selection
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation
@@ -287,12 +288,19 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> 
         raise not_of_kind(target.resource, representation.transform)
     listing = Listing(backend, target, options)
     items = Items(backend, target, representation, include)
-    if representation.media != "json" or representation.pretty:
-        await _answer_encoded(exchange, listing, items, representation)
-        return
-    if not representation.transform and listing.renderable:
-        await _answer_rendered(exchange, listing, representation)
-        return
+    cluster = str(target.scope.name) if target.scope is not None else "*"
+    with backend.lists.share(cluster, target.resource.keys.prefix) as share:
+        if representation.media != "json" or representation.pretty:
+            await _answer_encoded(exchange, listing, items, representation, share=share)
+        elif not representation.transform and listing.renderable:
+            await _answer_rendered(exchange, listing, representation, share)
+        else:
+            await _answer_elements(exchange, listing, items, representation, share=share)
+
+
+async def _answer_elements(exchange: Exchange, listing: Listing, items: Items, representation: Representation, *, share: Share) -> None:
+    """The list element by element."""
+    options = listing.options
     elements: list[bytes] = []
     streaming = False
     turns = Turns()
@@ -304,6 +312,7 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> 
                 parts.append(await items.element(one.item, one.served, one.cluster, one.obj))
                 await turns.take()
         elements += parts
+        share.hold(sum(map(len, elements)), started=streaming)
         if streaming:
             elements[0] = b"," + elements[0]
         elif listing.more and not options.limit:
@@ -318,7 +327,7 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> 
         await exchange.finish()
         return
     if not listing.revision:
-        listing.revision = await backend.access.storage.revision()
+        listing.revision = await listing.backend.access.storage.revision()
     head = _compact_head(listing, representation)
     if elements:
         # Joined once: a large list is copied no more often than it has to be.
@@ -327,26 +336,30 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> 
     await exchange.respond_in_parts(200, [b",".join(elements) if elements else head + _END])
 
 
-async def _answer_encoded(exchange: Exchange, listing: Listing, items: Items, representation: Representation) -> None:
+async def _answer_encoded(exchange: Exchange, listing: Listing, items: Items, representation: Representation, *, share: Share) -> None:
     """The same in any form but compact JSON: element by element, so that the event loop is not held up."""
     encoding = list_encoding(listing.target.resource, representation)
     elements: list[bytes] = []
+    size = 0
     turns = Turns()
     async for found in matching(listing, items):
         for one in found:
             document = await items.document(one.item, one.served, one.cluster, one.obj)
             elements.append(await encoding.element_apart(document, len(one.item.value)))
+            size += len(elements[-1])
             await turns.take()
+        share.hold(size)
     if not listing.revision:
         listing.revision = await listing.backend.access.storage.revision()
     parts = encoding.whole(_head(listing, representation), elements)
     await exchange.respond_in_parts(200, [b"".join(parts)], representation.content_type)
 
 
-async def _answer_rendered(exchange: Exchange, listing: Listing, representation: Representation) -> None:
+async def _answer_rendered(exchange: Exchange, listing: Listing, representation: Representation, share: Share) -> None:
     """The same for a list whose elements need not be looked at one by one."""
     limit = listing.options.limit
     parts = (await listing.rendered(limit or _WHOLE_LIST_CHUNK)).parts
+    share.hold(sum(map(len, parts)))
     head = _compact_head(listing, representation)
     # The first comma is one too many. Parts are large, so that none is copied more than once.
     first = memoryview(parts[0])[1:] if parts else b""
@@ -363,7 +376,9 @@ async def _answer_rendered(exchange: Exchange, listing: Listing, representation:
     for part in parts:
         await exchange.send_chunk(part)
     while listing.more:
-        for part in (await listing.rendered(_WHOLE_LIST_CHUNK)).parts:
+        parts = (await listing.rendered(_WHOLE_LIST_CHUNK)).parts
+        share.hold(sum(map(len, parts)), started=True)
+        for part in parts:
             await exchange.send_chunk(part)
     await exchange.send_chunk(_END)
     await exchange.finish()

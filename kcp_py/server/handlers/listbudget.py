@@ -1,0 +1,94 @@
+"""`ListBudget`: how many bytes of lists are held at once for the clients of one logical cluster.
+
+A list is held from its first read until the connection has taken it. Clients that do not read, and those that ask for everything again
+and again, would otherwise fill the memory of all. Upstream weighs lists by the objects that they read (`flowcontrol`, work estimator).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from kcp_py.apimachinery.errors import too_many_requests
+
+MAX_CLUSTER_BYTES: Final = 512 * 1024 * 1024
+"""The default of `ListBudget`."""
+RETRY_AFTER_SECONDS: Final = 1
+
+_UNKNOWN_BYTES: Final = 1024 * 1024
+"""What a list is taken for that has not been answered before."""
+_REMEMBERED: Final = 4096
+
+
+class Share:
+    """What one list holds."""
+
+    __slots__ = ("_budget", "_cluster", "_held", "largest")
+
+    def __init__(self, budget: ListBudget, cluster: str) -> None:
+        self._budget = budget
+        self._cluster = cluster
+        self._held = 0
+        self.largest = 0
+
+    def hold(self, size: int, *, started: bool = False) -> None:
+        """Hold so many bytes instead of what was held before.
+
+        Args:
+            size: in bytes.
+            started: whether the answer is on its way, so that it can no longer be refused.
+
+        Raises:
+            StatusError: 429, the lists of the cluster hold too much.
+        """
+        self.largest = max(self.largest, size)
+        held = self._budget.held
+        total = held.get(self._cluster, 0) + size - self._held
+        if size > self._held and total > self._budget.limit and not started:
+            raise too_many_requests("Too many requests, please try again later.", RETRY_AFTER_SECONDS)
+        self._held = size
+        if total:
+            held[self._cluster] = total
+        else:
+            held.pop(self._cluster, None)
+
+
+class ListBudget:
+    """Counts by logical cluster; lists over all clusters have a budget of their own.
+
+    Attributes:
+        limit: in bytes, for each cluster.
+        held: cluster -> bytes; nothing for those without a list under way.
+    """
+
+    def __init__(self, limit: int = MAX_CLUSTER_BYTES) -> None:
+        self.limit = limit
+        self.held: dict[str, int] = {}
+        self._sizes: OrderedDict[str, int] = OrderedDict()
+
+    @contextmanager
+    def share(self, cluster: str, prefix: str) -> Iterator[Share]:
+        """Take part for the time of one list, at first with the size that the like had before.
+
+        Args:
+            cluster: whose budget it is.
+            prefix: of the keys that are listed.
+
+        Raises:
+            StatusError: 429, there is no room for it.
+        """
+        share = Share(self, cluster)
+        known = f"{cluster}|{prefix}"
+        # How large a list will be is a guess: the only one is always begun.
+        share.hold(self._sizes.get(known, _UNKNOWN_BYTES), started=cluster not in self.held)
+        share.largest = 0
+        try:
+            yield share
+        finally:
+            share.hold(0)
+            self._sizes[known] = share.largest
+            self._sizes.move_to_end(known)
+            if len(self._sizes) > _REMEMBERED:
+                self._sizes.popitem(last=False)
