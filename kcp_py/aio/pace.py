@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-SLICE_SECONDS: Final = 0.002
+SLICE_SECONDS: Final = 0.001
 """For which steps begin before there is a break."""
 BREAK: Final = 1.5
 """How long a break is, in slices."""
