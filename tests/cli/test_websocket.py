@@ -13,12 +13,14 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 import websockets
+from uvicorn.server import ServerState
 from websockets.asyncio.client import ClientConnection, connect
 
 from kcp_py.apimachinery.protobuf import encode_object, encode_watch_event
 from kcp_py.cli.tls import ReloadingContext
-from kcp_py.cli.websocket import request_head
+from kcp_py.cli.websocket import WatchSocket, request_head
 from kcp_py.controlplane import ControlPlane
 from kcp_py.options import Options
 
@@ -269,6 +271,57 @@ async def test_tls(serving, certified, client_context):
     async with running(serving, certified, ReloadingContext(certified).context, context) as server, server.watch(token=False) as client:
         await server.create("a")
         assert (await event(client))["object"]["metadata"]["name"] == "a"
+
+
+async def test_client_that_only_pings():
+    """Who has the server answer pings and reads no answer is cut off before they fill the memory."""
+
+    class Unread(asyncio.Transport):
+        written = 0
+        aborted = False
+
+        def get_extra_info(self, name, default=None):
+            del name
+            return default
+
+        def get_write_buffer_size(self):
+            return self.written
+
+        def is_closing(self):
+            return self.aborted
+
+        def write(self, data):
+            self.written += len(data)
+
+        def abort(self):
+            self.aborted = True
+
+        close = abort
+
+    async def app(scope, receive, send):
+        del scope
+        await send({"type": "websocket.accept"})
+        while (await receive())["type"] != "websocket.disconnect":
+            pass
+
+    config = uvicorn.Config(app, ws="none", loop="none", lifespan="off", log_config=None, ws_ping_interval=None)
+    config.load()
+    state = ServerState()
+    socket, transport = WatchSocket(config, state, {}), Unread()
+    socket.connection_made(transport)
+    headers = [(name.lower().encode(), value.encode()) for name, value in {"Host": "x", **UPGRADE}.items()]
+    socket.data_received(request_head({"raw_path": b"/", "query_string": b"watch=1", "headers": headers}))
+    async with asyncio.timeout(20):
+        while not transport.written:
+            await asyncio.sleep(0)
+    ping = b"\x89\xfd\0\0\0\0" + b"p" * 125
+    for _ in range(100):
+        if not transport.aborted:
+            socket.data_received(ping * 1000)
+    assert transport.aborted
+    assert transport.written < 9 * 1024 * 1024
+    socket.connection_lost(None)
+    await asyncio.wait(list(state.tasks), timeout=20)
 
 
 def test_request_head():
