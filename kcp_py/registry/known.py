@@ -94,9 +94,11 @@ async def _convert_autoscalers(objects: Sequence[dict[str, Any]], api_version: s
 @cache
 def _schema(definition: str) -> CompiledSchema:
     """One for all clusters and, where versions are the same, for all of them."""
-    same = next(row.definition for row in known_kinds().values() if structural_schema(row.definition) == structural_schema(definition))
-    if same != definition:
-        return _schema(same)
+    own = next(row for row in known_kinds().values() if row.definition == definition)
+    versions = [row for row in known_kinds().values() if (row.group, row.kind) == (own.group, own.kind)]
+    same = next(row for row in versions if structural_schema(row.definition) == structural_schema(definition))
+    if same is not own:
+        return _schema(same.definition)
     return KnownKindSchema(decoding_schema(definition), DEFAULTERS.get(definition))
 
 

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kcp_py.apimachinery import errors, names
+from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.bootstrap.known import KnownKind
 from kcp_py.registry.builtin.decoding import as_decoder
 from kcp_py.registry.builtin.known_creation import PREPARATIONS
 from kcp_py.registry.builtin.known_defaults import DEFAULTERS, Defaulter
 from kcp_py.registry.builtin.known_quantities import BAD_QUANTITY, quantities_of
+from kcp_py.registry.builtin.known_updates import changed_problems
 from kcp_py.registry.custom_resources import CustomResourceStrategy
 from kcp_py.schema.default import MAX_FILLED
 from kcp_py.schema.structural import StructuralSchema, compile_schema
@@ -81,11 +83,16 @@ class KnownKindStrategy(CustomResourceStrategy):
         if name == ("", "services"):
             self.validate_name = staticmethod(names.dns_1035_label_problems)
         self._preparation = PREPARATIONS.get(name)
+        self._name = name
 
     def prepare_for_create(self, obj: dict[str, Any]) -> None:
         """What the kind fills in, among it its first status."""
         if self._preparation is not None:
             self._preparation(obj)
+
+    def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+        """With what must not change."""
+        return [*self.validate(obj), *changed_problems(self._name, obj, old)]
 
 
 class KnownKindSchema:
@@ -102,6 +109,9 @@ class KnownKindSchema:
         self._defaulter = defaulter
         self._quantities = quantities_of(self._compiled.root)
         self._has_spec = "object" in (spec.types if (spec := self._compiled.root.properties.get("spec")) else ())
+        # Big schemas are compiled in a thread: so that it is all done there, not at the first request.
+        for step in (self._compiled.is_valid, self._compiled.prune, self._compiled.default):
+            step({})
         self.prune = self._compiled.prune
         self.validate = self._compiled.validate
         self.validate_status = self._compiled.validate_status
