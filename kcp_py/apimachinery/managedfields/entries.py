@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kcp_py.apimachinery.fielderrors import go_quote
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSetError, decode, union
 from kcp_py.apimachinery.managedfields.ownership import Manager, Owned, Owners
 
@@ -59,7 +60,7 @@ def decode_entries(entries: Any, *, stored: bool = False) -> Managed:
         return managed
     if not isinstance(entries, list):
         raise ManagedFieldsError("managedFields must be a list")
-    for entry in entries:
+    for index, entry in enumerate(entries):
         if not isinstance(entry, dict):
             raise ManagedFieldsError("an entry must be an object")
         operation = entry.get("operation")
@@ -68,8 +69,9 @@ def decode_entries(entries: Any, *, stored: bool = False) -> Managed:
         version = _text(entry, "apiVersion")
         if not version:
             raise ManagedFieldsError("apiVersion must not be empty")
-        if entry.get("fieldsType") != FIELDS_V1:
-            raise ManagedFieldsError("invalid fieldsType")
+        if (form := _text(entry, "fieldsType")) != FIELDS_V1:
+            problem = f"invalid fieldsType {go_quote(form)}" if form else "missing fieldsType"
+            raise ManagedFieldsError(f"{problem} in managed fields entry {index}")
         manager = Manager(_text(entry, "manager"), operation, _text(entry, "subresource"), "" if operation == APPLY else version)
         try:
             fields = entry.get("fieldsV1") or {} if stored else decode(entry.get("fieldsV1") or {})

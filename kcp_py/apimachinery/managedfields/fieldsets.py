@@ -237,10 +237,14 @@ def settled(fields: FieldSet, kind: MergeType) -> FieldSet:
     if kind.kind == "deduced" or (kind.kind == "map" and not kind.fields and kind.element is DEDUCED):
         return fields
     result: FieldSet | None = None
+    named, other = kind.fields, kind.element or SCALAR
     for element, below in fields.items():
         if not below:
             continue
-        found = settled(below, child_type(kind, element))
+        child = named.get(element[2:], other) if element[0] == "f" else other
+        if child.kind == "scalar":
+            continue
+        found = settled(below, child)
         if found is not below:
             result = dict(fields) if result is None else result
             result[element] = found

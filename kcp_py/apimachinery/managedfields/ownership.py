@@ -143,9 +143,12 @@ def apply(
     result = _settled(versions, owners)
     last = result.get(manager)
     mine = without(fields_of(versions.kind, config), ignored)
-    result[manager] = Owned(mine, versions.version, applied=True)
-    new = _prune(versions, merged, result, last)
-    result[manager] = Owned(difference(mine, unowned), versions.version, applied=True)
+    owned = Owned(difference(mine, unowned), versions.version, applied=True)
+    new = merged
+    if last != owned:
+        result[manager] = Owned(mine, versions.version, applied=True)
+        new = _prune(versions, merged, result, last)
+    result[manager] = owned
     result, _ = _take(versions, live, new, result, manager, force=force, ignored=ignored)
     return new, result
 

@@ -14,7 +14,7 @@ from kcp_py.registry.rendering import encode_stored, undress
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import Access, Admission, Written, compares_of, field_error_object_name
-from kcp_py.registry.store.ownership import FieldManager, note_write
+from kcp_py.registry.store.ownership import FieldManager, mutate, note_write
 from kcp_py.registry.store.read import LARGE, defaults_of, to_storage
 from kcp_py.registry.store.validation import check
 from kcp_py.storage.contract import Compare, ConflictError, Put
@@ -108,7 +108,7 @@ async def _create_named(
     check_open(scope, resource, name)
     namespace_compares = await namespace_guard(access.storage, resource, scope, namespace) if namespace else ()
     admission = Admission("CREATE", scope, served, namespace, name, "", obj, None, dry_run)
-    await access.mutate(admission)
+    await mutate(access, admission, warnings)
     await check(resource, obj, None, warnings, size=size)
     await access.validate(admission)
     key = resource.keys.object_key(scope.name, namespace, name)

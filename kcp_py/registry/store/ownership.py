@@ -15,21 +15,27 @@ from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.managedfields.conformity import typed_problems
+from kcp_py.apimachinery.managedfields.entries import ManagedFieldsError, decode_entries
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, MissingVersionError, Versions
 from kcp_py.apimachinery.managedfields.tracking import Writer, conflict_message, conflicts_of, track_apply, track_update
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.store.access import Access, Admission
 from kcp_py.registry.store.read import LARGE
 
-__all__ = ["FieldManager", "apply_configuration", "note_write", "reset_fields"]
+__all__ = ["FieldManager", "apply_configuration", "mutate", "note_write", "reset_fields"]
 
 R = TypeVar("R")
 
 _STATUS: Final[FieldSet] = {"f:status": {}}
 _NONE: Final[FieldSet] = {}
 _MAX_CONVERSIONS: Final = 64
+_BROKEN: Final = (
+    ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; "
+    "please fix your requests: "
+)
 
 
 class FieldManager(NamedTuple):
@@ -84,6 +90,26 @@ async def note_write(
         metadata.pop("managedFields", None)
         if before:
             metadata["managedFields"] = before
+
+
+async def mutate(access: Access, admission: Admission, warnings: list[str]) -> None:
+    """Let admission change the object. What it changes is nobody's; owners that it has made unreadable are put back, with a warning.
+
+    Source: apiserver `endpoints/handlers/fieldmanager/admission.go`. A step of admission that changes owners replaces their list.
+    """
+    metadata = (admission.obj or {}).get("metadata") or {}
+    before = metadata.get("managedFields")
+    await access.mutate(admission)
+    after = metadata.get("managedFields")
+    if after is before or after is None:
+        return
+    try:
+        decode_entries(after)
+    except ManagedFieldsError as error:
+        metadata.pop("managedFields")
+        if before is not None:
+            metadata["managedFields"] = before
+        warnings.append(f"{_BROKEN}{error}")
 
 
 async def apply_configuration(

@@ -16,7 +16,7 @@ from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written, compares_of, definition_compares
 from kcp_py.registry.store.create import check_open, create
-from kcp_py.registry.store.ownership import FieldManager, note_write
+from kcp_py.registry.store.ownership import FieldManager, mutate, note_write
 from kcp_py.registry.store.read import LARGE, Current, find, to_storage
 from kcp_py.registry.store.validation import check
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
@@ -150,7 +150,7 @@ async def _replace(
     metadata = new["metadata"]
     name, namespace = metadata["name"], metadata.get("namespace", "")
     admission = Admission("UPDATE", scope, served, namespace, name, subresource, new, old, dry_run)
-    await access.mutate(admission)
+    await mutate(access, admission, warnings)
     await check(resource, new, old, warnings, subresource=subresource, size=size)
     await access.validate(admission)
     finished = bool(metadata.get("deletionTimestamp")) and not resource.strategy.has_pending_finalizers(new)
