@@ -12,12 +12,14 @@ from typing import Any, Final
 from kcp_py.apimachinery.fielderrors import go_quote
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSetError, decode, union
 from kcp_py.apimachinery.managedfields.ownership import Manager, Owned, Owners
+from kcp_py.apimachinery.timestamps import normalize_time
 
 __all__ = ["APPLY", "UPDATE", "Managed", "ManagedFieldsError", "cap", "decode_entries", "encode_entries", "is_reset"]
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
 FIELDS_V1: Final = "FieldsV1"
+_TIME_LENGTH: Final = len("2006-01-02T15:04:05Z")
 MAX_UPDATERS: Final = 10
 """Entries of updates; beyond them the oldest become one."""
 ANCIENT: Final = "ancient-changes"
@@ -74,12 +76,16 @@ def decode_entries(entries: Any, *, stored: bool = False) -> Managed:
             raise ManagedFieldsError(f"{problem} in managed fields entry {index}")
         manager = Manager(_text(entry, "manager"), operation, _text(entry, "subresource"), "" if operation == APPLY else version)
         try:
-            fields = entry.get("fieldsV1") or {} if stored else decode(entry.get("fieldsV1") or {})
+            given = entry.get("fieldsV1")
+            fields = given or {} if stored else decode({} if given is None else given)
         except FieldSetError as error:
             raise ManagedFieldsError(str(error)) from error
         managed.owners[manager] = Owned(fields, version, applied=operation == APPLY)
         if time := _text(entry, "time"):
-            managed.times[manager] = time
+            try:
+                managed.times[manager] = time if stored or len(time) == _TIME_LENGTH else normalize_time(time)
+            except ValueError as error:
+                raise ManagedFieldsError(str(error)) from error
     return managed
 
 

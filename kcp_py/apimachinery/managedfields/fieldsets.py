@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import orjson
 
+from kcp_py.apimachinery.fielderrors import go_json
 from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
 
 __all__ = [
@@ -45,6 +46,7 @@ FieldSet = dict[str, Any]
 EMPTY: Final[FieldSet] = {}
 OWN: Final = "."
 _MAX_DEPTH: Final = 128
+_HTML: Final = re.compile("[<>&\u2028\u2029]")
 _INDEX: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
@@ -73,12 +75,17 @@ def _decode(fields: Mapping[str, Any], depth: int) -> FieldSet:
         raise FieldSetError("fieldsV1 is nested too deep")
     result: FieldSet = {}
     for element, below in fields.items():
-        if not isinstance(below, dict):
-            raise FieldSetError(f"{element[:100]} must be an object")
+        # What stands behind a place itself, and behind what a later version may know, is not looked at.
         if element == OWN:
             result[OWN] = {}
         elif canonical := _canonical(element):
-            result[canonical] = _decode(below, depth + 1)
+            if below is not None and not isinstance(below, dict):
+                raise FieldSetError(f"{element[:100]} must be an object")
+            inner = _decode(below or {}, depth + 1)
+            if canonical in result:  # in another spelling
+                result = union(result, {canonical: inner})
+            else:
+                result[canonical] = inner
     return {} if len(result) == 1 and OWN in result else result
 
 
@@ -99,7 +106,7 @@ def _canonical(element: str) -> str:
                 return value_element(orjson.loads(element[2:]))
             case "i:":
                 if _INDEX.fullmatch(element[2:]):
-                    return element
+                    return f"i:{int(element[2:])}"
             case _:
                 return ""
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
@@ -109,12 +116,18 @@ def _canonical(element: str) -> str:
 
 def key_element(keys: Mapping[str, Any]) -> str:
     """The path element of a list's item with keys."""
-    return "k:" + orjson.dumps({name: _number(value) for name, value in keys.items()}, option=orjson.OPT_SORT_KEYS).decode()
+    return "k:" + _encoded({name: _number(value) for name, value in keys.items()})
 
 
 def value_element(value: Any) -> str:
     """The path element of a set's item."""
-    return "v:" + orjson.dumps(_number(value), option=orjson.OPT_SORT_KEYS).decode()
+    return "v:" + _encoded(_number(value))
+
+
+def _encoded(value: Any) -> str:
+    """JSON with its keys sorted and, as Go writes it, harmless inside of HTML."""
+    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    return go_json(value, sort=True) if _HTML.search(text) else text
 
 
 def _number(value: Any) -> Any:

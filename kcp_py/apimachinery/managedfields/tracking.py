@@ -233,6 +233,8 @@ def _live_or_new(live: dict[str, Any] | None, new: dict[str, Any], writer: Write
         given = new["metadata"].get("managedFields")
         if is_reset(given):
             return Managed()
+        if given is not None and given == stored:
+            return _decoded(stored)
         try:
             managed = decode_entries(given)
         except ManagedFieldsError:

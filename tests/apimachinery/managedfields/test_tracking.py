@@ -146,6 +146,27 @@ def test_entries_that_cannot_be_read(given: Any):
     assert new["metadata"]["managedFields"] == live["metadata"]["managedFields"]
 
 
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({"f:a": None}, {"f:a": {}}),
+        ({"f:a": {".": 5, "f:b": {}}}, {"f:a": {".": {}, "f:b": {}}}),
+        ({"f:a": {}, "x:later": 5, "::": []}, {"f:a": {}}),
+        ({"i:01": {}}, {"i:1": {}}),
+        ({"v:1.0": {"f:a": {}}, "v:1": {}}, {"v:1": {".": {}, "f:a": {}}}),
+        ({'v:"<"': {}, 'k:{"b":"&","a":1}': {}}, {'v:"\\u003c"': {}, 'k:{"a":1,"b":"\\u0026"}': {}}),
+    ],
+    ids=["null", "own", "unknown", "index", "spellings", "escapes"],
+)
+def test_entries_in_other_words(given: dict[str, Any], read: dict[str, Any]):
+    """What clients write is read as Go reads it, and written as Go writes it."""
+    entry = {"manager": "m", "operation": "Apply", "apiVersion": V1, "fieldsType": "FieldsV1", "fieldsV1": given}
+    entry["time"] = "2020-01-01T01:00:00.5+01:00"
+    new = created(replicas=1) | {"metadata": {"name": "a", "managedFields": [entry]}}
+    track_update(versions(), created(replicas=1), new, writer("n"))
+    assert entries(new)[0] == ("m", "Apply", "2020-01-01T00:00:00Z", read)
+
+
 def test_given_entries_replace():
     """Readable entries of an update replace the stored ones, in the one spelling that compares."""
     live = created(replicas=1)
@@ -153,10 +174,19 @@ def test_given_entries_replace():
     element = 'k:{"protocol": "TCP", "port": 80.0}'
     fields: Any = {"f:spec": {"f:replicas": {".": {}}, "f:ports": {element: {}}, "x:later": {}}}
     new["metadata"]["managedFields"] = [
-        {"manager": "m", "operation": "Apply", "apiVersion": V1, "fieldsType": "FieldsV1", "fieldsV1": fields, "time": "t"}
+        {
+            "manager": "m",
+            "operation": "Apply",
+            "apiVersion": V1,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": fields,
+            "time": "2024-01-01T00:00:09Z",
+        }
     ]
     track_update(versions(), live, new, writer("other"))
-    assert entries(new) == [("m", "Apply", "t", {"f:spec": {"f:replicas": {}, "f:ports": {'k:{"port":80,"protocol":"TCP"}': {}}}})]
+    assert entries(new) == [
+        ("m", "Apply", "2024-01-01T00:00:09Z", {"f:spec": {"f:replicas": {}, "f:ports": {'k:{"port":80,"protocol":"TCP"}': {}}}})
+    ]
 
 
 def test_no_tracking_where_it_was_reset():
