@@ -20,9 +20,9 @@ LINE = re.compile(r"^[\w-]+-kubectl-v(\d+)==", re.MULTILINE)
 REQUIREMENTS = {f"1.{match[1]}": match.string[match.start() :].partition("\n")[0] for match in LINE.finditer(PACKAGES.read_text("utf-8"))}
 """What pip is asked for, for each minor version of kubectl."""
 
-KUBECTL = ("1.20", "1.25", "1.27", "1.32", "1.37")
-"""The versions tried when no others are asked for: the oldest and the newest, and between them those that first validated at the server,
-read OpenAPI v3 and ApplySets, and read aggregated discovery in its final form."""
+KUBECTL = ("1.20", "1.25", "1.27", "1.37")
+"""The versions tried when no others are asked for: the oldest and the newest, the first that has the server validate, and the first that
+reads aggregated discovery and OpenAPI v3 and has ApplySets."""
 
 HELM = {"3.8.1": "1.20", "3.12.1": "1.27", "3.17.2": "1.32", "4.3.1": "1.37"}
 """Versions of helm, and of the kubectl that each is packed with."""

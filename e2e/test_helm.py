@@ -18,7 +18,7 @@ import yaml
 
 from e2e.binaries import UnavailableError, chosen_helm, helm_of
 from e2e.conftest import COMMAND_SECONDS, ServerProcess
-from e2e.informer import create_definition
+from e2e.informer import TIMEOUT, Watch, create_definition
 from e2e.kubectl_versions import DEFINITION, GROUP
 from kcp_py import builtin_definitions
 
@@ -104,6 +104,20 @@ spec:
   selector: {app: {{ .Release.Name }}}
   ports: [{name: http, port: 80}]
 """
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ .Release.Name }}
+  annotations:
+    helm.sh/hook: pre-install,pre-upgrade
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: migrate, image: busybox}]
+"""
 VALUES: dict[str, Any] = {"color": "red", "crew": 2, "more": {}, "replicas": 1, "tag": "1.27"}
 
 
@@ -116,26 +130,26 @@ class Helm:
     cluster: str
     home: Path
 
-    def complete(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
         access = ("--kube-apiserver", f"{self.server.url}/clusters/{self.cluster}", "--kube-ca-file", str(self.server.ca_file))
         homes = {f"HELM_{kind}_HOME": str(self.home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
-        return subprocess.run(
+        return subprocess.Popen(
             [str(self.binary), *arguments, *access, "--kube-token", self.server.token],
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=COMMAND_SECONDS,
-            check=False,
             env={**os.environ, **homes, "KUBECONFIG": os.devnull},
         )
 
     def run(self, *arguments: str, fails: bool = False) -> str:
         """What a command printed; `fails` says that it has to fail, and then what it said of that."""
-        done = self.complete(*arguments)
+        with self.start(*arguments) as process:
+            said, error = process.communicate(timeout=COMMAND_SECONDS)
         if fails:
-            assert done.returncode != 0, done.stdout
-            return done.stderr
-        assert done.returncode == 0, f"helm {' '.join(arguments)}: {done.stderr}\n{done.stdout}"
-        return done.stdout
+            assert process.returncode != 0, said
+            return error
+        assert process.returncode == 0, f"helm {' '.join(arguments)}: {error}\n{said}"
+        return said
 
     def json(self, *arguments: str) -> Any:
         return json.loads(self.run(*arguments, "-o", "json"))
@@ -275,3 +289,29 @@ def test_workloads(helm: Callable[[str], Helm], chart: Callable[..., str]) -> No
     assert live["spec"]["replicas"] == 1
     shop.run("uninstall", "shop")
     assert (shop.get(deployment), shop.get(service)) == (404, 404)
+
+
+@each_helm("a job as a hook, which is waited for; upgrade --install")
+def test_job_as_hook(helm: Callable[[str], Helm], chart: Callable[..., str]) -> None:
+    """helm waits for its hook's job, sees that it has succeeded, deletes it and goes on."""
+    shop = helm("hook")
+    for definition in builtin_definitions("jobs.batch", "pods"):
+        create_definition(shop.server, shop.cluster, definition)
+    path = chart("shop", {"job.yaml": JOB, "configmap.yaml": TEMPLATES["configmap.yaml"]})
+    jobs = f"/clusters/{shop.cluster}/apis/batch/v1/namespaces/default/jobs"
+    with (
+        Watch(shop.server, f"{jobs}?watch=1&timeoutSeconds={TIMEOUT}") as watch,
+        shop.start("upgrade", "--install", "shop", path, "--timeout", "60s", "--wait") as process,
+    ):
+        job = next(watch)["object"]
+        assert shop.config_map("shop-settings") == 404
+        moment = "2024-01-01T00:00:00Z"
+        conditions = [{"type": kind, "status": "True", "lastTransitionTime": moment} for kind in ("SuccessCriteriaMet", "Complete")]
+        status = {"status": {"succeeded": 1, "startTime": moment, "completionTime": moment, "conditions": conditions}}
+        merge = {"Content-Type": "application/merge-patch+json"}
+        assert shop.server.request("PATCH", f"{jobs}/{job['metadata']['name']}/status", status, headers=merge).code == 200
+        said, error = process.communicate(timeout=COMMAND_SECONDS)
+        assert process.returncode == 0, error
+        assert "STATUS: deployed" in said
+        assert any(event["type"] == "DELETED" for event in watch)
+    assert shop.config_map("shop-settings")["data"] == {"color": "red"}

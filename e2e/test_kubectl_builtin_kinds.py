@@ -8,7 +8,7 @@ from typing import Any
 
 from e2e.conftest import Kubectl, ServerProcess, lines_of
 from e2e.informer import TIMEOUT, Watch, create_definition
-from e2e.kubectl_versions import each_kubectl, manifests
+from e2e.kubectl_versions import DEFINITION, GROUP, each_kubectl, manifests, ship
 from kcp_py import builtin_definitions
 
 MERGE = {"Content-Type": "application/merge-patch+json"}
@@ -94,49 +94,57 @@ def test_workloads(kubectl_version: Callable[[str], Kubectl], server: ServerProc
     assert '"prot"' in said or "spec.ports[0].prot" in said
 
 
-@each_kubectl("delete --cascade=background, foreground, orphan")
+@each_kubectl("delete --cascade=background, foreground, orphan of a replica set with pods, and of custom resources")
 def test_cascades(kubectl_version: Callable[[str], Kubectl], server: ServerProcess) -> None:
     """Dependents go after their owner, before it, or stay without it."""
     team = kubectl_version("cascades")
     install(team, server, "replicasets.apps", "pods")
-    cluster = team.server[len(server.url) :]
-    pods = f"{cluster}/api/v1/namespaces/default/pods"
+    create_definition(server, team.server.rpartition("/")[2], DEFINITION)
+    core = f"{team.server[len(server.url) :]}/api/v1/namespaces/default"
+    cluster = core.removesuffix("/api/v1/namespaces/default")
+    template = {"spec": {"containers": [{"name": "a", "image": "busybox"}]}}
 
-    def make(name: str) -> None:
-        """A replica set with two pods."""
+    def make(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        answer = server.request("POST", path, body)
+        assert answer.code == 201, answer.body
+        made: dict[str, Any] = answer.json
+        return made
+
+    def owner(kind: str, name: str) -> str:
+        """An owner with two dependents: a replica set with pods, or a ship with config maps; returns the path of what it owns."""
         labels = {"app": name}
-        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "busybox"}]}}
-        sets = f"{cluster}/apis/apps/v1/namespaces/default/replicasets"
-        made = server.request(
-            "POST", sets, {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template}}
-        )
-        assert made.code == 201, made.body
-        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": made.json["metadata"]["uid"]}
-        owner |= {"controller": True, "blockOwnerDeletion": True}
+        if kind == "rs":
+            spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, **template}}
+            made = make(f"{cluster}/apis/apps/v1/namespaces/default/replicasets", {"metadata": {"name": name}, "spec": spec})
+        else:
+            made = make(f"{cluster}/apis/{GROUP}/v1/namespaces/default/ships", ship(name))
+        reference = {key: made[key] for key in ("apiVersion", "kind")} | {"name": name, "uid": made["metadata"]["uid"]}
+        reference |= {"controller": True, "blockOwnerDeletion": True}
+        dependents = "pods" if kind == "rs" else "configmaps"
         for number in range(2):
-            metadata = {"name": f"{name}-{number}", "labels": labels, "ownerReferences": [owner]}
-            assert server.request("POST", pods, {"metadata": metadata, "spec": template["spec"]}).code == 201
+            metadata = {"name": f"{name}-{number}", "labels": labels, "ownerReferences": [reference]}
+            make(f"{core}/{dependents}", {"metadata": metadata, **(template if kind == "rs" else {})})
+        return f"{core}/{dependents}?labelSelector=app%3D{name}"
 
-    def left(name: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = server.request("GET", f"{pods}?labelSelector=app%3D{name}").json["items"]
-        return found
+    def left(path: str) -> list[Any]:
+        """Owners of each that is left."""
+        return [item["metadata"].get("ownerReferences") for item in server.request("GET", path).json["items"]]
 
-    def until_gone(name: str) -> None:
-        listed = server.request("GET", f"{pods}?labelSelector=app%3D{name}").json
+    def until_gone(path: str) -> None:
+        listed = server.request("GET", path).json
         names = {item["metadata"]["name"] for item in listed["items"]}
         since = listed["metadata"]["resourceVersion"]
-        with Watch(server, f"{pods}?watch=1&labelSelector=app%3D{name}&resourceVersion={since}&timeoutSeconds={TIMEOUT}") as watch:
+        with Watch(server, f"{path}&watch=1&resourceVersion={since}&timeoutSeconds={TIMEOUT}") as watch:
             while names:
                 event = next(watch)
                 if event["type"] == "DELETED":
                     names.discard(event["object"]["metadata"]["name"])
 
-    for name in ("background", "foreground", "orphan"):
-        make(name)
-    assert 'replicaset.apps "orphan" deleted' in team.run("delete", "rs", "orphan", "--cascade=orphan")
-    assert [item["metadata"].get("ownerReferences") for item in left("orphan")] == [None, None]
-    assert 'replicaset.apps "foreground" deleted' in team.run("delete", "rs", "foreground", "--cascade=foreground")
-    assert left("foreground") == []
-    assert 'replicaset.apps "background" deleted' in team.run("delete", "rs", "background", "--cascade=background")
-    until_gone("background")
-    assert len(left("orphan")) == 2
+    for kind in ("rs", "ship"):
+        owned = {name: owner(kind, name) for name in ("background", "foreground", "orphan")}
+        for cascade in ("orphan", "foreground", "background"):
+            assert f'"{cascade}" deleted' in team.run("delete", kind, cascade, f"--cascade={cascade}")
+        assert left(owned["orphan"]) == [None, None]
+        assert left(owned["foreground"]) == []
+        until_gone(owned["background"])
+        assert left(owned["background"]) == []

@@ -67,7 +67,10 @@ def test_edit_and_patch(kubectl_version: Callable[[str], Kubectl], server: Serve
         team.run("patch", "ship", "ann", "--subresource=status", "--type=merge", "-p", '{"status":{"phase":"Sailing","crew":2}}')
         assert team.json("get", "ship", "ann", "--subresource=status")["status"] == {"phase": "Sailing", "crew": 2}
         team.run("edit", "ship", "ann", "--subresource=status", environment=editor("Sailing", "Docked"))
-        assert team.json("get", "ship", "ann")["status"]["phase"] == "Docked"
+        docked = team.json("get", "ship", "ann")
+        assert docked["status"]["phase"] == "Docked"
+        team.run("replace", "--subresource=status", "-f", "-", stdin=manifests({**docked, "status": {"phase": "Sunk"}}))
+        assert team.json("get", "ship", "ann")["status"] == {"phase": "Sunk"}
 
 
 @each_kubectl("replace, label, annotate, scale")

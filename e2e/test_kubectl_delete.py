@@ -31,11 +31,10 @@ def test_delete_and_wait(kubectl_version: Callable[[str], Kubectl], server: Serv
     assert "NotFound" in team.run("delete", "cm", "a", fails=True)
     assert team.run("delete", "cm", "a", "--ignore-not-found").strip() in ("", "No resources found")
 
-    patch = {"CONDITION": "/apis/fleet.example.com/v1/namespaces/default/ships/n/status"}["CONDITION"]
-    cluster = team.server[len(server.url) :]
+    path = f"{team.server[len(server.url) :]}/apis/{GROUP}/v1/namespaces/default/ships/n/status"
     status = {"status": {"phase": "Sailing", "conditions": [{"type": "Ready", "status": "True"}]}}
     waiting = team.start("wait", "--for=condition=Ready", "ship/n", "--timeout=60s")
-    server.request("PATCH", cluster + patch, status, headers={"Content-Type": "application/merge-patch+json"})
+    server.request("PATCH", path, status, headers={"Content-Type": "application/merge-patch+json"})
     assert waiting.communicate(timeout=90)[0].strip() == f"ship.{GROUP}/n condition met"
     if number_of(minor) >= 23:
         assert "condition met" in team.run("wait", "--for=jsonpath={.status.phase}=Sailing", "ship/n", "--timeout=60s")
@@ -46,12 +45,13 @@ def test_delete_and_wait(kubectl_version: Callable[[str], Kubectl], server: Serv
 
     finalizers = '{"metadata":{"finalizers":%s}}'
     team.run("patch", "ship", "o", "--type=merge", "-p", finalizers % '["fleet.example.com/dock"]')
-    assert "timed out" in team.run("delete", "ship", "o", "--timeout=1s", fails=True)
-    assert names(team) == ["n", "o"]
+    team.run("delete", "ship", "o", "--timeout=1s", fails=True)
+    assert "deletionTimestamp" in team.json("get", "ship", "o")["metadata"]
     waiting = team.start("wait", "--for=delete", "ship/o", "--timeout=60s")
     team.run("patch", "ship", "o", "--type=merge", "-p", finalizers % "[]")
-    waiting.communicate(timeout=90)
-    assert waiting.returncode == 0
+    told = waiting.communicate(timeout=90)[1]
+    # Older versions that come too late to see it go say so.
+    assert waiting.returncode == 0 or "NotFound" in told
     team.run("create", "-f", "-", stdin=manifests(ship("p", labels=of)))
     team.run("delete", "ships", "-l", "e2e=no")
     assert names(team) == ["n", "p"]

@@ -39,6 +39,7 @@ def test_outputs(kubectl_version: Callable[[str], Kubectl], server: ServerProces
     assert [item["data"]["n"] for item in json.loads(team.run(*of_shop, "-o", "json"))["items"]] == ["9", "7", "8"]
     listed = yaml.safe_load(team.run(*of_shop, "-o", "yaml"))
     assert (listed["kind"], [item["kind"] for item in listed["items"]]) == ("List", ["ConfigMap"] * 3)
+    assert lines_of(team.run(*of_shop, "--server-print=false"))[0].split() == ["NAME", "AGE"]
     assert team.run(*of_shop, "-o", "name").split() == ["configmap/one", "configmap/three", "configmap/two"]
     assert team.run(*of_shop, "-o", "jsonpath={.items[*].data.n}") == "9 7 8"
     assert team.run(*of_shop, "-o", "go-template={{range .items}}{{.metadata.name}},{{end}}") == "one,three,two,"

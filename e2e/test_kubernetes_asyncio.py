@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,7 +71,7 @@ async def test_typed_calls_and_watch(api: Any) -> None:
     assert caught.value.status == 404
 
 
-async def test_custom_and_dynamic_objects(api: Any, server: ServerProcess) -> None:
+async def test_custom_and_dynamic_objects(api: Any, server: ServerProcess, tmp_path: Path) -> None:
     """Objects of a CRD are handled as custom objects, and by the dynamic client, which finds their kind by discovery."""
     create_definition(server, "py-asyncio", definition(GROUP, "things", "Thing", {"n": {"type": "integer"}, "m": {"type": "string"}}))
     custom = client.CustomObjectsApi(api)
@@ -88,7 +89,7 @@ async def test_custom_and_dynamic_objects(api: Any, server: ServerProcess) -> No
     events = await events_of(custom.list_namespaced_custom_object, *where, resource_version=since)
     assert events == ["MODIFIED", "MODIFIED", "DELETED"]
 
-    discovering = await dynamic.DynamicClient(api)
+    discovering = await dynamic.DynamicClient(api, cache_file=str(tmp_path / "discovery.json"))
     things = await discovering.resources.get(api_version=f"{GROUP}/v1", kind="Thing")
     assert (things.name, things.namespaced) == ("things", True)
     body = {"apiVersion": f"{GROUP}/v1", "kind": "Thing", "metadata": {"name": "two"}, "spec": {"n": 1}}

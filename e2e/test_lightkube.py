@@ -27,9 +27,9 @@ GROUP = "light.example.com"
 
 
 @pytest.fixture
-def client(server: ServerProcess) -> Iterator[Any]:
-    """The client of one cluster."""
-    config = lightkube.KubeConfig.from_dict(
+def config(server: ServerProcess) -> Any:
+    """The way to one cluster."""
+    return lightkube.KubeConfig.from_dict(
         {
             "current-context": "e2e",
             "clusters": [
@@ -39,6 +39,11 @@ def client(server: ServerProcess) -> Iterator[Any]:
             "users": [{"name": "admin", "user": {"token": server.token}}],
         }
     )
+
+
+@pytest.fixture
+def client(config: Any) -> Iterator[Any]:
+    """The client of one cluster."""
     made = lightkube.Client(config=config, field_manager="e2e")
     yield made
     made.close()
@@ -104,3 +109,23 @@ def test_generic_resources(client: Any, server: ServerProcess) -> None:
     events = client.watch(thing, resource_version=made.metadata.resourceVersion, server_timeout=60)
     assert [next(events)[0] for _ in range(3)] == ["MODIFIED", "MODIFIED", "DELETED"]
     assert list(client.list(thing)) == []
+
+
+@pytest.mark.anyio
+async def test_async_client(config: Any) -> None:
+    """The client for asyncio does the same."""
+    from lightkube.models.meta_v1 import ObjectMeta
+    from lightkube.resources.core_v1 import ConfigMap
+
+    client = lightkube.AsyncClient(config=config, field_manager="e2e")
+    made = await client.create(ConfigMap(metadata=ObjectMeta(name="async"), data={"n": "1"}))
+    await client.patch(ConfigMap, "async", {"data": {"n": "2"}})
+    assert [item.data async for item in client.list(ConfigMap, fields={"metadata.name": "async"})] == [{"n": "2"}]
+    await client.delete(ConfigMap, "async")
+    seen = []
+    async for kind, item in client.watch(ConfigMap, resource_version=made.metadata.resourceVersion, server_timeout=60):
+        seen += [kind] if item.metadata.name == "async" else []
+        if seen[-1:] == ["DELETED"]:
+            break
+    assert seen == ["MODIFIED", "DELETED"]
+    await client.aclose()

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,7 +84,7 @@ def test_custom_objects(api: Any, server: ServerProcess) -> None:
     assert custom.list_namespaced_custom_object(*where)["items"] == []
 
 
-def test_definitions_and_dynamic_client(api: Any) -> None:
+def test_definitions_and_dynamic_client(api: Any, tmp_path: Path) -> None:
     """A typed CRD becomes Established, and the dynamic client discovers, creates, patches, watches and deletes its objects."""
     extensions = kubernetes.client.ApiextensionsV1Api(api)
     manifest = definition("dynamic.example.com", "widgets", "Widget", {"n": {"type": "integer"}, "m": {"type": "string"}})
@@ -100,7 +101,7 @@ def test_definitions_and_dynamic_client(api: Any) -> None:
     read = extensions.read_custom_resource_definition(made.metadata.name)
     assert {one.type: one.status for one in read.status.conditions} == {"NamesAccepted": "True", "Established": "True"}
 
-    dynamic = kubernetes.dynamic.DynamicClient(api)
+    dynamic = kubernetes.dynamic.DynamicClient(api, cache_file=str(tmp_path / "discovery.json"))
     widgets = dynamic.resources.get(api_version="dynamic.example.com/v1", kind="Widget")
     assert (widgets.name, widgets.namespaced) == ("widgets", True)
     body = {"apiVersion": "dynamic.example.com/v1", "kind": "Widget", "metadata": {"name": "one"}, "spec": {"n": 1}}
@@ -127,6 +128,30 @@ def test_definitions_and_dynamic_client(api: Any) -> None:
     assert seen == [("MODIFIED", {"n": 1, "m": "x"}), ("MODIFIED", {"n": 2, "m": "x"}), ("DELETED", {"n": 2, "m": "x"})]
     with pytest.raises(kubernetes.dynamic.exceptions.NotFoundError):
         widgets.get(name="one", namespace="default")
+
+
+def test_cached_discovery(api: Any, tmp_path: Path) -> None:
+    """What was discovered is read from a file by the next client, which looks again for a later kind; eager discovery sees all."""
+    cache = tmp_path / "discovery.json"
+    first = kubernetes.dynamic.DynamicClient(api, cache_file=str(cache))
+    assert first.resources.get(api_version="v1", kind="ConfigMap").name == "configmaps"
+    with pytest.raises(kubernetes.dynamic.exceptions.ResourceNotFoundError):
+        first.resources.get(api_version="late.example.com/v1", kind="Late")
+    assert cache.exists()
+    manifest = definition("late.example.com", "lates", "Late", {})
+    made = kubernetes.client.ApiextensionsV1Api(api).create_custom_resource_definition(manifest)
+    watch = kubernetes.watch.Watch()
+    for event in watch.stream(
+        kubernetes.client.ApiextensionsV1Api(api).list_custom_resource_definition,
+        field_selector=f"metadata.name={made.metadata.name}",
+        timeout_seconds=60,
+    ):
+        if any(one.type == "Established" and one.status == "True" for one in event["object"].status.conditions or ()):
+            watch.stop()
+    second = kubernetes.dynamic.DynamicClient(api, cache_file=str(cache))
+    assert second.resources.get(api_version="late.example.com/v1", kind="Late").name == "lates"
+    eager = kubernetes.dynamic.DynamicClient(api, cache_file=str(tmp_path / "eager.json"), discoverer=kubernetes.dynamic.EagerDiscoverer)
+    assert {one.kind for one in eager.resources.search(group="late.example.com")} >= {"Late"}
 
 
 def test_all_clusters(client: Callable[[str], Any], server: ServerProcess) -> None:

@@ -30,6 +30,8 @@ INTRODUCTION = """\
 Released clients, unmodified, against a server: each does what is named here, in a logical cluster of its own, and is told what a Kubernetes
 server would tell it. The tests are in `e2e/`. `make test` runs a few versions of kubectl and helm, `make e2e-clients` all of them.
 
+Not tried, for the server does not serve what they ask for: `kubectl auth`, `create token`, `certificate`, `logs`, `exec`, `top`, `drain`.
+
 | client | version | what was exercised | result |
 |---|---|---|---|
 """
