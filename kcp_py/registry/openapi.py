@@ -39,7 +39,7 @@ _MERGE_PATCH: Final = "application/merge-patch+json"
 _STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 _APPLY_PATCH: Final = "application/apply-patch+yaml"
 
-_FORM: Final = b"4"
+_FORM: Final = b"5"
 """Part of every hash: to be raised whenever the same resource is published in another form."""
 _BIG: Final = 128 * 1024
 """Bytes of a schema from which its fragments are built in a thread."""

@@ -16,6 +16,7 @@ import orjson
 from kcp_py.bootstrap.descriptions import with_descriptions
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX, definitions
 from kcp_py.bootstrap.known import known_definitions
+from kcp_py.schema.publish.defaults import with_published_defaults
 from kcp_py.schema.publish.kinds import META, PublishedKind
 from kcp_py.schema.publish.messages import field, field_head, model_message, path_message
 from kcp_py.schema.publish.operations import DELETE_OPTIONS, PATCH, SCALE, STATUS, Operation, Parameter, PathItem, path_items
@@ -220,6 +221,8 @@ def _builtin_model(name: str, *, v2: bool) -> tuple[bytes, tuple[str, ...]]:
         schema = plain_schema(schema)
         if name.endswith(_UNIONS):
             schema = {**{key: value for key, value in schema.items() if key != "oneOf"}, "type": "string"}
+    else:
+        schema = with_published_defaults(name, schema)
     return _member(name, schema), tuple(_references(published))
 
 
