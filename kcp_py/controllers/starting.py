@@ -77,8 +77,9 @@ def start_controllers(
     }
     if is_enabled(GarbageCollector.name, selection):
         queue = WorkQueue(per_cluster=GarbageCollector.per_cluster)
-        collector = GarbageCollector(client, queue, now=now)
-        loops[collector.name] = ReconcileLoop(client, collector, collector.follow, queue=queue, pace=Pace())
+        pace = Pace()
+        collector = GarbageCollector(client, queue, now=now, pace=pace)
+        loops[collector.name] = ReconcileLoop(client, collector, collector.follow, queue=queue, pace=pace)
     for name, loop in loops.items():
         supervisor.start(f"controller {name}", loop.run)
     return list(loops.values())

@@ -18,6 +18,8 @@ Derivation = Callable[[ObjectEvent], Iterable[ObjectEvent]]
 
 _DELIVERIES_PER_TURN = 2_000
 """After so many deliveries the feed lets other tasks run: at about 1 us each the loop is held for 2 ms."""
+_DELIVERIES_PER_LISTENER = 4
+"""What a listener to everything may cost: it reads some of the objects."""
 
 
 class _Hub:
@@ -194,6 +196,7 @@ class Feed:
                 deliveries += self._dispatch(stored)
                 for everything in self._listeners:
                     everything(stored)
+                    deliveries += _DELIVERIES_PER_LISTENER
                 if event.value is None:
                     for listener in self._removal_listeners:
                         listener(route)

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Ite
 from contextlib import aclosing
 from typing import Any, Final
 
+from kcp_py.aio.pace import Pace
 from kcp_py.aio.turns import Turns
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
@@ -53,6 +54,7 @@ class GarbageCollector:
         *,
         now: Callable[[], str],
         graphs: Graphs | None = None,
+        pace: Pace | None = None,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
     ) -> None:
         """Begin to observe.
@@ -62,11 +64,13 @@ class GarbageCollector:
             queue: filled with what has to be looked at.
             now: the time as RFC 3339, for events.
             graphs: for tests.
+            pace: of the loop that this works for.
             sleep: for tests.
         """
         self._client = client
         self._queue = queue
         self._now = now
+        self._pace = pace if pace is not None else Pace()
         self._sleep = sleep
         self._graphs = graphs if graphs is not None else Graphs()
         self._owners = OwnerLookup(client)
@@ -190,6 +194,7 @@ class GarbageCollector:
                 assert change.value is not None
                 item = Item(change.resource, change.namespace, change.name).text
                 graph.put(item, None, read_facts(change.value))
+                await self._pace.take()
         turns = Turns()
         while graph.told:
             told, graph.told = graph.told[:_PORTION], graph.told[_PORTION:]
@@ -211,6 +216,7 @@ class GarbageCollector:
         async with aclosing(self._stored(cluster)) as found:
             async for change in found:
                 assert change.value is not None
+                await self._pace.take()
                 item = Item(change.resource, change.namespace, change.name)
                 if await self._is_settled(change.cluster, item, read_facts(change.value)):
                     continue

@@ -181,17 +181,19 @@ async def _has_event(registry: Registry, namespace: str) -> bool:
     return any(event["reason"] == "OwnerRefInvalidNamespace" for event in events)
 
 
-async def test_cluster_scoped_owners(registry: Registry) -> None:
+@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+async def test_cluster_scoped_owners(registry: Registry, propagation: str) -> None:
     """A namespace owns what is in other namespaces and in none; a namespace that every cluster has owns as well."""
     owner = await registry.client.create(TEAM, NAMESPACES, namespace("owner"))
     default = await registry.client.get(TEAM, NAMESPACES, "", "default")
-    await add(registry, TEAM, "inside", reference(owner))
+    await add(registry, TEAM, "inside", reference(owner, blocks=True))
     await add(registry, TEAM, "kept", reference(default))
-    child = {**namespace("child"), "metadata": {"name": "child", "ownerReferences": [reference(owner)]}}
+    child = {**namespace("child"), "metadata": {"name": "child", "ownerReferences": [reference(owner, blocks=True)]}}
     await registry.client.create(TEAM, NAMESPACES, child)
-    await registry.client.delete(TEAM, NAMESPACES, "", "owner")
+    await registry.client.delete(TEAM, NAMESPACES, "", "owner", propagation=propagation)
     await registry.until_gone(TEAM, CONFIG_MAPS, "default", "inside")
     await registry.until_gone(TEAM, NAMESPACES, "", "child")
+    await registry.until_gone(TEAM, NAMESPACES, "", "owner")
     await settle(registry, TEAM)
     assert await exists(registry, TEAM, "kept")
 
@@ -313,6 +315,27 @@ async def test_graphs_that_were_thrown_away_are_missed_by_nobody() -> None:
             if round_ == 1:
                 graphs.sweep()
                 graphs.sweep()
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan"])
+async def test_two_collectors_do_no_more_than_one(registry: Registry, propagation: str) -> None:
+    """Every server on a store has one: what both begin is done once."""
+    start_controllers(registry.supervisor, registry.client, ("garbagecollector",))
+    owner, other = await add(registry, TEAM, "owner"), await add(registry, TEAM, "other")
+    for number in range(30):
+        await add(registry, TEAM, f"child-{number}", reference(owner, blocks=True))
+        await add(registry, TEAM, f"shared-{number}", reference(owner, blocks=True), reference(other))
+    await registry.client.delete(TEAM, CONFIG_MAPS, "default", "owner", propagation=propagation)
+    await registry.until_gone(TEAM, CONFIG_MAPS, "default", "owner")
+    for number in range(30):
+        if propagation != "Orphan":
+            await registry.until_gone(TEAM, CONFIG_MAPS, "default", f"child-{number}")
+
+        async def forgotten(name: str = f"shared-{number}") -> bool:
+            return await owners_of(registry, TEAM, name) == ["other"]
+
+        await registry.until(forgotten)
+    assert [await exists(registry, TEAM, f"child-{number}") for number in range(30)] == [propagation == "Orphan"] * 30
 
 
 class Deaf:
