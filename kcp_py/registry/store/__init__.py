@@ -7,7 +7,7 @@ kind (strategies), who may do it (authz), how the request and the answer look (s
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.create import create
 from kcp_py.registry.store.delete import delete
-from kcp_py.registry.store.ownership import FieldManager, apply_configuration
+from kcp_py.registry.store.ownership import FieldManager, apply_configuration, check_configuration
 from kcp_py.registry.store.read import Current, get, load, load_one
 from kcp_py.registry.store.rendered import RenderedPage, can_render, render
 from kcp_py.registry.store.scan import Page, Scan, scan
@@ -23,6 +23,7 @@ __all__ = [
     "Transform",
     "apply_configuration",
     "can_render",
+    "check_configuration",
     "create",
     "delete",
     "get",

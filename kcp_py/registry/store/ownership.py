@@ -6,7 +6,7 @@ which a webhook may have to be asked for. They are run again with each answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
@@ -14,8 +14,9 @@ import orjson
 from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.apimachinery.managedfields.conformity import typed_problems
-from kcp_py.apimachinery.managedfields.entries import ManagedFieldsError, decode_entries
+from kcp_py.apimachinery.managedfields.entries import UPDATE, ManagedFieldsError, decode_entries
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, MissingVersionError, Versions
 from kcp_py.apimachinery.managedfields.tracking import Writer, conflict_message, conflicts_of, track_apply, track_update
@@ -25,12 +26,13 @@ from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store.access import Access, Admission
 from kcp_py.registry.store.read import LARGE
 
-__all__ = ["FieldManager", "apply_configuration", "mutate", "note_write", "reset_fields"]
+__all__ = ["FieldManager", "apply_configuration", "check_configuration", "mutate", "note_write", "reset_fields"]
 
 R = TypeVar("R")
 
 _STATUS: Final[FieldSet] = {"f:status": {}}
 _NONE: Final[FieldSet] = {}
+_REPLICAS: Final[FieldSet] = {"f:spec": {"f:replicas": {}}}
 _MAX_CONVERSIONS: Final = 64
 _BROKEN: Final = (
     ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; "
@@ -132,22 +134,38 @@ async def apply_configuration(
     )
 
     def run(versions: Versions) -> dict[str, Any]:
-        if problems := typed_problems(versions.kind, config):
-            raise _misfit(resource, config, problems)
+        check_configuration(versions.kind, resource.group_version_kind, config)
         try:
             return track_apply(versions, live, config, writer, force=force)
         except ConflictsError as error:
-            raise _conflict(error) from error
+            raise _conflict(_in_scale(error) if subresource == "scale" else error) from error
 
     return await _with_versions(resource, run, size)
 
 
-def _misfit(resource: ServedResource, config: Mapping[str, Any], problems: Sequence[str]) -> StatusError:
+def check_configuration(merge_type: MergeType, kind: GroupVersionKind, config: Mapping[str, Any]) -> None:
+    """Refuse a configuration that does not fit its type.
+
+    Raises:
+        StatusError: 500, as upstream.
+    """
+    problems = typed_problems(merge_type, config)
+    if not problems:
+        return
     metadata = config.get("metadata") or {}
-    kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
     text = problems[0] if len(problems) == 1 else "errors:\n" + "\n".join(f"  {problem}" for problem in problems)
-    name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
-    return StatusError(500, "", f"failed to create typed patch object ({name}; {kind}): {text}")
+    place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {kind.group}/{kind.version}, Kind={kind.kind}"
+    raise StatusError(500, "", f"failed to create typed patch object ({place}): {text}")
+
+
+def _in_scale(error: ConflictsError) -> ConflictsError:
+    """Conflicts of an object as they are in its Scale, whose fields and version its clients know (`managedfields.ScaleHandler`)."""
+    return ConflictsError(
+        {
+            manager._replace(api_version="autoscaling/v1" if manager.operation == UPDATE else ""): owned._replace(fields=_REPLICAS)
+            for manager, owned in error.conflicts.items()
+        }
+    )
 
 
 def _conflict(error: ConflictsError) -> StatusError:

@@ -14,12 +14,13 @@ from kcp_py.apimachinery.go_types import json_type
 from kcp_py.apimachinery.metaoptions import PatchOptions, decode_patch_options
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
 from kcp_py.registry.scale import ScalePaths
-from kcp_py.registry.store import Current, apply_configuration
+from kcp_py.registry.store import Current, apply_configuration, check_configuration
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import INLINE_BYTES, check_metadata, settle, warning_lines
 from kcp_py.server.handlers.manager import manager_of
+from kcp_py.server.handlers.scale import SCALE_KIND, SCALE_TYPE
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.handlers.update import check_identity, other_uid, store
 
@@ -50,6 +51,7 @@ async def apply(backend: Backend, exchange: Exchange, target: Target) -> None:
             live["metadata"]["resourceVersion"] = str(current.item.mod_revision)
         paths = target.scale
         if paths is not None:
+            check_configuration(SCALE_TYPE, SCALE_KIND, config)
             config = _scaled(config, target, paths)
         size = len(body) + (0 if current is None else len(current.item.value))
         new = await apply_configuration(

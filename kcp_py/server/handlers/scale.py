@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.apimachinery.objectmeta_decoding import mismatch
+from kcp_py.schema.merge_types import merge_type
 from kcp_py.server.handlers.body import cannot_be_handled
 
 _INT32: Final = "int32"
@@ -67,6 +69,18 @@ class ScaleKind:
 
 
 SCALE: Final = ScaleKind()
+SCALE_KIND: Final = GroupVersionKind("autoscaling", "v1", "Scale")
+_NUMBER: Final = {"type": "integer"}
+SCALE_TYPE: Final = merge_type(
+    {
+        "type": "object",
+        "properties": {
+            "spec": {"type": "object", "properties": {"replicas": _NUMBER}},
+            "status": {"type": "object", "properties": {"replicas": _NUMBER, "selector": {"type": "string"}}},
+        },
+    },
+    resource=True,
+)
 
 
 def _is_int32(value: Any) -> bool:

@@ -300,6 +300,16 @@ async def test_scale(api: Api) -> None:
     assert ("hand", "Update", "scale", {"f:spec": {"f:replicas": {}}}) in entries(await api.ok("GET", WIDGET))
     status = await refused(api, 409, WIDGET, instance("one", spec={"replicas": 2}), fieldManager="m")
     assert 'conflict with "hand" with subresource "scale" using example.com/v1: .spec.replicas' in status["message"]
+    status = await refused(api, 409, f"{WIDGET}/scale", scale, fieldManager="hpa")
+    assert status["message"] == (
+        'Apply failed with 1 conflict: conflict with "hand" with subresource "scale" using autoscaling/v1: .spec.replicas'
+    )
+    for spec, problem in (
+        ({"size": 1}, ".spec.size: field not declared in schema"),
+        ({"replicas": "5"}, ".spec.replicas: expected numeric (int or float), got string"),
+    ):
+        status = await refused(api, 500, f"{WIDGET}/scale", {**scale, "spec": spec}, fieldManager="hpa")
+        assert status["message"] == f"failed to create typed patch object (/one; autoscaling/v1, Kind=Scale): {problem}"
     await applied(api, f"{WIDGET}/scale", scale, "hpa", force="true")
     one = await api.ok("GET", WIDGET)
     assert one["spec"]["replicas"] == 5
