@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/features"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/utils/ptr"
 )
@@ -238,4 +241,77 @@ func TestLargeLists(t *testing.T) {
 	sameAll(t, "all pages", seen, append(names, "map-later"))
 	_, err = client.List(ctx, metav1.ListOptions{Limit: 10, Continue: "eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ"})
 	expect(t, apierrors.IsBadRequest, err)
+}
+
+// TestLargeObjects moves objects that come in many pieces, compressed where the client offers it, in lists and in watches.
+//
+// Compatibility: client-go, objects of half a megabyte in JSON and protobuf: lists, watches, compressed answers; watches that time out
+func TestLargeObjects(t *testing.T) {
+	for _, encoding := range encodings {
+		t.Run(encoding.name, func(t *testing.T) {
+			ctx := testContext(t)
+			config := configFor(t, newCluster(t))
+			encoding.set(config)
+			client := clientset(t, config).CoreV1().ConfigMaps(namespace)
+			content := make([]byte, 500_000)
+			for i := range content {
+				content[i] = byte(i * i >> 7)
+			}
+			events, err := client.Watch(ctx, metav1.ListOptions{})
+			must(t, err)
+			defer events.Stop()
+			for _, name := range numbered("large", 3) {
+				made, err := client.Create(ctx, &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Name: name}, BinaryData: map[string][]byte{"content": content},
+				}, metav1.CreateOptions{})
+				must(t, err)
+				event := receive(t, ctx, name, events.ResultChan())
+				same(t, "event", event.Type, watch.Added)
+				found := event.Object.(*corev1.ConfigMap)
+				same(t, "version", found.ResourceVersion, made.ResourceVersion)
+				same(t, "content", bytes.Equal(found.BinaryData["content"], content), true)
+			}
+			for _, uncompressed := range []bool{false, true} {
+				config := rest.CopyConfig(config)
+				config.DisableCompression = uncompressed
+				list, err := clientset(t, config).CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{})
+				must(t, err)
+				same(t, "listed", len(list.Items), 3)
+				for _, one := range list.Items {
+					same(t, "content", bytes.Equal(one.BinaryData["content"], content), true)
+				}
+			}
+			short, err := client.Watch(ctx, metav1.ListOptions{ResourceVersion: "0", FieldSelector: "metadata.name=none", TimeoutSeconds: ptr.To[int64](1)})
+			must(t, err)
+			for event := range short.ResultChan() {
+				t.Errorf("a watch that times out ended with %v", event)
+			}
+		})
+	}
+}
+
+// TestCustomResourcesAreNoProtobuf asks for custom resources in protobuf: they have no such form, whoever accepts nothing else is refused.
+//
+// Compatibility: client-go, custom resources asked for in protobuf: JSON where it is accepted as well, else 406 and 415
+func TestCustomResourcesAreNoProtobuf(t *testing.T) {
+	ctx := testContext(t)
+	config := configFor(t, newCluster(t))
+	install(t, ctx, config, widgetDefinition(widgetGroup))
+	recorded := recordAll(config)
+	client := clientset(t, config).RESTClient()
+	widgets := "/apis/" + widgetVersion.String() + "/namespaces/default/widgets"
+	text, err := client.Get().AbsPath(widgets).SetHeader("Accept", protobuf+",application/json").Do(ctx).Raw()
+	must(t, err)
+	list := &unstructured.UnstructuredList{}
+	must(t, list.UnmarshalJSON(text))
+	same(t, "kind", list.GetKind(), "WidgetList")
+	err = client.Get().AbsPath(widgets).SetHeader("Accept", protobuf).Do(ctx).Error()
+	expect(t, apierrors.IsNotAcceptable, err)
+	err = client.Post().AbsPath(widgets).SetHeader("Content-Type", protobuf).Body([]byte("k8s\x00")).Do(ctx).Error()
+	expect(t, apierrors.IsUnsupportedMediaType, err)
+	// Their metadata has that form.
+	accept := protobuf + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	must(t, client.Get().AbsPath(widgets).SetHeader("Accept", accept).Do(ctx).Error())
+	answers := recorded.seen(func(one exchange) bool { return one.status == http.StatusOK })
+	same(t, "metadata", strings.HasPrefix(answers[len(answers)-1].answered, protobuf), true)
 }
