@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -54,6 +56,9 @@ class Operator:
         command = [sys.executable, "-W", "ignore", "-m", "e2e.operator_of_ships", str(server.ca_file), server.token, *urls]
         with log.open("a") as stream:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stream, text=True, cwd=Path(__file__).parents[1])
+        # Whoever waits for its words then sees its end.
+        self._timer = threading.Timer(2 * TIMEOUT, self.process.kill)
+        self._timer.start()
         self.said: list[dict[str, Any]] = []
         self._log = log
 
@@ -68,8 +73,10 @@ class Operator:
     def of(self, cluster: str, what: str) -> list[dict[str, Any]]:
         return [one for one in self.said if (one["cluster"], one["what"]) == (cluster, what)]
 
-    def stop(self) -> int:
-        self.process.terminate()
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal, if it still runs, and return how it ended."""
+        self._timer.cancel()
+        self.process.send_signal(number)
         code = self.process.wait(60)
         assert self.process.stdout is not None
         self.process.stdout.close()
@@ -87,9 +94,7 @@ def operator(server: ServerProcess, tmp_path: Path) -> Iterator[Callable[[], Ope
 
     yield start
     for one in started:
-        if one.process.poll() is None:
-            one.process.kill()
-            one.process.communicate()
+        one.stop(signal.SIGKILL)
 
 
 def until(server: ServerProcess, path: str, name: str, enough: Callable[[str, dict[str, Any]], bool]) -> dict[str, Any]:

@@ -94,9 +94,8 @@ def test_watch(kubectl_version: Callable[[str], Kubectl], server: ServerProcess)
     team = kubectl_version("watch")
     path = f"{team.server[len(server.url) :]}/api/v1/namespaces/default/configmaps"
     server.request("POST", path, config_map("one"))
-    watch = team.start(
-        "get", "configmaps", "-w", "--output-watch-events", "--no-headers", "-l", "x!=y", "--field-selector=metadata.name=one"
-    )
+    selected = ("-l", "x!=y", "--field-selector=metadata.name=one")
+    watch = team.start("get", "configmaps", "-w", "--output-watch-events", "--no-headers", *selected, "--request-timeout=60s")
     try:
         assert watch.stdout is not None
         assert watch.stdout.readline().split()[:3] == ["ADDED", "one", "0"]
