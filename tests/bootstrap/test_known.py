@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX, builtin_kinds
 from kcp_py.bootstrap.known import known_definitions, known_kinds
+from tests.schema.corpus import CORPUS, needs_corpus
 
 CORE = "io.k8s.api.core.v1."
 KEYS: dict[str, dict[str, str]] = {
@@ -113,3 +115,31 @@ def _references(schema: Any) -> Iterator[str]:
     elif isinstance(schema, list):
         for child in schema:
             yield from _references(child)
+
+
+def discovered() -> Iterator[tuple[tuple[str, str, str], Mapping[str, Any]]]:
+    """The resources of a real server by group, version and kind, in the form of legacy discovery."""
+    assert CORPUS is not None
+    folder = CORPUS / "tables" / "k8s-discovery"
+    for entry in json.loads((folder / "api__v1.json").read_text())["resources"]:
+        if "/" not in entry["name"]:
+            yield ("", "v1", entry["kind"]), entry
+    for group in json.loads((folder / "aggregated_v2.json").read_text())["items"]:
+        for version in group["versions"]:
+            for entry in version["resources"]:
+                kind = entry["responseKind"]["kind"]
+                names = {"name": entry["resource"], "namespaced": entry["scope"] == "Namespaced"}
+                yield (group["metadata"].get("name", ""), version["version"], kind), {**entry, **names}
+
+
+@needs_corpus
+def test_names_are_those_of_a_real_server() -> None:
+    """Plural, scope, verbs, short names and categories are what a real server tells of its kinds."""
+    seen = 0
+    for key, entry in discovered():
+        if (kind := known_kinds().get(key)) is not None:
+            seen += 1
+            assert (kind.plural, kind.namespaced) == (entry["name"], entry["namespaced"])
+            assert sorted(entry["verbs"]) == list(kind.verbs)
+            assert (entry.get("shortNames") or [], entry.get("categories") or []) == (list(kind.short_names), list(kind.categories)), key
+    assert seen > 30

@@ -56,6 +56,7 @@ def test_help_of_the_program_lists_every_command(capsys):
         (["strt"], "no such command: strt; there are start, cluster, builtin, doctor, version"),
         (["start", "--storag", "x"], "No such option"),
         (["start", "extra"], "unexpected extra argument"),
+        (["start", "--builtin-kinds", "podz"], 'builtin kinds: "podz" is not a kind of Kubernetes'),
         (["cluster", "create"], "Missing argument 'NAME'"),
         (["cluster", "create", "A_B"], 'NAME: "A_B" is not the name of a logical cluster'),
         (["cluster", "create", "root:org"], 'NAME: "root:org" is not the name of a logical cluster'),

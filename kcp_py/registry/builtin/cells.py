@@ -57,7 +57,7 @@ def quantity(value: Any) -> str:
     """A quantity in its canonical form; what is none, as it stands."""
     try:
         return canonical(value) if value is not None else "0"
-    except ValueError:
+    except (TypeError, ValueError):
         return text(value)
 
 

@@ -133,7 +133,7 @@ class KnownKindSchema:
         if self._quantities is not None:
             try:
                 self._quantities(obj)
-            except ValueError:
+            except (TypeError, ValueError):
                 kind, version = obj.get("kind", ""), str(obj.get("apiVersion", "")).rpartition("/")[2]
                 raise errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {BAD_QUANTITY}') from None
 

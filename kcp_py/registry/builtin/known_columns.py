@@ -67,7 +67,7 @@ def _ready(*wanted: str) -> Column:
 def _job_status(job: Object, _now: float) -> str:
     found: dict[Any, Any] = {}
     for condition in objects_at(job, "status", "conditions"):
-        found.setdefault(condition.get("type"), condition.get("status"))
+        found.setdefault(text(condition.get("type")), condition.get("status"))
     before, behind = ("Complete", "Failed"), ("Suspended", "FailureTarget", "SuccessCriteriaMet")
     terminating = ("Terminating",) if at(job, "metadata", "deletionTimestamp") else ()
     states = (
@@ -165,7 +165,7 @@ def _requested_duration(obj: Object, _now: float) -> str:
 
 
 def _request_condition(obj: Object, _now: float) -> str:
-    conditions = {condition.get("type") for condition in objects_at(obj, "status", "conditions")}
+    conditions = {text(condition.get("type")) for condition in objects_at(obj, "status", "conditions")}
     states = ["Denied" if "Denied" in conditions else "Approved" if "Approved" in conditions else "Pending"]
     states += ["Failed"] if "Failed" in conditions else []
     states += ["Issued"] if at(obj, "status", "certificate") else []
@@ -173,7 +173,7 @@ def _request_condition(obj: Object, _now: float) -> str:
 
 
 def _request_state(obj: Object, _now: float) -> str:
-    states = [condition.get("type") for condition in objects_at(obj, "status", "conditions")]
+    states = [text(condition.get("type")) for condition in objects_at(obj, "status", "conditions")]
     return text(next((state for state in reversed(states) if state in {"Denied", "Failed", "Issued"}), "Pending"))
 
 
@@ -203,12 +203,12 @@ def _migrated(obj: Object, _now: float) -> str:
 
 
 def _migration(obj: Object, _now: float) -> str:
-    done = [condition.get("type") for condition in objects_at(obj, "status", "conditions") if condition.get("status") == "True"]
+    done = [text(condition.get("type")) for condition in objects_at(obj, "status", "conditions") if condition.get("status") == "True"]
     return text(next((state for state in reversed(done) if state in {"Failed", "Running", "Succeeded"}), "Unknown"))
 
 
 def _group_status(obj: Object, _now: float) -> str:
-    conditions = {condition.get("type"): condition for condition in objects_at(obj, "status", "conditions")}
+    conditions = {text(condition.get("type")): condition for condition in objects_at(obj, "status", "conditions")}
     if (target := conditions.get("DisruptionTarget")) is not None:
         return text(target.get("reason"))
     if (scheduled := conditions.get("PodGroupInitiallyScheduled")) is not None:

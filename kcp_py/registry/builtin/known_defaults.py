@@ -10,11 +10,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from kcp_py.registry.builtin.cells import text
+
 Object = dict[str, Any]
 Defaulter = Callable[[Object], None]
 
 _MAX_INT32: Final = 2**31 - 1
-_MAX_IMAGE: Final = 1024
+_MAX_IMAGE: Final = 520
+"""A name of 255 characters, a tag of 128 and a digest."""
 _ALNUM: Final = "[a-zA-Z0-9]"
 _DOMAIN: Final = rf"(?:{_ALNUM}(?:[a-zA-Z0-9-]*{_ALNUM})?(?:\.{_ALNUM}(?:[a-zA-Z0-9-]*{_ALNUM})?)*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
 _COMPONENT: Final = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
@@ -174,14 +177,14 @@ def _default_cron_job(obj: Object) -> None:
 
 def _default_service(obj: Object) -> None:
     spec = _map(obj, "spec")
-    kind = spec.get("type")
+    kind = text(spec.get("type"))
     match spec.get("sessionAffinity"):
         case "None":
             spec.pop("sessionAffinityConfig", None)
         case "ClientIP" if _map(spec, "sessionAffinityConfig", "clientIP").get("timeoutSeconds") is None:
             spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
     for port in _maps(spec, "ports"):
-        if port.get("targetPort") in {None, 0, ""} and "port" in port:
+        if not port.get("targetPort") and "port" in port:
             port["targetPort"] = port["port"]
     external = kind in {"LoadBalancer", "NodePort"} or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
     if external and not spec.get("externalTrafficPolicy"):

@@ -65,8 +65,8 @@ def _gates(pod: Object, _now: float) -> str:
         return NONE
     status: dict[Any, Any] = {}
     for condition in objects_at(pod, "status", "conditions"):
-        status.setdefault(condition.get("type"), condition.get("status"))
-    return f"{sum(status.get(gate.get('conditionType')) == 'True' for gate in gates)}/{len(gates)}"
+        status.setdefault(text(condition.get("type")), condition.get("status"))
+    return f"{sum(status.get(text(gate.get('conditionType'))) == 'True' for gate in gates)}/{len(gates)}"
 
 
 def _state(pod: Object) -> _State:
@@ -76,7 +76,7 @@ def _state(pod: Object) -> _State:
     if any(condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated" for condition in conditions):
         reason = "SchedulingGated"
     lasting = {
-        container.get("name") for container in objects_at(pod, "spec", "initContainers") if container.get("restartPolicy") == "Always"
+        text(container.get("name")) for container in objects_at(pod, "spec", "initContainers") if container.get("restartPolicy") == "Always"
     }
     total = len(list_at(pod, "spec", "containers")) + len(lasting)
     first = _initialization(pod, lasting, reason)
@@ -93,7 +93,7 @@ def _deletion(pod: Object, status: Object, reason: str) -> str:
         return reason
     if status.get("reason") == "NodeLost":
         return "Unknown"
-    return reason if status.get("phase") in {"Failed", "Succeeded"} else "Terminating"
+    return reason if text(status.get("phase")) in {"Failed", "Succeeded"} else "Terminating"
 
 
 class _Initialization(NamedTuple):
@@ -117,7 +117,7 @@ def _initialization(pod: Object, lasting: set[Any], reason: str) -> _Initializat
         count = integer(container.get("restartCount"))
         finished = text(at(container, "lastState", "terminated", "finishedAt"))
         restarts, last = restarts + count, max(last, finished)
-        goes_on = container.get("name") in lasting
+        goes_on = text(container.get("name")) in lasting
         if goes_on:
             lasting_restarts, lasting_last = lasting_restarts + count, max(lasting_last, finished)
         terminated = at(container, "state", "terminated")

@@ -207,8 +207,17 @@ def test_wide_columns_of_pods():
     assert row("pods", pod, wide=True)[3:] == ["10.0.0.1", "<none>", "<none>", "0/1"]
 
 
+WRONG: dict[str, Any] = {"type": [], "status": {}, "name": {}, "reason": 1}
+TWISTED: dict[str, Any] = {
+    "spec": {"initContainers": [WRONG], "readinessGates": [{"conditionType": []}], "type": [], "ports": [WRONG], "rules": [WRONG]},
+    "status": {"phase": [], "conditions": [WRONG], "initContainerStatuses": [WRONG], "containerStatuses": [WRONG]},
+}
+
+
 @pytest.mark.parametrize("name", KNOWN_COLUMNS, ids=lambda name: name[1])
-@pytest.mark.parametrize("obj", [{}, {"spec": 1, "status": "x"}, {"spec": {"template": [], "containers": [1], "metrics": [{"type": 1}]}}])
+@pytest.mark.parametrize(
+    "obj", [{}, TWISTED, {"spec": 1, "status": "x"}, {"spec": {"template": [], "containers": [1], "metrics": [{"type": 1}]}}]
+)
 def test_objects_of_other_types_have_rows_too(name, obj):
     """One object that another definition has let in must not take the list from its reader."""
     for column in KNOWN_COLUMNS[name]:

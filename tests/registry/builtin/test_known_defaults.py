@@ -133,8 +133,18 @@ def test_other_kinds():
     assert node["status"]["allocatable"] == {"cpu": "1"}
 
 
+WRONG = {
+    "template": 1,
+    "containers": 1,
+    "ports": [1, {"port": 1, "targetPort": [1]}],
+    "strategy": "x",
+    "type": [],
+    "volumes": [{"image": 1}],
+}
+
+
 @pytest.mark.parametrize("definition", DEFAULTERS)
-@pytest.mark.parametrize("spec", [None, 1, [], {"template": 1, "containers": 1, "ports": [1], "strategy": "x", "volumes": [{"image": 1}]}])
+@pytest.mark.parametrize("spec", [None, 1, [], WRONG])
 def test_objects_of_other_types_are_left_alone(definition, spec):
     """What another definition has let into the store can still be read."""
     DEFAULTERS[definition]({"metadata": {}, "spec": spec, "status": spec})
