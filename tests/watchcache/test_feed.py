@@ -171,6 +171,23 @@ async def test_derived_events_come_live_and_resumed() -> None:
         assert [(event.route.name, event.mod_revision) for event in await taken(resumed, 1)] == [("made", revision)]
 
 
+async def test_listeners_to_everything_hear_what_is_stored() -> None:
+    """Every event of every resource, after those who listen to the resource; nothing that only follows from it."""
+    heard: list[tuple[str, str]] = []
+    target = "/registry/core/targets/"
+
+    def derive(event: ObjectEvent) -> list[ObjectEvent]:
+        return [derived_event(event, Route(target, event.route.cluster, "", "made"), value=event.value, previous=None)]
+
+    async with MemoryStorage() as storage, running_feed(storage) as feed:
+        feed.listen(PREFIX, lambda event: heard.append(("resource", event.route.name)))
+        feed.listen_all(lambda event: heard.append(("everything", event.route.name)))
+        feed.derive(PREFIX, target, derive)
+        await put(storage, "a", "one")
+        await feed.reached(await storage.transact([], [Put("/registry/core/others/a/two", b"1")]))
+    assert heard == [("resource", "one"), ("everything", "one"), ("everything", "two")]
+
+
 async def test_after_a_gap_watches_and_caches_end_before_anything_after_it_is_read() -> None:
     """When the feed runs again, watches have ended and its revision is the store's by the time that caches are told; nobody else ran."""
     seen: list[tuple[bool, int, int, bool]] = []
