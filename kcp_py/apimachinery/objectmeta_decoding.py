@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from kcp_py.apimachinery import timestamps
+from kcp_py.apimachinery.go_types import json_type
 
 OWNER_REFERENCE_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 """In the order in which upstream writes them; the first four are always written."""
@@ -19,21 +20,6 @@ _LONGEST_TIME: Final = 40
 """Characters of a time that is worth remembering."""
 
 _Check = Callable[[Any, str], str]
-
-
-def json_type(value: Any) -> str:
-    """What Go's decoder calls a value."""
-    match value:
-        case bool():
-            return "bool"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
 
 
 def mismatch(value: Any, struct_field: str, go_type: str) -> str:
@@ -164,13 +150,18 @@ _CHECKS: Final[dict[str, _Check]] = {
 _STRINGS: Final = frozenset(field for field, check in _CHECKS.items() if check in {_string, _uid})
 
 
-def type_problem(obj: Mapping[str, Any]) -> str | None:
-    """The first wrongly typed field of the object's `metadata`, as Go's decoder words it; None when all types are right."""
+def type_problem(obj: Mapping[str, Any], kind: str = "PartialObjectMetadata") -> str | None:
+    """The first wrongly typed field of the object's `metadata`, as Go's decoder words it; None when all types are right.
+
+    Args:
+        obj: decoded.
+        kind: the type that Go decodes it as.
+    """
     meta = obj.get("metadata")
     if meta is None:
         return None
     if not isinstance(meta, dict):
-        return mismatch(meta, "PartialObjectMetadata.metadata", "v1.ObjectMeta")
+        return mismatch(meta, f"{kind}.metadata", "v1.ObjectMeta")
     first: str | None = None
     for field, value in meta.items():
         if field in _STRINGS and isinstance(value, str):

@@ -13,7 +13,7 @@ import orjson
 
 from kcp_py.apimachinery.codec import decode_json
 from kcp_py.apimachinery.fielderrors import aggregate, go_quote
-from kcp_py.apimachinery.go_types import go_type
+from kcp_py.apimachinery.go_types import go_type, json_type
 from kcp_py.apimachinery.objectmeta import annotation_problems, label_problems
 from kcp_py.schema.definition_conversion import ACCEPTED_REVIEW_VERSIONS
 
@@ -107,7 +107,7 @@ def converted_objects(version: str, uid: str, document: Any) -> list[Any]:
         ReviewError: it is no review, or not of this request, or says that conversion failed, in the webhook's own words.
     """
     if not isinstance(document, dict):
-        raise ReviewError(f"couldn't get version/kind; json parse error: json: cannot unmarshal {_json_type(document)} into Go value")
+        raise ReviewError(f"couldn't get version/kind; json parse error: json: cannot unmarshal {json_type(document)} into Go value")
     response = document.get("response")
     if version == "v1":
         expected, got = f"{_GROUP}/v1, Kind={_KIND}", group_version_kind(document)
@@ -139,7 +139,7 @@ def check_converted(original: Mapping[str, Any], converted: Any, api_version: st
         ReviewError: it is not.
     """
     if not isinstance(converted, dict):
-        raise ReviewError(f"json: cannot unmarshal {_json_type(converted)} into Go value of type map[string]interface {{}}")
+        raise ReviewError(f"json: cannot unmarshal {json_type(converted)} into Go value of type map[string]interface {{}}")
     kind = _text(converted, "kind")
     if not kind:
         raise ReviewError("Object 'Kind' is missing in the converted object")
@@ -192,19 +192,3 @@ def restored_metadata(original: Mapping[str, Any], converted: Mapping[str, Any])
 def _text(obj: Mapping[str, Any], field: str) -> str:
     value = obj.get(field)
     return value if isinstance(value, str) else ""
-
-
-def _json_type(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "bool"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"

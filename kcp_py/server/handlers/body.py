@@ -185,7 +185,7 @@ def check_metadata(obj: dict[str, Any], resource: BodyKind) -> None:
     """
     if obj.get("metadata") is None:
         obj["metadata"] = {}
-    problem = type_problem(obj)
+    problem = type_problem(obj, resource.kind) if resource.builtin else type_problem(obj)
     if problem is not None:
         raise cannot_be_handled(resource, problem)
 

@@ -165,9 +165,10 @@ async def test_patches_of_identity(filled: Api, patch: dict[str, Any], code: int
             {"metadata": {"resourceVersion": 5}},
             "patch: …json: cannot unmarshal number into Go struct field ObjectMeta.metadata.resourceVersion of type string",
         ),
+        (MAP, {"metadata": 5}, "patch: …json: cannot unmarshal number into Go struct field ConfigMap.metadata of type v1.ObjectMeta"),
         (WIDGET, {"metadata": {"resourceVersion": None}}, "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"),
     ],
-    ids=["kind", "version", "scale's kind", "custom kind", "uid", "custom uid", "type", "no version"],
+    ids=["kind", "version", "scale's kind", "custom kind", "uid", "custom uid", "type", "metadata", "no version"],
 )
 async def test_patches_that_make_invalid_objects(filled: Api, path: str, patch: dict[str, Any], message: str) -> None:
     """422, of the patch itself where the result is not even an object of the kind."""
