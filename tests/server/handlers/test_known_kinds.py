@@ -365,3 +365,17 @@ async def test_objects_of_the_corpus(tmp_path):
                     assert patched["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
                     await api.ok("DELETE", f"{path}/{stored['metadata']['name']}?propagationPolicy=Background")
             assert created > 600
+
+
+async def test_status_is_merged_by_the_types_of_conditions(api: Api):
+    """Controllers patch one condition and leave the others; through the object itself the status does not change."""
+    await installed(api, "pods")
+    await api.ok("POST", PODS, pod())
+    for kind, value in (("Ready", "False"), ("Initialized", "True"), ("Ready", "True")):
+        patch = {"status": {"phase": "Running", "conditions": [{"type": kind, "status": value}]}}
+        patched = await api.ok("PATCH", f"{PODS}/one/status", patch, headers=STRATEGIC)
+    found = {condition["type"]: condition["status"] for condition in patched["status"]["conditions"]}
+    assert found == {"Ready": "True", "Initialized": "True"}
+    assert patched["status"]["qosClass"] == "BestEffort"
+    await api.ok("PATCH", f"{PODS}/one", {"status": {"phase": "Failed"}}, headers=STRATEGIC)
+    assert (await api.ok("GET", f"{PODS}/one"))["status"]["phase"] == "Running"
