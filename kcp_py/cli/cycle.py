@@ -40,6 +40,8 @@ _KNOWN_NAMES: Final = frozenset(
 """Names that are known to be well-formed and say nothing about how the message is framed, but for Content-Length."""
 _CONTROL: Final = bytes((*range(9), *range(10, 32), 127))
 """What no header value may hold (RFC 9110, 5.5), a line's own end included: everything that could end a header early."""
+_PIECE_BYTES: Final = 512 * 1024
+"""Larger bodies go out in pieces of this size."""
 _JOINED_BYTES: Final = 64 * 1024
 """Larger bodies are not copied behind their heads."""
 
@@ -177,6 +179,17 @@ class Cycle(RequestResponseCycle):
         return {"type": "http.request", "body": bytes(body), "more_body": self.more_body}
 
     async def send(self, message: Any) -> None:
+        body = message.get("body", b"")
+        if len(body) > _PIECE_BYTES and not self.disconnected:
+            # What is handed to the connection at once is copied and encrypted at once, and stays there until the client has read it.
+            last = (len(body) - 1) // _PIECE_BYTES * _PIECE_BYTES
+            for start in range(0, last, _PIECE_BYTES):
+                await self._send({"type": message["type"], "body": body[start : start + _PIECE_BYTES], "more_body": True})
+                await asyncio.sleep(0)
+            message = {**message, "body": body[last:]}
+        await self._send(message)
+
+    async def _send(self, message: Any) -> None:
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()
         if self.disconnected:

@@ -259,3 +259,21 @@ async def test_flow_control_waits_as_uvicorns_does():
     flow.resume_writing()
     await asyncio.gather(*waiting)
     await flow.drain()
+
+
+@pytest.mark.anyio
+async def test_a_large_body_goes_out_in_pieces_as_the_client_reads():
+    """While the connection takes no more, the rest of the body waits, and so does the application."""
+    wire = Wire()
+    cycle = cycle_on(wire)
+    body = b"x" * 1_200_000
+    await cycle.send(start(headers=[(b"content-length", b"%d" % len(body))]))
+    cycle.flow.pause_writing()
+    sending = asyncio.ensure_future(cycle.send({"type": "http.response.body", "body": body}))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not sending.done()
+    cycle.flow.resume_writing()
+    await sending
+    assert wire.written.endswith(body)
+    assert max(map(len, wire.writes)) < len(body) / 2

@@ -13,7 +13,7 @@ from typing import Final
 
 from kcp_py.apimachinery.errors import too_many_requests
 
-MAX_CLUSTER_BYTES: Final = 512 * 1024 * 1024
+MAX_CLUSTER_BYTES: Final = 256 * 1024 * 1024
 """The default of `ListBudget`."""
 RETRY_AFTER_SECONDS: Final = 1
 
