@@ -198,7 +198,8 @@ def targets() -> list[Target]:
     return [
         _target("label-selector", LABELS, LABEL_WORDS, _label_selector),
         _target("field-selector", FIELDS, ("\\", ",", "=", "!=", "=="), _field_selector),
-        _target("jsonpath", PATHS, PATH_WORDS, _jsonpath),
+        # Each of 64 steps may yield 10,000 values.
+        _target("jsonpath", PATHS, PATH_WORDS, _jsonpath, calls_per_byte=10_000),
         _target("cel", CEL, CEL_WORDS, _cel, calls_per_byte=2000),
         _target("pattern", PATTERNS, ("(?:", ")*", "{1000}", "\\", "[", "^", "\\p{", "(?<", "(?=", "\\1"), _pattern),
         _target("format", FORMATTED, (), _format, calls_per_byte=400),
