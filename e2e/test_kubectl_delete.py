@@ -51,7 +51,7 @@ def test_delete_and_wait(kubectl_version: Callable[[str], Kubectl], server: Serv
     team.run("patch", "ship", "o", "--type=merge", "-p", finalizers % "[]")
     told = waiting.communicate(timeout=90)[1]
     # Older versions that come too late to see it go say so.
-    assert waiting.returncode == 0 or "NotFound" in told
+    assert waiting.returncode == 0 or "NotFound" in told or "no matching resources found" in told
     team.run("create", "-f", "-", stdin=manifests(ship("p", labels=of)))
     team.run("delete", "ships", "-l", "e2e=no")
     assert names(team) == ["n", "p"]

@@ -238,6 +238,16 @@ class Storage(Protocol):
     async def __aexit__(self, *exc_info: object) -> None: ...
 
 
+def fitting(items: Sequence[KeyValue]) -> int:
+    """How many of the items, which come in a page with a limit, `LARGEST_PAGE_BYTES` leave in it."""
+    size = 0
+    for count, item in enumerate(items, start=1):
+        size += len(item.value)
+        if size > LARGEST_PAGE_BYTES:
+            return count
+    return len(items)
+
+
 def prefix_end(prefix: str) -> str:
     """The smallest text greater than every text that begins with `prefix` (which must not be empty and ends below U+10FFFF)."""
     following = ord(prefix[-1]) + 1

@@ -19,6 +19,7 @@ from kcp_py.storage.contract import (
     RangeResult,
     StorageError,
     UnavailableError,
+    fitting,
     prefix_end,
 )
 from kcp_py.storage.etcd.channel import Connections
@@ -106,14 +107,15 @@ class KeyValues:
                 total = response.count
             kvs = response.kvs
             items += [KeyValue(kv.key.decode(), kv.value, kv.mod_revision, kv.create_revision) for kv in kvs]
+            size = 0 if keys_only else sum(len(item.value) + len(item.key) for item in items[-len(kvs) :])
+            held += size
+            if limit and held > LARGEST_PAGE_BYTES:
+                taken = fitting(items)
+                return RangeResult(items[:taken], revision, more=response.more or taken < len(items), total=total)
             if not response.more or (limit and len(items) >= limit):
                 return RangeResult(items, revision, more=response.more, total=total)
             first = kvs[-1].key + b"\0"
             if not keys_only:
-                size = sum(len(item.value) + len(item.key) for item in items[-len(kvs) :])
-                held += size
-                if limit and held > LARGEST_PAGE_BYTES:
-                    return RangeResult(items, revision, more=True, total=total)
                 page = max(1, min(_LARGEST_PAGE, len(kvs) * _PAGE_BYTES // max(size, 1)))
 
     async def transact(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:

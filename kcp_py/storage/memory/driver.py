@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import AsyncGenerator, Sequence
-from itertools import accumulate
 from typing import Self
 
 from kcp_py.storage.contract import (
-    LARGEST_PAGE_BYTES,
     CompactedError,
     Compare,
     ConflictError,
@@ -21,6 +19,7 @@ from kcp_py.storage.contract import (
     RangeResult,
     UnavailableError,
     WatchBatch,
+    fitting,
     prefix_end,
 )
 from kcp_py.storage.feed import Changes, Feed
@@ -73,8 +72,7 @@ class MemoryStorage:
         if keys_only:
             items = [item._replace(value=b"") for item in items]
         elif limit > 0:
-            sizes = accumulate(len(item.value) for item in items)
-            taken = min(taken, next((at for at, size in enumerate(sizes, start=1) if size > LARGEST_PAGE_BYTES), taken))
+            taken = fitting(items)
             del items[taken:]
         return RangeResult(items, revision or self._revision, taken < total, total if count else -1)
 

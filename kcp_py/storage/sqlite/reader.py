@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
-from kcp_py.storage.contract import LARGEST_PAGE_BYTES, CompactedError, Event, FutureRevisionError, KeyValue, RangeResult
+from kcp_py.storage.contract import LARGEST_PAGE_BYTES, CompactedError, Event, FutureRevisionError, KeyValue, RangeResult, fitting
 from kcp_py.storage.feed import Changes
 from kcp_py.storage.sqlite.database import Database, fetch
 from kcp_py.storage.sqlite.errors import translated
@@ -219,16 +219,16 @@ async def _items(
             _merge(connection, items, chunk, undone, ended=ended, keys_only=keys_only)
         else:
             items.extend(map(_key_value, chunk))
-        if ended or 0 < wanted <= len(items):
-            rows.close()
-            more = 0 < limit < len(items)
-            return items[:limit] if more else items, more
-        if wanted > 0:
+        if wanted > 0 and not keys_only:
             size += sum(len(item.value) for item in items[counted:])
             counted = len(items)
-            if size > LARGEST_PAGE_BYTES:
-                rows.close()
-                return items, True
+        ended = ended or 0 < wanted <= len(items)
+        if ended or size > LARGEST_PAGE_BYTES:
+            taken = len(items) if size <= LARGEST_PAGE_BYTES else fitting(items)
+            taken = min(taken, limit) if limit > 0 else taken
+            more = taken < len(items) or (not ended and (bool(undone.then) or next(rows, None) is not None))
+            rows.close()
+            return items[:taken], more
         if perf_counter() > turn:
             await asyncio.sleep(0)
             turn = perf_counter() + _LONGEST_TURN
