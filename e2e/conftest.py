@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from e2e.binaries import UnavailableError, kubectl_of
+from tests.corpus import CORPUS
 
 START_SECONDS = 60
 COMMAND_SECONDS = 120
@@ -255,11 +256,10 @@ def kubectl_version(minor: str, server: ServerProcess, tmp_path: Path) -> Callab
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """Real CRDs and objects, where they are present: KCP_PY_CORPUS, or `shared/corpus` beside the checkout."""
-    path = Path(os.environ.get("KCP_PY_CORPUS") or Path(__file__).parents[2] / "shared" / "corpus")
-    if not path.is_dir():
-        pytest.skip(f"no corpus at {path}")
-    return path
+    """Real CRDs and objects, where they are present."""
+    if CORPUS is None:
+        pytest.skip("the corpus of real definitions is not on this machine (KCP_PY_CORPUS)")
+    return CORPUS
 
 
 def lines_of(text: str) -> Sequence[str]:

@@ -6,6 +6,7 @@ which it is run (`Feature: NAME`).
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -33,8 +34,6 @@ _TEST: Final = re.compile(r"((?://[^\n]*\n)*)func (Test\w+)\(t \*testing\.T\)")
 _MODULES: Final = {"client-go": "k8s.io/client-go", "controller-runtime": "sigs.k8s.io/controller-runtime"}
 # A gate that needs another.
 _WITH: Final = {"ClientsPreferCBOR": ("ClientsAllowCBOR",)}
-
-pytestmark = pytest.mark.xdist_group("go")
 
 
 class GoTest(NamedTuple):
@@ -81,11 +80,17 @@ def go_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip(f"the Go modules do not come within {DOWNLOAD_SECONDS} seconds")
     if download.returncode:
         pytest.skip(f"the Go modules cannot be had: {download.stderr.strip()[-200:]}")
-    binary = tmp_path_factory.mktemp("go") / "e2e.test"
-    # Symbols would only make it larger.
-    command = [go, "test", "-c", "-buildvcs=false", "-ldflags=-s -w", "-o", str(binary), "."]
-    built = subprocess.run(command, cwd=MODULE, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
-    assert built.returncode == 0, built.stderr
+    base = tmp_path_factory.getbasetemp()
+    # What the workers of one run have in common: the first builds for all, which takes minutes with an empty cache.
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    binary = shared / "e2e.test"
+    with (shared / "e2e.test.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not binary.exists():
+            # Symbols would only make it larger.
+            command = [go, "test", "-c", "-buildvcs=false", "-ldflags=-s -w", "-o", str(binary), "."]
+            built = subprocess.run(command, cwd=MODULE, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
+            assert built.returncode == 0, built.stderr
     return binary
 
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.controlplane.corpus_exceptions import reason_of  # noqa: E402
 from tests.controlplane.corpus_judgement import Judgement, control_plane, judge  # noqa: E402
-from tests.schema.corpus import CORPUS  # noqa: E402
+from tests.corpus import CORPUS  # noqa: E402
 
 TABLE = ROOT / "docs" / "corpus.md"
 

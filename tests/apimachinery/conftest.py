@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.corpus import TABLES
 
 settings.register_profile("without deadline", deadline=None)
 settings.load_profile("without deadline")
@@ -14,9 +15,7 @@ settings.load_profile("without deadline")
 
 @pytest.fixture(scope="session")
 def corpus_tables() -> Path:
-    """The folder of tables of the corpus: `KCP_PY_CORPUS`, or `../shared/corpus` beside the repository."""
-    root = os.environ.get("KCP_PY_CORPUS") or Path(__file__).parents[3] / "shared" / "corpus"
-    tables = Path(root) / "tables"
-    if not tables.is_dir():
+    """The folder of tables of the corpus."""
+    if not TABLES.is_dir():
         pytest.skip("the corpus is not at hand (KCP_PY_CORPUS)")
-    return tables
+    return TABLES

@@ -27,7 +27,7 @@ from kcp_py.schema.structural import StructuralSchema, compile_schema
 from tests.benchmarks.load import Target, run
 from tests.benchmarks.processes import kcp
 from tests.benchmarks.rows import Row, definition
-from tests.schema.corpus import CORPUS, read, rows
+from tests.corpus import CORPUS, read, rows
 
 DEFINITIONS = "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 AGGREGATED = b"Accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\r\n"

@@ -10,7 +10,7 @@ import pytest
 
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX, builtin_kinds
 from kcp_py.bootstrap.known import known_definitions, known_kinds
-from tests.schema.corpus import CORPUS, needs_corpus
+from tests.corpus import CORPUS, needs_corpus
 
 CORE = "io.k8s.api.core.v1."
 KEYS: dict[str, dict[str, str]] = {

@@ -19,7 +19,7 @@ import httpx
 
 from kcp_py.apimachinery.codec import decode_yaml
 from kcp_py.controlplane import ControlPlane
-from tests.schema.corpus import CORPUS, rows
+from tests.corpus import CORPUS, rows
 from tests.server.handlers.conftest import Api, options
 
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.controlplane.corpus_exceptions import unexplained
 from tests.controlplane.corpus_judgement import control_plane, judge
-from tests.schema.corpus import needs_corpus
+from tests.corpus import needs_corpus
 
 pytestmark = [pytest.mark.anyio, needs_corpus]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,12 +13,11 @@ import pytest
 from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.discovery import Discovery, Document, etag_of, group_order, version_order
 from kcp_py.registry.resource import ServedResource
+from tests.corpus import TABLES, needs_corpus
 
 BUILTIN = builtin_resources("/registry")
 DISCOVERY = Discovery(BUILTIN, server_address="host:6443")
-CORPUS = Path(os.environ.get("KCP_PY_CORPUS", Path(__file__).parents[3] / "shared" / "corpus")) / "tables" / "k8s-discovery"
-
-needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real documents is not here")
+REAL = TABLES / "k8s-discovery"
 
 
 def custom(group: str, version: str, plural: str = "widgets", **changes: Any) -> ServedResource:
@@ -86,7 +83,7 @@ def test_absent_group(group):
 @needs_corpus
 def test_core_resources_equal_those_of_a_real_server():
     """Every entry of /api/v1, status included, is a real server's; finalize and token come with their subresources."""
-    real = {entry["name"]: entry for entry in json.loads((CORPUS / "api__v1.json").read_text())["resources"]}
+    real = {entry["name"]: entry for entry in json.loads((REAL / "api__v1.json").read_text())["resources"]}
     ours = content(DISCOVERY.resources("", "v1"))
     assert ours["groupVersion"] == "v1"
     assert ours["resources"]
@@ -99,7 +96,7 @@ def test_aggregated_entries_equal_those_of_a_real_server():
     """The aggregated entries are a real server's, but that kinds are written with their group and version."""
     real = {
         (item["metadata"].get("name", ""), resource["resource"]): resource
-        for item in json.loads((CORPUS / "aggregated_v2.json").read_text())["items"]
+        for item in json.loads((REAL / "aggregated_v2.json").read_text())["items"]
         for version in item["versions"]
         for resource in version["resources"]
     }

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -23,10 +21,12 @@ from kcp_py.registry.resource import ServedResource
 from kcp_py.schema.publish.fragments import Fragment, fragment_v3, protobuf_fragment
 from kcp_py.schema.publish.kinds import PublishedKind
 from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
+from tests.corpus import TABLES, needs_corpus
 from tests.schema.publish.wire import named, only
 
 BUILTIN = builtin_resources("/registry")
-CORPUS = Path(os.environ.get("KCP_PY_CORPUS", Path(__file__).parents[3] / "shared" / "corpus")) / "tables" / "k8s-openapi-v3-client-go"
+REAL_V3 = TABLES / "k8s-openapi-v3-client-go"
+REAL_V2 = TABLES / "k8s-openapi-v2-client-python" / "kubernetes" / "swagger.json.unprocessed"
 SHIRT = {
     "type": "object",
     "description": "A shirt to wear.",
@@ -244,10 +244,10 @@ async def test_patch_types():
     ]  # fmt: skip
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real documents is not here")
+@needs_corpus
 async def test_core_document_has_the_shape_of_a_real_one():
     """Paths, operations, their parameters and the fields of models are a real server's, as far as they are served here."""
-    (file,) = CORPUS.rglob("api__v1_openapi.json")
+    (file,) = REAL_V3.rglob("api__v1_openapi.json")
     real = json.loads(file.read_text())
     document = await documents(*BUILTIN).group_version("", "v1")
     assert document is not None
@@ -268,10 +268,7 @@ async def test_core_document_has_the_shape_of_a_real_one():
             assert schema.get("properties", {}).keys() >= models[name].get("properties", {}).keys(), name
 
 
-REAL_V2 = CORPUS.parent / "k8s-openapi-v2-client-python" / "kubernetes" / "swagger.json.unprocessed"
-
-
-@pytest.mark.skipif(not REAL_V2.is_file(), reason="the corpus of real documents is not here")
+@needs_corpus
 async def test_models_of_v2_are_those_of_a_real_one():
     """What kubectl validates, merges and explains by is a real server's, whatever the texts are."""
     real = json.loads(REAL_V2.read_bytes())["definitions"]

@@ -8,7 +8,7 @@ import operator
 import sys
 from typing import Any
 
-from tests.schema.corpus import CORPUS
+from tests.corpus import CORPUS
 
 SPECIAL = {
     "ID": "id",

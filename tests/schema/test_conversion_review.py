@@ -17,7 +17,7 @@ from kcp_py.schema.conversion_review import (
     restored_metadata,
     review_version,
 )
-from tests.schema.corpus import needs_corpus
+from tests.corpus import needs_corpus
 from tests.schema.go_tables import GoTable
 
 TABLE = "pkg/apiserver/conversion/webhook_converter_test.json"

@@ -10,7 +10,7 @@ from kcp_py.schema.correlated import ABSENT
 from kcp_py.schema.definition import default_definition, initial_status, validate_definition, warnings_for_definition
 from kcp_py.schema.rules.evaluation import evaluate
 from kcp_py.schema.structural import StructuralSchema, compile_schema
-from tests.schema.corpus import CORPUS, definition, needs_corpus, read, rows, version_schema
+from tests.corpus import CORPUS, definition, needs_corpus, read, rows, version_schema
 
 pytestmark = needs_corpus
 

@@ -8,7 +8,7 @@ from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.schema.definition import validate_definition
 from kcp_py.schema.definition_schema import SchemaRules
 from kcp_py.schema.definition_versions import VersionRules, validation_errors
-from tests.schema.corpus import needs_corpus
+from tests.corpus import needs_corpus
 from tests.schema.go_tables import GoTable, NotLiteralError
 
 pytestmark = needs_corpus

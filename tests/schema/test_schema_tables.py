@@ -11,7 +11,7 @@ from kcp_py.schema.nodes import META_FIELDS, Node, read_schema
 from kcp_py.schema.predicate import PredicateCompiler
 from kcp_py.schema.prune import CleanCompiler, Pruner
 from kcp_py.schema.report import Reporter, structure_errors
-from tests.schema.corpus import needs_corpus
+from tests.corpus import needs_corpus
 from tests.schema.go_tables import GoTable, NotLiteralError
 
 pytestmark = needs_corpus

@@ -10,7 +10,7 @@ import yaml
 
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet, key_element, union, value_element
 from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
-from tests.schema.corpus import CORPUS
+from tests.corpus import CORPUS
 
 FOLDER = "tables/go-tables/kubernetes-sigs+structured-merge-diff"
 

@@ -9,7 +9,7 @@ import pytest
 
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSetError, decode, difference, show, without
 from tests.apimachinery.managedfields.tables import element, field_set, positions, rows
-from tests.schema.corpus import CORPUS, needs_corpus
+from tests.corpus import CORPUS, needs_corpus
 
 pytestmark = needs_corpus
 

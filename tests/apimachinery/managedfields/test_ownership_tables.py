@@ -22,7 +22,7 @@ from kcp_py.apimachinery.managedfields.ownership import (
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
 from kcp_py.apimachinery.managedfields.walks import DuplicateKeyError
 from tests.apimachinery.managedfields.tables import Schema, document, field_set, rows
-from tests.schema.corpus import CORPUS, needs_corpus
+from tests.corpus import CORPUS, needs_corpus
 
 pytestmark = needs_corpus
 

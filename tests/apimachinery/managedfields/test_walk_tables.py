@@ -12,7 +12,7 @@ from kcp_py.apimachinery.managedfields.fieldsets import FieldSet, intersection
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
 from kcp_py.apimachinery.managedfields.walks import compare, fields_of, merge, remove
 from tests.apimachinery.managedfields.tables import Schema, constants, document, field_set, rows
-from tests.schema.corpus import CORPUS, needs_corpus
+from tests.corpus import CORPUS, needs_corpus
 
 pytestmark = needs_corpus
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,9 @@ import pytest
 from kcp_py.apimachinery.codec import decode_yaml, encode_yaml
 from kcp_py.apimachinery.protobuf import decode, decode_envelope, encode, encode_object, has_message
 from kcp_py.bootstrap.wire import message_of
+from tests.corpus import TABLES
 
-GOLDEN = Path(os.environ.get("KCP_PY_CORPUS") or Path(__file__).parents[4] / "shared" / "corpus") / "tables/k8s-api-testdata/testdata/HEAD"
+GOLDEN = TABLES / "k8s-api-testdata/testdata/HEAD"
 
 
 def _name(file: Path) -> tuple[str, str]:

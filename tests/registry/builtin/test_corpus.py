@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +11,22 @@ import yaml
 
 from kcp_py.apimachinery.kinds import parse_group_version
 from kcp_py.registry.builtin.resources import builtin_resources
+from tests.corpus import TABLES, needs_corpus
 
-CORPUS = Path(os.environ.get("KCP_PY_CORPUS", Path(__file__).parents[4] / "shared" / "corpus"))
 RESOURCES = {(resource.group, resource.version, resource.kind): resource for resource in builtin_resources("/registry")}
 
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real objects is not here")
+pytestmark = needs_corpus
 
 
 def golden() -> list[Path]:
-    folder = CORPUS / "tables" / "k8s-api-testdata" / "testdata" / "HEAD"
+    folder = TABLES / "k8s-api-testdata" / "testdata" / "HEAD"
     files = [folder / f"{group or 'core'}.{version}.{kind}.json" for group, version, kind in RESOURCES]
     return [file for file in files if file.is_file()]
 
 
 def manifests() -> list[Path]:
     kinds = {kind for _, _, kind in RESOURCES}
-    return sorted(path for kind in kinds for path in (CORPUS / "manifests" / kind).glob("**/*.y*ml"))
+    return sorted(path for kind in kinds for path in (TABLES.parent / "manifests" / kind).glob("**/*.y*ml"))
 
 
 def resource_of(obj: dict[str, Any]) -> Any:
@@ -70,7 +69,7 @@ def test_manifests_are_decoded_and_prepared():
 def test_real_definitions_lose_nothing():
     """No field of a real CRD's schema is unknown to the kind CustomResourceDefinition."""
     resource = RESOURCES["apiextensions.k8s.io", "v1", "CustomResourceDefinition"]
-    files = sorted((CORPUS / "crds").glob("*.yaml"))[::25]
+    files = sorted((TABLES.parent / "crds").glob("*.yaml"))[::25]
     for file in files:
         obj = yaml.load(file.read_text(), Loader=yaml.CSafeLoader)
         if obj["apiVersion"] == "apiextensions.k8s.io/v1":

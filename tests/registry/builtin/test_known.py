@@ -11,7 +11,7 @@ from kcp_py.bootstrap.known import known_kinds
 from kcp_py.bootstrap.known_schemas import decoding_schema
 from kcp_py.registry.builtin.known import KnownKindSchema, KnownKindStrategy
 from kcp_py.registry.builtin.known_defaults import DEFAULTERS
-from tests.schema.corpus import CORPUS, needs_corpus, read, rows
+from tests.corpus import CORPUS, needs_corpus, read, rows
 
 INVALID = {
     # What upstream's decoder takes and its validation refuses.

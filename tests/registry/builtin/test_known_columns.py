@@ -9,7 +9,7 @@ import pytest
 from kcp_py.apimachinery.timestamps import parse_time
 from kcp_py.bootstrap.known import known_kinds
 from kcp_py.registry.builtin.known_columns import KNOWN_COLUMNS
-from tests.schema.corpus import needs_corpus, read, rows
+from tests.corpus import needs_corpus, read, rows
 
 NOW = parse_time("2026-01-01T01:00:00Z")
 THEN = "2026-01-01T00:00:00Z"

@@ -36,8 +36,8 @@ from kcp_py.schema.cel.types import (
     type_parameter,
 )
 from kcp_py.schema.cel.values import BoolKey, Budget, Duration, Timestamp, TypeValue, UInt
+from tests.corpus import CORPUS
 from tests.schema.cel.textproto import Message, read
-from tests.schema.corpus import CORPUS
 
 FOLDER = "tables/cel-spec/tests/simple/testdata"
 LIBRARIES = KUBERNETES

@@ -8,7 +8,7 @@ import pytest
 
 from kcp_py.schema.cel import macros, parser, syntax
 from kcp_py.schema.cel.errors import CompileError
-from tests.schema.corpus import CORPUS, needs_corpus
+from tests.corpus import CORPUS, needs_corpus
 
 MACROS = {(macro.function, macro.arguments, macro.receiver): macro for macro in macros.STANDARD + macros.TWO_VARIABLES}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kcp_py.schema.rules.compilation import CompiledRule
 from kcp_py.schema.rules.tree import compile_tree
-from tests.schema.corpus import needs_corpus
+from tests.corpus import needs_corpus
 from tests.schema.rules.go_schemas import CelTable, objects, primitive, with_rule
 
 TABLE = "pkg/apiserver/schema/cel/compilation_test.json"

@@ -10,7 +10,7 @@ from kcp_py.schema.cel.estimate import estimate
 from kcp_py.schema.cel.limits import EXPRESSION_ESTIMATE_LIMIT, TotalEstimate
 from kcp_py.schema.cel.values import UINT_MAX
 from kcp_py.schema.rules.tree import compile_tree
-from tests.schema.corpus import needs_corpus
+from tests.corpus import needs_corpus
 from tests.schema.go_tables import GoTable
 from tests.schema.rules.go_schemas import CelTable, Schema, lists, objects, primitive, with_rule
 

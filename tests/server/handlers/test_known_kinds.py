@@ -11,7 +11,7 @@ import pytest
 from kcp_py.bootstrap.known import known_kinds
 from kcp_py.bootstrap.known_crds import definitions_named
 from kcp_py.controlplane import ControlPlane
-from tests.schema.corpus import needs_corpus, read, rows
+from tests.corpus import needs_corpus, read, rows
 from tests.server.handlers.conftest import Api, options
 from tests.server.handlers.widgets import DEFINITIONS, install
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kcp_py.apimachinery.patches import merge_patch
-from tests.schema.corpus import CORPUS, needs_corpus
+from tests.corpus import CORPUS, needs_corpus
 from tests.schema.go_tables import GoTable
 from tests.server.handlers.conftest import Api, definition
 from tests.server.handlers.widgets import WIDGETS, change_schema, install

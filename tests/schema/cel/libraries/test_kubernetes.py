@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -15,12 +14,13 @@ from kcp_py.schema.cel.libraries.kubernetes import KUBERNETES
 from kcp_py.schema.cel.program import compile_expression
 from kcp_py.schema.cel.types import DYN
 from kcp_py.schema.cel.values import Budget
+from tests.corpus import TABLES, needs_corpus
 
 ENVIRONMENT = Environment({"self": DYN, "oldSelf": DYN}, KUBERNETES)
-RULES = Path(__file__).parents[5] / "shared/corpus/tables/crd-rules/cel_rules.jsonl"
+RULES = TABLES / "crd-rules" / "cel_rules.jsonl"
 
 
-@pytest.mark.skipif(not RULES.exists(), reason="needs the corpus of rules")
+@needs_corpus
 def test_every_rule_of_real_definitions_compiles() -> None:
     """Each rule that a published definition has is accepted, and code is made of it."""
     rules = [json.loads(line)["rule"] for line in RULES.read_text().splitlines()]

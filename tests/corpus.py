@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def find_corpus() -> Path | None:
@@ -23,6 +23,8 @@ def find_corpus() -> Path | None:
 
 
 CORPUS = find_corpus()
+TABLES = (CORPUS or Path("no corpus")) / "tables"
+"""Tables of cases; a folder that does not exist where there is no corpus."""
 needs_corpus = pytest.mark.skipif(CORPUS is None, reason="the corpus of real definitions is not on this machine")
 
 
