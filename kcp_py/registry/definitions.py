@@ -269,7 +269,7 @@ def _rules(version: Mapping[str, Any], form: KnownForm | None) -> dict[str, Any]
         "columns": (form.columns() if not columns else None) or printer_columns(columns),
         "scale": form.scale(version),
         "builtin": form.own,
-        "protobuf": form.own and has_message(str(GroupVersion(form.kind.group, form.kind.version)), form.kind.kind),
+        "protobuf": has_message(str(GroupVersion(form.kind.group, form.kind.version)), form.kind.kind),
         "field_labels": {**field_labels, **form.field_labels()},
         "document": form.document,
         "definition": form.kind.definition if form.own else "",

@@ -57,7 +57,7 @@ def test_another_schema():
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["nodeName"]["maxLength"] = 5
     (pods,) = Definitions("/registry").compile(crd).resources
-    assert (pods.builtin, pods.definition) == (False, "")
+    assert (pods.builtin, pods.definition, pods.protobuf) == (False, "", True)
     assert pods.strategic_merge is not None
     containers = pods.strategic_merge["properties"]["spec"]["properties"]["containers"]
     assert containers["x-kubernetes-patch-merge-key"] == "name"

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from kcp_py.apimachinery.protobuf import decode, decode_envelope, encode_object
 from kcp_py.bootstrap.known import known_kinds
 from kcp_py.bootstrap.known_crds import definitions_named
 from kcp_py.controlplane import ControlPlane
@@ -17,6 +18,7 @@ from tests.server.handlers.widgets import DEFINITIONS, install
 
 pytestmark = pytest.mark.anyio
 
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 DEPLOYMENTS = "/clusters/a/apis/apps/v1/namespaces/default/deployments"
 PODS = "/clusters/a/api/v1/namespaces/default/pods"
@@ -97,6 +99,28 @@ async def test_a_definition_that_lacks_extensions_is_completed(api: Api):
     assert 'k:{"port":80,"protocol":"TCP"}' in owned
     refused = await api.fails(422, "PATCH", f"{SERVICES}/web", {"spec": {"type": "Other"}}, headers=STRATEGIC)
     assert "spec.type: Unsupported value" in refused["message"]
+
+
+async def test_typed_clients_can_use_a_definition_of_another_making(api: Api):
+    """They write protobuf and read it; what does not fit the message they are told, and others go on."""
+    (crd,) = copy.deepcopy(definitions_named(["services"]))
+    version = crd["spec"]["versions"][0]
+    del version["selectableFields"]
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    await install(api, crd)
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
+    created = await api("POST", SERVICES, content=encode_object(service), headers={"Content-Type": PROTOBUF, "Accept": PROTOBUF})
+    assert created.status_code == 201
+    assert created.headers["content-type"] == PROTOBUF
+    envelope = decode_envelope(created.content)
+    assert decode("io.k8s.api.core.v1.Service", envelope.raw)["spec"]["ports"][0]["port"] == 80
+    stored = await api.ok("GET", f"{SERVICES}/web")
+    assert stored["spec"]["ports"][0]["port"] == 80
+    await api.ok("POST", SERVICES, {**service, "metadata": {"name": "odd"}, "spec": {"ports": "none"}})
+    status = await api("GET", f"{SERVICES}/odd", headers={"Accept": PROTOBUF})
+    assert status.status_code == 500
+    assert b"spec.ports: expected an array" in status.content
+    assert (await api.ok("GET", f"{SERVICES}/odd"))["spec"]["ports"] == "none"
 
 
 async def test_an_ordinary_custom_resource_takes_no_strategic_merge_patch(api: Api):
