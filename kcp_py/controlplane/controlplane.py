@@ -27,7 +27,7 @@ from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
 from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.definition_strategy import DefinitionStrategy
-from kcp_py.registry.known_resources import known_resources
+from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store import Access
 from kcp_py.registry.tables import ResourceTables
 from kcp_py.registry.wildcard import WildcardIndex
@@ -120,7 +120,12 @@ class ControlPlane:
         )
         access = Access(storage)
         definition_keys = resource_keys(root, *_DEFINITIONS, namespaced=False)
-        known = known_resources(root, options.builtin_kinds)
+        known: tuple[ServedResource, ...] = ()
+        if options.builtin_kinds:
+            # Loaded where it is asked for: see `registry.definitions`.
+            from kcp_py.registry.known_resources import known_resources  # noqa: PLC0415
+
+            known = known_resources(root, options.builtin_kinds)
         names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *known)}
         builtins = (*builtin_resources(root, strategies={_DEFINITIONS: DefinitionStrategy(builtin=frozenset(names))}), *known)
         webhooks = Caller(Networks(options.webhook_networks), services=self._services)

@@ -10,7 +10,7 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 import orjson
@@ -18,11 +18,10 @@ import orjson
 from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery.kinds import GroupVersion
 from kcp_py.apimachinery.protobuf import has_message
-from kcp_py.bootstrap.known import known_definitions
+from kcp_py.bootstrap.known import known_definitions, known_kinds
 from kcp_py.registry.conversion import NoWebhooks, WebhookConverter, Webhooks
 from kcp_py.registry.custom_resources import CustomResourceStrategy, printer_columns
 from kcp_py.registry.discovery import version_order
-from kcp_py.registry.known import KnownForm, known_converter, known_form
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ALL_VERBS, Converter, ServedResource
 from kcp_py.registry.scale import read_paths
@@ -31,6 +30,9 @@ from kcp_py.schema.definition import definition_name
 from kcp_py.schema.names_conditions import is_condition_true
 from kcp_py.schema.structural import compile_schema
 from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
+
+if TYPE_CHECKING:
+    from kcp_py.registry.known import KnownForm
 
 _TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch")
 """What discovery offers of a CRD that is being deleted."""
@@ -208,10 +210,14 @@ def _resources(crd: Mapping[str, Any], root: str, webhooks: Webhooks, *, termina
     versions = spec["versions"]
     storage = next(version for version in versions if version["storage"])
     schemas: dict[bytes, CompiledSchema] = {}
-    known = {version["name"]: known_form(spec, version, _document(version)) for version in versions}
+    known = _known_forms(spec, versions)
     compiled = {version["name"]: _compiled_schema(version, known[version["name"]], schemas) for version in versions}
     stored = {str(GroupVersion(spec["group"], name)): schema for name, schema in compiled.items()}
-    converter = _converter(spec, webhooks) or known_converter(known.values())
+    converter = _converter(spec, webhooks)
+    if converter is None and any(known.values()):
+        from kcp_py.registry.known import known_converter  # noqa: PLC0415  # as in `_known_forms`
+
+        converter = known_converter(known.values())
     merge_types = MergeTypes(
         {
             str(GroupVersion(spec["group"], version["name"])): form.document if (form := known[version["name"]]) else _document(version)
@@ -248,6 +254,17 @@ def _resources(crd: Mapping[str, Any], root: str, webhooks: Webhooks, *, termina
         for version in versions
         if version["served"]
     ]
+
+
+def _known_forms(spec: Mapping[str, Any], versions: Sequence[Mapping[str, Any]]) -> dict[str, KnownForm | None]:
+    """Version -> what is known of the kind that it defines."""
+    kinds = known_kinds()
+    if not any((spec["group"], version["name"], spec["names"]["kind"]) in kinds for version in versions):
+        return {version["name"]: None for version in versions}
+    # The rules of Kubernetes' own kinds take as long to load as a tenth of a server's start, and most servers never need them.
+    from kcp_py.registry.known import known_form  # noqa: PLC0415
+
+    return {version["name"]: known_form(spec, version, _document(version)) for version in versions}
 
 
 def _rules(version: Mapping[str, Any], form: KnownForm | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import signal
 import ssl
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,32 @@ from kcp_py.cli.serving import listen, serve
 from kcp_py.options import Options
 
 SERVER = Path(__file__).with_name("small_server.py")
+
+
+@contextlib.contextmanager
+def running_server(factory: pytest.TempPathFactory, *program: str) -> Iterator[Path]:
+    """A server process for the tests of a module; its kubeconfig.
+
+    Args:
+        factory: of the directory that it lives in.
+        program: what Python runs, which takes the arguments of `kcp-py`.
+    """
+    root = factory.mktemp("running") / ".kcp"
+    process = subprocess.Popen(
+        [sys.executable, *program, "start", "--root-directory", str(root), "--secure-port", "0"],
+        env={"PYTHONPATH": str(SERVER.parents[2])},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "Ctrl-C" in line:
+            break
+    try:
+        yield root / "admin.kubeconfig"
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.fixture

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import yaml
 
 from kcp_py.cli.root import run
+from tests.cli.conftest import running_server
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
     """The kubeconfig of a server that runs for the tests of this module."""
-    root = tmp_path_factory.mktemp("running") / ".kcp"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kcp_py", "start", "--root-directory", str(root), "--secure-port", "0"],
-        env={"PYTHONPATH": str(Path(__file__).parents[2])},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "Ctrl-C" in line:
-            break
-    yield root / "admin.kubeconfig"
-    process.kill()
-    process.communicate()
+    with running_server(tmp_path_factory, "-m", "kcp_py") as kubeconfig:
+        yield kubeconfig
 
 
 @pytest.fixture

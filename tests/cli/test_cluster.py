@@ -8,30 +8,14 @@ import pytest
 import yaml
 
 from kcp_py.cli.root import run
+from tests.cli.conftest import SERVER, running_server
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
     """The kubeconfig of a small server that runs for the tests of this module."""
-    import subprocess
-    import sys
-    from pathlib import Path
-
-    script = Path(__file__).with_name("small_server.py")
-    root = tmp_path_factory.mktemp("running") / ".kcp"
-    process = subprocess.Popen(
-        [sys.executable, str(script), "start", "--root-directory", str(root), "--secure-port", "0"],
-        env={"PYTHONPATH": str(script.parents[2])},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "Ctrl-C" in line:
-            break
-    yield root / "admin.kubeconfig"
-    process.kill()
-    process.communicate()
+    with running_server(tmp_path_factory, str(SERVER)) as kubeconfig:
+        yield kubeconfig
 
 
 @pytest.fixture

@@ -302,6 +302,7 @@ async def _answer_elements(exchange: Exchange, listing: Listing, items: Items, r
     """The list element by element."""
     options = listing.options
     elements: list[bytes] = []
+    size = 0
     streaming = False
     turns = Turns()
     async for found in matching(listing, items):
@@ -312,7 +313,8 @@ async def _answer_elements(exchange: Exchange, listing: Listing, items: Items, r
                 parts.append(await items.element(one.item, one.served, one.cluster, one.obj))
                 await turns.take()
         elements += parts
-        share.hold(sum(map(len, elements)), started=streaming)
+        size += sum(map(len, parts))
+        share.hold(size, started=streaming)
         if streaming:
             elements[0] = b"," + elements[0]
         elif listing.more and not options.limit:
@@ -322,6 +324,7 @@ async def _answer_elements(exchange: Exchange, listing: Listing, items: Items, r
         if streaming:
             await exchange.send_chunk(b",".join(elements))
             elements.clear()
+            size = 0
     if streaming:
         await exchange.send_chunk(_END)
         await exchange.finish()
