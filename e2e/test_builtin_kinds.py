@@ -56,7 +56,7 @@ spec:
 def cluster(server: ServerProcess) -> str:
     """A cluster with some kinds."""
     name = "with-pods"
-    command = [sys.executable, "-m", "kcp_py", "builtin", "install", "--cluster", name, "--kubeconfig", str(server.kubeconfig)]
+    command = [sys.executable, "-m", "kcp_py", "builtin", "install", "--create", "--cluster", name, "--kubeconfig", str(server.kubeconfig)]
     printed = subprocess.run([*command, "pods", "svc", "*.apps", "*.batch", "hpa"], capture_output=True, text=True, check=True).stdout
     assert "deployments.apps created" in printed
     return name

@@ -50,6 +50,28 @@ def test_tour(new_server: Callable[..., ServerProcess], kubectl_binary: str, tmp
     )
     printed = completed.stdout.split(f"{mark}\n")
     assert [plain(part) for part in printed] == [plain(expected) for _, expected in blocks]
+    kubeconfigs = list(tmp_path.glob("*.kubeconfig"))
+    assert kubeconfigs
+    assert [path.name for path in kubeconfigs if path.stat().st_mode & 0o077] == []
+
+
+@pytest.mark.skipif(shutil.which("git") is None or not (ROOT / ".gitignore").exists(), reason="not a checkout, or no git")
+def test_tour_leaves_nothing_for_git(tmp_path: Path):
+    """Git ignores every file and directory that the tour makes, so that no key is committed by mistake."""
+    made = re.findall(r"(?:--root-directory|--data-dir|mkdir|cluster kubeconfig \S+ -o) (\S+)", README)
+    assert {".etcd", ".kcp-1", ".kcp-2", "team-a.kubeconfig"} <= set(made)
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    checked = subprocess.run(
+        ["git", "check-ignore", "--no-index", "--stdin"],
+        input="".join(f"{name}\n" if "." in name[1:] else f"{name}/\n" for name in [".kcp", *made]),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    ignored = {name.rstrip("/") for name in checked.stdout.split()}
+    assert ignored == {".kcp", *made}, checked.stderr
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -11,8 +11,9 @@ import click
 
 from kcp_py.bootstrap.known_crds import definitions_of, versions_of
 from kcp_py.bootstrap.known_names import UnknownKindError, find_kinds
-from kcp_py.cli.cluster import EXIT_CODES, ClusterName
+from kcp_py.cli.clusterapi import find_cluster, require_cluster
 from kcp_py.cli.exits import CommandError, UsageError
+from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags, create_flag
 from kcp_py.cli.remote import Access, RemoteError, RemoteServer
 
 RESOURCE: Final = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -38,12 +39,9 @@ def builtin() -> None:
     """
 
 
-def _access_flags(command: _Command) -> _Command:
-    command = click.option("--context", metavar="NAME", help="Context of the kubeconfig instead of its current one.")(command)
-    command = click.option("--kubeconfig", metavar="FILE", help="Kubeconfig to use.")(command)
-    return click.option("--cluster", type=ClusterName(), metavar="NAME", help="Logical cluster; else that of the kubeconfig's server.")(
-        command
-    )
+def _cluster_flags(command: _Command) -> _Command:
+    flag = click.option("--cluster", type=ClusterName(), metavar="NAME", help="Logical cluster; else that of the kubeconfig's server.")
+    return flag(access_flags(command))
 
 
 @builtin.command(
@@ -59,8 +57,11 @@ def _access_flags(command: _Command) -> _Command:
     default="text",
     help="Form of the output: progress, names, or the definitions.  [text]",
 )
-@_access_flags
-def install(names: Sequence[str], output: str, cluster: str | None, kubeconfig: str | None, context: str | None, *, dry_run: bool) -> None:
+@create_flag
+@_cluster_flags
+def install(
+    names: Sequence[str], output: str, cluster: str | None, kubeconfig: str | None, context: str | None, *, dry_run: bool, create: bool
+) -> None:
     """Install the definitions of the kinds NAMES, and wait until they are served. What is there already is brought up to date."""
     wanted = definitions_of(_kinds(names))
     if dry_run:
@@ -68,7 +69,7 @@ def install(names: Sequence[str], output: str, cluster: str | None, kubeconfig: 
         return
     access = Access.load(kubeconfig, context)
     with RemoteServer(access) as server:
-        path = _path(access, cluster)
+        path = _path(server, access, cluster, create=create)
         started = time.monotonic()
         for definition in wanted:
             done = _put(server, path, definition)
@@ -81,13 +82,13 @@ def install(names: Sequence[str], output: str, cluster: str | None, kubeconfig: 
 
 @builtin.command(epilog=f"{EXIT_CODES}\n\n\b\nExample:\n  kcp-py builtin uninstall --cluster team-a deployments.apps")
 @click.argument("names", nargs=-1, required=True)
-@_access_flags
+@_cluster_flags
 def uninstall(names: Sequence[str], cluster: str | None, kubeconfig: str | None, context: str | None) -> None:
     """Delete the definitions of the kinds NAMES, and all objects of these kinds with them."""
     wanted = definitions_of(_kinds(names))
     access = Access.load(kubeconfig, context)
     with RemoteServer(access) as server:
-        path = _path(access, cluster)
+        path = _path(server, access, cluster)
         for definition in wanted:
             name = definition["metadata"]["name"]
             try:
@@ -103,14 +104,14 @@ def uninstall(names: Sequence[str], cluster: str | None, kubeconfig: str | None,
     name="list",
     epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py builtin list\n  kcp-py builtin list --cluster team-a",
 )
-@_access_flags
+@_cluster_flags
 def list_(cluster: str | None, kubeconfig: str | None, context: str | None) -> None:
     """List the kinds that can be installed; with --cluster, also whether they are."""
     found: frozenset[str] | None = None
     if cluster is not None:
         access = Access.load(kubeconfig, context)
         with RemoteServer(access) as server:
-            found = frozenset(_installed(server, _path(access, cluster)))
+            found = frozenset(_installed(server, _path(server, access, cluster)))
     row = "{:<58} {:<34} {:<10} {:<12}" + (" {}" if found is not None else "")
     click.echo(row.format("NAME", "KIND", "VERSIONS", "SHORTNAMES", "INSTALLED").rstrip())
     for definition in definitions_of(find_kinds(["all"])):
@@ -129,11 +130,27 @@ def _kinds(names: Sequence[str]) -> Any:
         raise UsageError(str(error)) from None
 
 
-def _path(access: Access, cluster: str | None) -> str:
-    """Where the definitions of the cluster are; without a name, where the kubeconfig itself points to."""
+def _path(server: RemoteServer, access: Access, cluster: str | None, *, create: bool | None = None) -> str:
+    """Where the definitions of the cluster are; without a name, where the kubeconfig itself points to.
+
+    Args:
+        server: the server.
+        access: the kubeconfig.
+        cluster: the name that was given.
+        create: create the cluster if there is none; None where the command cannot.
+
+    Raises:
+        CommandError: there is no such cluster.
+    """
     if cluster is None:
-        cluster = str(access.cluster["server"]).partition("/clusters/")[2].strip("/")
-    return f"/clusters/{cluster}/{RESOURCE}" if cluster else f"/{RESOURCE}"
+        cluster = access.cluster_name
+    if not cluster:
+        return f"/{RESOURCE}"
+    if create is None:
+        find_cluster(server, cluster)
+    else:
+        require_cluster(server, cluster, create=create)
+    return f"/clusters/{cluster}/{RESOURCE}"
 
 
 def _print(definitions: Sequence[_Definition], output: str, done: str) -> None:

@@ -5,47 +5,30 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import json
+import os
+import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
-from urllib.parse import quote
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, TextIO
 
 import click
 
+from kcp_py.cli.clusterapi import cluster_name, create_cluster, list_clusters, object_path, require_cluster
 from kcp_py.cli.exits import CommandError, UsageError
+from kcp_py.cli.files import write_private_file
+from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags, create_flag
 from kcp_py.cli.remote import Access, RemoteError, RemoteServer
-from kcp_py.logicalcluster import ROOT, InvalidClusterError, is_system, parse_name
+from kcp_py.logicalcluster import ROOT, is_system
 from kcp_py.options.kinds import parse_duration
 
-RESOURCE: Final = "apis/core.kcp.io/v1alpha1/logicalclusters"
-SINGLETON: Final = "cluster"
-"""The name of the one LogicalCluster object in each logical cluster."""
-CLUSTER_ANNOTATION: Final = "kcp.io/cluster"
-PAGE: Final = 500
 FIRST_POLL: Final = 0.05
 SLOWEST_POLL: Final = 1.0
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-EXIT_CODES: Final = "Exit codes: 0 done; 1 the server refused or cannot be reached; 2 wrong arguments."
-
-
-class ClusterName(click.ParamType[str]):
-    """A name as `kcp_py.logicalcluster` takes it."""
-
-    name = "name"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        del param, ctx
-        try:
-            return parse_name(value)
-        except InvalidClusterError:
-            raise UsageError(f'NAME: "{value}" is not the name of a logical cluster') from None
-
 
 @click.group(
-    epilog="\b\nExamples:\n  kcp-py cluster create team-a\n  kcp-py cluster list\n  kcp-py cluster kubeconfig team-a > team-a.kubeconfig\n"
+    epilog="\b\nExamples:\n  kcp-py cluster create team-a\n  kcp-py cluster list\n  kcp-py cluster kubeconfig team-a -o team-a.kubeconfig\n"
     "  kcp-py cluster delete team-a",
 )
 def cluster() -> None:
@@ -55,20 +38,14 @@ def cluster() -> None:
     """
 
 
-def _access_flags(command: _Command) -> _Command:
-    command = click.option("--context", metavar="NAME", help="Context of the kubeconfig instead of its current one.")(command)
-    return click.option("--kubeconfig", metavar="FILE", help="Kubeconfig to use.")(command)
-
-
 @cluster.command(epilog=f"{EXIT_CODES}\n\n\b\nExample:\n  kcp-py cluster create team-a")
 @click.argument("name", type=ClusterName())
-@_access_flags
+@access_flags
 def create(name: str, kubeconfig: str | None, context: str | None) -> None:
     """Create the logical cluster NAME."""
-    body = {"apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster", "metadata": {"name": SINGLETON}}
     with RemoteServer(Access.load(kubeconfig, context)) as server:
         try:
-            server.request("POST", f"/clusters/{name}/{RESOURCE}", body)
+            create_cluster(server, name)
         except RemoteError as error:
             if error.status == 409:
                 raise CommandError(f"logical cluster {name} exists already") from None
@@ -81,14 +58,14 @@ def create(name: str, kubeconfig: str | None, context: str | None) -> None:
     epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py cluster list\n  kcp-py cluster list -o name | wc -l\n  kcp-py cluster list -o json",
 )
 @click.option("-o", "--output", type=click.Choice(["table", "name", "json"]), default="table", help="Form of the output.  [table]")
-@_access_flags
+@access_flags
 def list_(output: str, kubeconfig: str | None, context: str | None) -> None:
     """List every logical cluster. Pages are printed as they arrive, so that any number can be listed."""
     with RemoteServer(Access.load(kubeconfig, context)) as server:
-        objects = _logical_clusters(server)
+        objects = list_clusters(server)
         if output == "name":
             for item in objects:
-                click.echo(_name(item))
+                click.echo(cluster_name(item))
         elif output == "json":
             click.echo(json.dumps(list(objects), indent=2))
         else:
@@ -100,7 +77,7 @@ def list_(output: str, kubeconfig: str | None, context: str | None) -> None:
 @click.option("--wait", type=bool, default=True, metavar="true|false", help="Wait until everything in it is gone.  [true]")
 @click.option("--timeout", default="5m", metavar="DURATION", help="How long to wait.  [5m]")
 @click.option("--force", is_flag=True, help="Empty root or a system: cluster, too, which the server needs.")
-@_access_flags
+@access_flags
 def delete(name: str, timeout: str, kubeconfig: str | None, context: str | None, *, wait: bool, force: bool) -> None:
     """Delete the logical cluster NAME with everything in it."""
     if not force and (name == ROOT or is_system(name)):
@@ -111,7 +88,7 @@ def delete(name: str, timeout: str, kubeconfig: str | None, context: str | None,
         raise UsageError(f"--timeout: {error}") from None
     with RemoteServer(Access.load(kubeconfig, context)) as server:
         try:
-            answer = server.request("DELETE", f"/clusters/{name}/{RESOURCE}/{SINGLETON}")
+            answer = server.request("DELETE", object_path(name))
         except RemoteError as error:
             if error.status in {403, 404}:
                 raise CommandError(f"there is no logical cluster {name}, or it may not be deleted: {error.message}") from None
@@ -123,41 +100,63 @@ def delete(name: str, timeout: str, kubeconfig: str | None, context: str | None,
 
 @cluster.command(
     name="kubeconfig",
-    epilog=f"{EXIT_CODES}\n\n\b\nExample:\n  kcp-py cluster kubeconfig team-a > team-a.kubeconfig\n"
+    epilog=f"{EXIT_CODES}\n\n\b\nExample:\n  kcp-py cluster kubeconfig team-a -o team-a.kubeconfig\n"
     "  kubectl --kubeconfig team-a.kubeconfig get namespaces",
 )
 @click.argument("name", type=ClusterName())
-@_access_flags
-def kubeconfig_(name: str, kubeconfig: str | None, context: str | None) -> None:
-    """Print a kubeconfig for the logical cluster NAME.
+@click.option(
+    "-o", "--output", type=click.Path(), metavar="FILE", help="Write FILE, readable for its owner only. Without it, or as -: print."
+)
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@create_flag
+@access_flags
+def kubeconfig_(name: str, output: str | None, kubeconfig: str | None, context: str | None, *, force: bool, create: bool) -> None:
+    """Make a kubeconfig for the logical cluster NAME, with the same credentials.
 
-    It has the same credentials; the server is not asked.
+    The credentials are in it: keep the file as private as the kubeconfig that they come from.
     """
     from kcp_py.cli.credentials import render_kubeconfig
 
     access = Access.load(kubeconfig, context)
-    cluster_entry, user_entry = access.embedded()
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": name, "cluster": {**cluster_entry, "server": f"{access.base_url}/clusters/{name}"}}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": access.user_name}}],
-        "current-context": name,
-        "preferences": {},
-        "users": [{"name": access.user_name, "user": user_entry}],
-    }
-    click.echo(render_kubeconfig(document), nl=False)
+    document = access.kubeconfig_for(name)
+    with RemoteServer(access) as server:
+        require_cluster(server, name, create=create)
+    content = render_kubeconfig(document)
+    if output in {None, "-"}:
+        if _is_open_file(sys.stdout):
+            click.echo("warning: other users can read this file, and it holds credentials; -o FILE writes a private one", err=True)
+        click.echo(content, nl=False)
+    else:
+        _write_kubeconfig(Path(output or ""), content, force=force)
 
 
-def _logical_clusters(server: RemoteServer) -> Iterator[dict[str, Any]]:
-    path = f"/clusters/*/{RESOURCE}?limit={PAGE}"
-    token = ""
-    while True:
-        page = server.request("GET", path + (f"&continue={quote(token, safe='')}" if token else ""))
-        yield from page.get("items") or []
-        token = page.get("metadata", {}).get("continue", "")
-        if not token:
-            return
+def _write_kubeconfig(path: Path, content: bytes, *, force: bool) -> None:
+    """Write a kubeconfig for its owner alone. One that has this content already only gets the mode.
+
+    Raises:
+        CommandError: another file is there, or it cannot be written.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise CommandError(f"{path}: not a regular file")
+        if not force and path.exists() and path.read_bytes() == content:
+            path.chmod(0o600)
+        else:
+            write_private_file(path, content, replace=force)
+    except FileExistsError:
+        raise CommandError(f"{path} exists already; --force replaces it") from None
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror or error}") from None
+    click.echo(f"kubeconfig written to {path}")
+
+
+def _is_open_file(stream: TextIO) -> bool:
+    """Whether what is printed goes to a file that users other than its owner can read."""
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(mode) and bool(mode & 0o077)
 
 
 def _print_table(objects: Iterator[dict[str, Any]]) -> None:
@@ -170,11 +169,7 @@ def _print_table(objects: Iterator[dict[str, Any]]) -> None:
     click.echo(row.format("NAME", "PHASE", "AGE"))
     for item in itertools.chain([first], objects):
         phase = "Deleting" if item["metadata"].get("deletionTimestamp") else item.get("status", {}).get("phase", "")
-        click.echo(row.format(_name(item), phase, _age(item["metadata"].get("creationTimestamp"), now)))
-
-
-def _name(item: dict[str, Any]) -> str:
-    return str(item["metadata"].get("annotations", {}).get(CLUSTER_ANNOTATION, ""))
+        click.echo(row.format(cluster_name(item), phase, _age(item["metadata"].get("creationTimestamp"), now)))
 
 
 def _uid(answer: dict[str, Any]) -> str | None:
@@ -199,7 +194,7 @@ def _wait_until_gone(server: RemoteServer, name: str, *, uid: str | None, patien
     visible = sys.stderr.isatty()
     while True:
         try:
-            found = server.request("GET", f"/clusters/{name}/{RESOURCE}/{SINGLETON}")
+            found = server.request("GET", object_path(name))
         except RemoteError as error:
             if error.status in {403, 404}:
                 break

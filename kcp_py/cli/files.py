@@ -22,10 +22,16 @@ def make_private_directory(path: Path) -> None:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), error.filename) from None
 
 
-def write_private_file(path: Path, content: bytes) -> None:
-    """Put the content in place of the file in one step, durably, with mode 0600.
+def write_private_file(path: Path, content: bytes, *, replace: bool = True) -> None:
+    """Write a file in one step, durably, with mode 0600.
+
+    Args:
+        path: the file.
+        content: all of it.
+        replace: take the place of a file that exists.
 
     Raises:
+        FileExistsError: the file exists and is not to be replaced.
         OSError: the directory is missing or cannot be written; the old file is then untouched.
     """
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -34,7 +40,11 @@ def write_private_file(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        if replace:
+            Path(temporary).replace(path)
+        else:
+            path.hardlink_to(temporary)  # the one way to put a complete file where no other may be
+            Path(temporary).unlink()
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

@@ -35,6 +35,11 @@ class Access:
         """The server's URL without `/clusters/NAME` and without a slash at its end."""
         return str(self.cluster["server"]).partition("/clusters/")[0].rstrip("/")
 
+    @property
+    def cluster_name(self) -> str:
+        """The logical cluster that the server's URL names; empty where it names none."""
+        return str(self.cluster["server"]).partition("/clusters/")[2].strip("/")
+
     def embedded(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Cluster and user with what they take from files put into them, so that they can be written elsewhere.
 
@@ -49,6 +54,23 @@ class Access:
         if (path := user.pop("tokenFile", None)) and not user.get("token"):
             user["token"] = _read_token(self, path)
         return cluster, user
+
+    def kubeconfig_for(self, name: str) -> dict[str, Any]:
+        """A kubeconfig whose only context is a logical cluster of this server, with the same credentials.
+
+        Raises:
+            CommandError: a file that holds a credential cannot be read.
+        """
+        cluster, user = self.embedded()
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": name, "cluster": {**cluster, "server": f"{self.base_url}/clusters/{name}"}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": self.user_name}}],
+            "current-context": name,
+            "preferences": {},
+            "users": [{"name": self.user_name, "user": user}],
+        }
 
     @classmethod
     def load(cls, path: str | None, context: str | None) -> Self:

@@ -23,7 +23,7 @@ Examples:
   kcp-py start                                        run a server in this directory
   export KUBECONFIG=$PWD/.kcp/admin.kubeconfig        use it
   kcp-py cluster create team-a                        make a logical cluster
-  kcp-py cluster kubeconfig team-a > team-a.kubeconfig
+  kcp-py cluster kubeconfig team-a -o team-a.kubeconfig
   kubectl --kubeconfig team-a.kubeconfig get namespaces
 """
 

@@ -32,16 +32,16 @@ def command(running, capsys):
 
 def test_install(command):
     """Kinds are created once, found again, brought up to date, listed, and deleted."""
-    assert command("install", "--cluster", "team-a", "pods", "deployments.apps") == (
+    assert command("install", "--create", "--cluster", "team-a", "pods", "deployments.apps") == (
         0,
         "pods.core created\ndeployments.apps created\n",
         "",
     )
-    assert command("install", "--cluster", "team-a", "po", "sts")[1] == "pods.core unchanged\nstatefulsets.apps created\n"
+    assert command("install", "--create", "--cluster", "team-a", "po", "sts")[1] == "pods.core unchanged\nstatefulsets.apps created\n"
     listed = {line.split()[0]: line.split()[-1] for line in command("list", "--cluster", "team-a")[1].splitlines()[1:]}
     assert (listed["pods"], listed["statefulsets.apps"], listed["services"]) == ("yes", "yes", "no")
     assert command("uninstall", "--cluster", "team-a", "sts", "services") == (0, "statefulsets.apps deleted\nservices.core not found\n", "")
-    assert command("install", "--cluster", "team-b", "all")[1].count(" created\n") == 52
+    assert command("install", "--create", "--cluster", "team-b", "all")[1].count(" created\n") == 52
 
 
 def test_an_older_definition_is_brought_up_to_date(command, running):
@@ -49,13 +49,13 @@ def test_an_older_definition_is_brought_up_to_date(command, running):
     from kcp_py.cli.builtin import RESOURCE
     from kcp_py.cli.remote import Access, RemoteServer
 
-    command("install", "--cluster", "team-c", "services")
+    command("install", "--create", "--cluster", "team-c", "services")
     with RemoteServer(Access.load(str(running), None)) as server:
         path = f"/clusters/team-c/{RESOURCE}/services.core"
         crd = server.request("GET", path)
         del crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
         server.request("PUT", path, crd)
-        assert command("install", "--cluster", "team-c", "services")[1] == "services.core configured\n"
+        assert command("install", "--create", "--cluster", "team-c", "services")[1] == "services.core configured\n"
         assert "status" in server.request("GET", path)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
 
 
@@ -77,8 +77,8 @@ def test_names_in_use(command, running):
     }
     with RemoteServer(Access.load(str(running), None)) as server:
         server.request("POST", f"/clusters/team-d/{RESOURCE}", other)
-    command("install", "--cluster", "team-d", "replicasets")
-    code, _, err = command("install", "--cluster", "team-d", "deployments")
+    command("install", "--create", "--cluster", "team-d", "replicasets")
+    code, _, err = command("install", "--create", "--cluster", "team-d", "deployments")
     assert (code, err) == (1, 'error: deployments.apps: "deploy" is already in use\n')
 
 
@@ -108,3 +108,17 @@ def test_unknown_names(capsys):
     """One line says what is wrong."""
     assert run(["builtin", "install", "--dry-run", "podz"]) == 2
     assert capsys.readouterr().err.startswith('error: "podz" is not a kind of Kubernetes that can be installed; did you mean')
+
+
+def test_a_cluster_that_is_not_there(command, running):
+    """Nothing is created for a misspelt name: each command says that there is no such cluster, and install names --create."""
+    from kcp_py.cli.remote import Access, RemoteServer
+
+    code, out, err = command("install", "--cluster", "misspelt", "pods")
+    assert (code, out, err) == (1, "", "error: there is no logical cluster misspelt; --create makes it\n")
+    for call in (("uninstall", "--cluster", "misspelt", "pods"), ("list", "--cluster", "misspelt")):
+        assert command(*call) == (1, "", "error: there is no logical cluster misspelt\n")
+    with RemoteServer(Access.load(str(running), None)) as server:
+        items = server.request("GET", "/clusters/*/apis/core.kcp.io/v1alpha1/logicalclusters")["items"]
+    assert "misspelt" not in {item["metadata"]["annotations"]["kcp.io/cluster"] for item in items}
+    assert command("install", "--cluster", "misspelt", "--create", "pods") == (0, "pods.core created\n", "")

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -60,7 +64,7 @@ def test_an_unknown_cluster_cannot_be_deleted(command):
 
 def test_a_kubeconfig_for_one_cluster(command, running, tmp_path, capsys):
     """It has one context for that cluster with the same credentials, and works on its own."""
-    code, out, _ = command("kubeconfig", "team-a")
+    code, out, _ = command("kubeconfig", "team-a", "--create")
     assert code == 0
     document = yaml.safe_load(out)
     whole = yaml.safe_load(running.read_text())
@@ -97,3 +101,64 @@ def test_clusters_of_the_server_are_deleted_by_force_only(command, name):
     assert (code, out) == (2, "")
     assert err.startswith(f"error: {name} belongs to the server itself")
     assert "--force" in err
+
+
+def test_a_kubeconfig_in_a_file(command, tmp_path):
+    """The file is for its owner alone whatever the umask; another file of the name is only replaced with --force."""
+    command("create", "team-e")
+    file = tmp_path / "team-e.kubeconfig"
+    before = os.umask(0)
+    try:
+        assert command("kubeconfig", "team-e", "-o", str(file)) == (0, f"kubeconfig written to {file}\n", "")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    content = file.read_bytes()
+    assert content.decode() == command("kubeconfig", "team-e")[1]
+    file.chmod(0o644)
+    assert command("kubeconfig", "team-e", "-o", str(file))[0] == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.write_text("another")
+    assert command("kubeconfig", "team-e", "-o", str(file)) == (1, "", f"error: {file} exists already; --force replaces it\n")
+    assert file.read_text() == "another"
+    assert command("kubeconfig", "team-e", "-o", str(file), "--force")[0] == 0
+    assert file.read_bytes() == content
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+def test_a_kubeconfig_that_cannot_be_written(command, tmp_path):
+    """One line names the file and the reason."""
+    command("create", "team-e")
+    file = tmp_path / "absent" / "kubeconfig"
+    assert command("kubeconfig", "team-e", "-o", str(file)) == (1, "", f"error: {file}: No such file or directory\n")
+    assert command("kubeconfig", "team-e", "-o", str(tmp_path), "--force") == (1, "", f"error: {tmp_path}: not a regular file\n")
+    assert command("kubeconfig", "team-e", "-o", "/dev/null", "--force") == (1, "", "error: /dev/null: not a regular file\n")
+
+
+def test_a_redirected_kubeconfig_is_warned_about(running, tmp_path):
+    """Output into a file that other users can read says so on stderr; into a private file or a pipe it does not."""
+    command = [sys.executable, "-m", "kcp_py", "cluster", "kubeconfig", "root", "--kubeconfig", str(running)]
+    for mode, warned in ((0o644, True), (0o600, False)):
+        file = tmp_path / f"{mode:o}"
+        file.touch()
+        file.chmod(mode)
+        with file.open("w") as out:
+            completed = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=True)
+        assert completed.stderr.startswith("warning: other users can read this file") is warned
+        assert "current-context: root" in file.read_text()
+    assert subprocess.run(command, capture_output=True, check=True).stderr == b""
+
+
+def test_no_kubeconfig_for_a_cluster_that_is_not_there(command, tmp_path):
+    """A misspelt name is an error that names --create, which makes the cluster first."""
+    file = tmp_path / "kubeconfig"
+    code, out, err = command("kubeconfig", "team-misspelt", "-o", str(file))
+    assert (code, out) == (1, "")
+    assert err.startswith("error: there is no logical cluster team-misspelt")
+    assert err.endswith("; --create makes it\n")
+    assert not file.exists()
+    for _ in range(2):
+        assert command("kubeconfig", "team-misspelt", "--create", "-o", str(file))[0] == 0
+    assert "team-misspelt" in command("list", "-o", "name")[1].split()
+    for name in ("root", "system:admin"):
+        assert command("kubeconfig", name)[0] == 0

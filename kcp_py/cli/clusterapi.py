@@ -1,0 +1,106 @@
+"""Logical clusters of a running server, as its API shows them: paths, lookups and lists that several commands need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from kcp_py.cli.exits import CommandError
+from kcp_py.cli.remote import RemoteError, RemoteServer
+from kcp_py.logicalcluster import ROOT, is_system
+
+RESOURCE: Final = "apis/core.kcp.io/v1alpha1/logicalclusters"
+SINGLETON: Final = "cluster"
+"""The name of the one LogicalCluster object in each logical cluster."""
+CLUSTER_ANNOTATION: Final = "kcp.io/cluster"
+PAGE: Final = 500
+
+
+def object_path(name: str) -> str:
+    """The path of a cluster's LogicalCluster object."""
+    return f"/clusters/{name}/{RESOURCE}/{SINGLETON}"
+
+
+def cluster_name(item: dict[str, Any]) -> str:
+    """The cluster that a LogicalCluster object is of."""
+    return str((item["metadata"].get("annotations") or {}).get(CLUSTER_ANNOTATION, ""))
+
+
+def get_cluster(server: RemoteServer, name: str) -> dict[str, Any]:
+    """The LogicalCluster object of a cluster.
+
+    Raises:
+        CommandError: there is none. A server answers 403 for a cluster that is not there as for one that the user may not read.
+    """
+    try:
+        return server.request("GET", object_path(name))
+    except RemoteError as error:
+        raise not_there(name, error) from None
+
+
+def not_there(name: str, error: RemoteError, *, hint: str = "") -> CommandError:
+    """What a command says instead of the server's 403 or 404; any other error stays as it is."""
+    if error.status == 404:
+        return CommandError(f"there is no logical cluster {name}{hint}")
+    if error.status == 403:
+        return CommandError(f"there is no logical cluster {name}, or you may not use it: {error.message}{hint}")
+    return error
+
+
+def create_cluster(server: RemoteServer, name: str, metadata: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Create a cluster.
+
+    Args:
+        server: the server.
+        name: the cluster.
+        metadata: labels and annotations of the LogicalCluster object.
+
+    Raises:
+        RemoteError: 409 where it exists.
+    """
+    body = {"apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster", "metadata": {"name": SINGLETON, **(metadata or {})}}
+    return server.request("POST", f"/clusters/{name}/{RESOURCE}", body)
+
+
+def find_cluster(server: RemoteServer, name: str, *, hint: str = "") -> None:
+    """Check that a cluster exists. `root` and `system:` clusters exist without an object.
+
+    Raises:
+        CommandError: it does not exist; `hint` ends the text.
+    """
+    if name == ROOT or is_system(name):
+        return
+    try:
+        server.request("GET", object_path(name))
+    except RemoteError as error:
+        raise not_there(name, error, hint=hint) from None
+
+
+def require_cluster(server: RemoteServer, name: str, *, create: bool) -> None:
+    """Check that a cluster exists; with `create`, make it if it does not.
+
+    Raises:
+        CommandError: it does not exist; the text names `--create`.
+    """
+    if not create:
+        find_cluster(server, name, hint="; --create makes it")
+        return
+    try:
+        create_cluster(server, name)
+    except RemoteError as error:
+        if error.status != 409:
+            raise
+
+
+def list_clusters(server: RemoteServer, *, selector: str = "") -> Iterator[dict[str, Any]]:
+    """Every LogicalCluster object, page by page, so that any number can be listed."""
+    query = {"limit": PAGE, **({"labelSelector": selector} if selector else {})}
+    token = ""
+    while True:
+        path = f"/clusters/*/{RESOURCE}?{urlencode(query, quote_via=quote)}"
+        page = server.request("GET", path + (f"&continue={quote(token, safe='')}" if token else ""))
+        yield from page.get("items") or []
+        token = page.get("metadata", {}).get("continue", "")
+        if not token:
+            return

@@ -1,0 +1,39 @@
+"""Arguments and flags that the commands about a running server share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from kcp_py.cli.exits import UsageError
+from kcp_py.logicalcluster import InvalidClusterError, parse_name
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+EXIT_CODES: Final = "Exit codes: 0 done; 1 the server refused or cannot be reached; 2 wrong arguments."
+
+
+class ClusterName(click.ParamType[str]):
+    """A name as `kcp_py.logicalcluster` takes it."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        del param, ctx
+        try:
+            return parse_name(value)
+        except InvalidClusterError:
+            raise UsageError(f'NAME: "{value}" is not the name of a logical cluster') from None
+
+
+def access_flags(command: _Command) -> _Command:
+    """`--kubeconfig` and `--context`, as parameters of these names."""
+    command = click.option("--context", metavar="NAME", help="Context of the kubeconfig instead of its current one.")(command)
+    return click.option("--kubeconfig", metavar="FILE", help="Kubeconfig to use.")(command)
+
+
+def create_flag(command: _Command) -> _Command:
+    """`--create`."""
+    return click.option("--create", is_flag=True, help="Create the logical cluster if there is none of that name.")(command)
