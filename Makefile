@@ -10,6 +10,8 @@ ARGS ?=
 # Arguments for pytest: make test TESTS=tests/storage PYTEST_ARGS="-x"
 TESTS ?= tests e2e
 PYTEST_ARGS ?=
+# Build and run the Go tests of e2e/go, too; without it they run only where they are built already: make test GO=1
+GO ?=
 # Arguments for the fuzzer: make fuzz FUZZ_ARGS="--seconds 600 yaml cel"
 FUZZ_ARGS ?= --seconds 300
 # Two processes: more would share the cores with the servers and clients under test.
@@ -43,8 +45,8 @@ $(VENV)/.installed-for-tests: $(BIN)/python pyproject.toml constraints.txt
 run: $(VENV)/.installed ## Run a server in .kcp and print what to do next (ARGS="--secure-port 7443")
 	@exec $(BIN)/kcp-py start $(ARGS)
 
-test: $(VENV)/.installed-for-tests ## Run every test: unit, property, storage drivers, end to end (TESTS=…, PYTEST_ARGS=…)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS) $(TESTS)
+test: $(VENV)/.installed-for-tests ## Run every test: unit, property, storage drivers, end to end (TESTS=…, PYTEST_ARGS=…, GO=1)
+	@KCP_PY_TEST_GO=$(GO) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS) $(TESTS)
 
 verify: $(VENV)/.installed-for-tests verify-docs ## Check style, types, layers and documents; change nothing
 	@$(BIN)/ruff check --output-format concise
@@ -71,7 +73,7 @@ fuzz: $(VENV)/.installed-for-tests ## Look for inputs that hurt, five minutes lo
 
 e2e-go: $(VENV)/.installed-for-tests ## Run the Go clients of e2e/go against a server (needs Go)
 	@command -v go >/dev/null || { echo 'e2e-go needs a Go toolchain in PATH' >&2; exit 1; }
-	@$(BIN)/python -m pytest $(PYTEST_ARGS) e2e/test_go.py
+	@KCP_PY_TEST_GO=1 $(BIN)/python -m pytest $(PYTEST_ARGS) e2e/test_go.py
 
 e2e-clients: $(VENV)/.installed-for-tests ## Run every version of every client (kubectl, helm, Python, Go) and write docs/compatibility.md
 	@$(BIN)/python hack/update_compatibility_table.py

@@ -7,6 +7,7 @@ which it is run (`Feature: NAME`).
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -29,6 +30,8 @@ TEST_SECONDS: Final = 300
 LEAST_HISTORY: Final = 100
 """The fewest revisions that a server can be told to keep."""
 MODULE: Final = Path(__file__).parent / "go"
+CACHE: Final = Path(__file__).resolve().parents[1] / ".cache" / "e2e-go"
+"""Where the program is kept; `KCP_PY_TEST_GO_CACHE` names another folder."""
 
 _TEST: Final = re.compile(r"((?://[^\n]*\n)*)func (Test\w+)\(t \*testing\.T\)")
 _MODULES: Final = {"client-go": "k8s.io/client-go", "controller-runtime": "sigs.k8s.io/controller-runtime"}
@@ -66,9 +69,23 @@ def _runs() -> Iterator[object]:
                 yield pytest.param(GoTest(name, gates), id=f"{name}-{gates[0]}", marks=marks)
 
 
+def _sources_digest() -> str:
+    """A digest of all files of the module: a program that was built from other sources has another name."""
+    digest = hashlib.sha256()
+    for file in sorted(MODULE.iterdir()):
+        digest.update(f"{file.name}\0".encode() + file.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
 @pytest.fixture(scope="session")
-def go_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Go tests as a program, built outside of the checkout."""
+def go_tests() -> Path:
+    """The Go tests as a program. It is built only on request, because the first build compiles all of client-go, and kept in `CACHE`."""
+    cache = Path(os.environ.get("KCP_PY_TEST_GO_CACHE") or CACHE)
+    binary = cache / f"{_sources_digest()}.test"
+    if binary.exists():
+        return binary
+    if os.environ.get("KCP_PY_TEST_GO", "") in {"", "0"}:
+        pytest.skip("the Go tests are not built: `make test GO=1` or `make e2e-go` builds and runs them")
     go = shutil.which("go")
     if go is None:
         pytest.skip("no Go toolchain in PATH")
@@ -80,17 +97,19 @@ def go_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip(f"the Go modules do not come within {DOWNLOAD_SECONDS} seconds")
     if download.returncode:
         pytest.skip(f"the Go modules cannot be had: {download.stderr.strip()[-200:]}")
-    base = tmp_path_factory.getbasetemp()
-    # What the workers of one run have in common: the first builds for all, which takes minutes with an empty cache.
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    binary = shared / "e2e.test"
-    with (shared / "e2e.test.lock").open("w") as lock:
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        # Workers of one run share the program: the first one builds it.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not binary.exists():
+            for outdated in cache.glob("*.test"):
+                outdated.unlink()
+            unfinished = cache / "building"
             # Symbols would only make it larger.
-            command = [go, "test", "-c", "-buildvcs=false", "-ldflags=-s -w", "-o", str(binary), "."]
+            command = [go, "test", "-c", "-buildvcs=false", "-ldflags=-s -w", "-o", str(unfinished), "."]
             built = subprocess.run(command, cwd=MODULE, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
             assert built.returncode == 0, built.stderr
+            unfinished.rename(binary)
     return binary
 
 
@@ -112,6 +131,24 @@ def test_go_format() -> None:
         pytest.skip("no gofmt in PATH")
     listed = subprocess.run([gofmt, "-l", str(MODULE)], capture_output=True, text=True, timeout=60, check=True)
     assert listed.stdout == ""
+
+
+def test_go_is_not_compiled_unless_asked_for(tmp_path: Path) -> None:
+    """Without a built program and without KCP_PY_TEST_GO the Go tests skip with a message that says how to run them; `go` is not called."""
+    called = tmp_path / "called"
+    program = tmp_path / "bin" / "go"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ntouch '{called}'\nexit 1\n")
+    program.chmod(0o755)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "KCP_PY_TEST_GO"))}
+    environment |= {"PATH": f"{program.parent}:{environment['PATH']}", "KCP_PY_TEST_GO_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", f"{Path(__file__)}::test_go"]
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    assert completed.returncode == 0, completed.stdout
+    assert " skipped" in completed.stdout
+    assert " passed" not in completed.stdout
+    assert "make test GO=1" in completed.stdout
+    assert not called.exists()
 
 
 @pytest.mark.parametrize("run", list(_runs()))

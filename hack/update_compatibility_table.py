@@ -138,6 +138,7 @@ def _pytest(arguments: list[str], collector: Collector) -> tuple[int, str]:
 
 def main() -> None:
     os.chdir(ROOT)
+    os.environ.setdefault("KCP_PY_TEST_GO", "1")
     known = read()
     exercised = collect()
     results = run(sys.argv[1:] or ["e2e"])
