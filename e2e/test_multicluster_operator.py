@@ -115,3 +115,26 @@ def test_one_operator_handles_every_cluster(server: ServerProcess, operator: sub
     assert server.request("GET", f"{databases(one)}/orders").code == 200
     operator.send_signal(signal.SIGTERM)
     assert operator.wait(60) == 0
+
+
+@pytest.mark.compatibility("kubernetes (Python)", version("kubernetes"), "a controller for all clusters")
+def test_a_controller_without_a_framework(server: ServerProcess, tmp_path: Path) -> None:
+    """The documented program for the official client follows the databases of every cluster and writes beside each of them."""
+    install(server, "watch-a", {"size": 5})
+    with (tmp_path / "controller.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", str(SAMPLES / "multicluster_watch.py")],
+            stderr=log,
+            env={**os.environ, "KUBECONFIG": str(server.kubeconfig)},
+        )
+    try:
+        install(server, "watch-b", {"engine": "sqlite"})
+        for cluster, wanted in (("watch-a", {"size": "5"}), ("watch-b", {"engine": "sqlite", "replicas": "1"})):
+            path = f"/clusters/{cluster}/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds={TIMEOUT}"
+            with Watch(server, path) as watch:
+                found = next(event["object"] for event in watch if event["object"]["metadata"]["name"] == "about-orders")
+            assert found["data"] == wanted
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait(60)

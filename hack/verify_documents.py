@@ -1,4 +1,6 @@
-"""Check the documents: every relative link leads to a file, and to a heading where it names one.
+"""Check the documents: links lead to files and headings, and code that is marked as taken from a file stands there.
+
+A block of code below `<!-- from PATH -->` has to be a part of that file, word for word.
 
 python hack/verify_documents.py
 """
@@ -12,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+QUOTED = re.compile(r"^<!-- from (\S+) -->\n```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 
@@ -23,6 +26,11 @@ def main() -> None:
     wrong = []
     for name in listed.stdout.split():
         document = ROOT / name
+        wrong += [
+            f"{name}: the code from {path} differs from the file"
+            for path, code in QUOTED.findall(document.read_text("utf-8"))
+            if code not in (ROOT / path).read_text("utf-8")
+        ]
         wrong += [f"{name}: link to {link}: {reason}" for link in _links(document) if (reason := _fault(document, link))]
     if wrong:
         sys.exit("\n".join(wrong))

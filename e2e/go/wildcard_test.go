@@ -29,10 +29,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// separator stands between cluster and name in a cache's keys; neither can have it.
+// separator stands between cluster and name in the keys of a cache. Neither of them can contain it.
 const separator = "|"
 
-// qualify puts the cluster before the name, because an informer's own keys are namespace and name alone.
+// qualify puts the cluster before the name, because an informer keys its objects by namespace and name alone.
 func qualify(item runtime.Object) {
 	if one, err := meta.Accessor(item); err == nil {
 		if cluster := one.GetAnnotations()[clusterOf]; cluster != "" {
@@ -41,8 +41,8 @@ func qualify(item runtime.Object) {
 	}
 }
 
-// qualified reads the same with qualified names. It is all that a client made for one cluster needs to work with all of them: this goes
-// between an informer and what it reads, controller-runtime has cache.Options.NewInformer for it.
+// qualified reads the same objects with qualified names. It stands between an informer and what the informer reads:
+// controller-runtime has cache.Options.NewInformer for it.
 func qualified(from cache.ListerWatcher) cache.ListerWatcher {
 	source := cache.ToListerWatcherWithContext(from)
 	return &cache.ListWatch{
@@ -201,7 +201,7 @@ func TestWildcardInformers(t *testing.T) {
 	}
 }
 
-// copyColors writes, for each widget of whatever cluster, a config map into the same cluster.
+// copyColors writes a config map beside each widget, in the cluster of the widget.
 type copyColors struct {
 	client.Client
 	base    *rest.Config
