@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from kcp_py.bootstrap.installed import INSTALLED_ANNOTATION, marked_as_installed
 from kcp_py.bootstrap.known_crds import definitions_of, versions_of
 from kcp_py.bootstrap.known_names import UnknownKindError, find_kinds
 from kcp_py.cli.clusterapi import find_cluster, require_cluster
@@ -72,7 +73,7 @@ def install(
         path = _path(server, access, cluster, create=create)
         started = time.monotonic()
         for definition in wanted:
-            done = _put(server, path, definition)
+            done = _put(server, path, marked_as_installed(definition))
             if output == "text":
                 click.echo(f"{definition['metadata']['name']} {done}")
         _wait_until_established(server, path, [definition["metadata"]["name"] for definition in wanted], started)
@@ -92,6 +93,8 @@ def uninstall(names: Sequence[str], cluster: str | None, kubeconfig: str | None,
         for definition in wanted:
             name = definition["metadata"]["name"]
             try:
+                # A marked definition is deleted by this command alone: it takes the mark away first.
+                server.request("PATCH", f"{path}/{name}", {"metadata": {"annotations": {INSTALLED_ANNOTATION: None}}})
                 server.request("DELETE", f"{path}/{name}")
                 click.echo(f"{name} deleted")
             except RemoteError as error:
@@ -186,9 +189,11 @@ def _put(server: RemoteServer, path: str, definition: _Definition) -> str:
     else:
         return "created"
     current = server.request("GET", f"{path}/{name}")
-    if _holds(current["spec"], definition["spec"]):
+    if _holds(current, definition):
         return "unchanged"
-    server.request("PUT", f"{path}/{name}", {**current, "spec": {**current["spec"], **definition["spec"]}})
+    annotations = {**current["metadata"].get("annotations", {}), **definition["metadata"]["annotations"]}
+    changed = {"metadata": {**current["metadata"], "annotations": annotations}, "spec": {**current["spec"], **definition["spec"]}}
+    server.request("PUT", f"{path}/{name}", {**current, **changed})
     return "configured"
 
 

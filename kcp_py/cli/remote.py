@@ -139,13 +139,14 @@ class RemoteServer:
         self._connection.close()
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Send one request and return the decoded object.
+        """Send one request and return the decoded object. The body of a PATCH is a merge patch.
 
         Raises:
             RemoteError: the server answered with a status of 400 or more.
             CommandError: the server cannot be reached.
         """
-        headers = self._headers if body is None else {**self._headers, "Content-Type": "application/json"}
+        media = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        headers = self._headers if body is None else {**self._headers, "Content-Type": media}
         try:
             self._connection.request(method, self._prefix + path, None if body is None else json.dumps(body), headers)
             response = self._connection.getresponse()

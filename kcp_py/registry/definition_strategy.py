@@ -13,6 +13,7 @@ from typing import Any, Final
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.timestamps import format_time
+from kcp_py.bootstrap.installed import deletion_refusal
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.definition import default_definition, stored_version_errors, validate_definition, warnings_for_definition
 from kcp_py.schema.definition_names import names_errors
@@ -87,6 +88,9 @@ class DefinitionStrategy(Strategy):
         if old is not None and obj.get("spec") is old.get("spec"):
             return []
         return warnings_for_definition(obj, old)
+
+    def check_delete(self, obj: dict[str, Any]) -> str:
+        return deletion_refusal(obj)
 
     def prepare_for_delete(self, obj: dict[str, Any]) -> bool:
         metadata = obj["metadata"]

@@ -122,3 +122,22 @@ def test_a_cluster_that_is_not_there(command, running):
         items = server.request("GET", "/clusters/*/apis/core.kcp.io/v1alpha1/logicalclusters")["items"]
     assert "misspelt" not in {item["metadata"]["annotations"]["kcp.io/cluster"] for item in items}
     assert command("install", "--cluster", "misspelt", "--create", "pods") == (0, "pods.core created\n", "")
+
+
+def test_installed_kinds_are_marked_and_protected(command, running):
+    """Another client cannot delete an installed kind; uninstall can, and install marks what an older version installed."""
+    from kcp_py.cli.builtin import RESOURCE
+    from kcp_py.cli.remote import Access, RemoteError, RemoteServer
+
+    command("install", "--create", "--cluster", "team-e", "deployments.apps")
+    path = f"/clusters/team-e/{RESOURCE}/deployments.apps"
+    with RemoteServer(Access.load(str(running), None)) as server:
+        assert server.request("GET", path)["metadata"]["annotations"]["kcp-py.io/installed-by"] == "builtin"
+        with pytest.raises(RemoteError, match="kcp-py builtin uninstall deployments") as refused:
+            server.request("DELETE", path)
+        assert refused.value.status == 403
+        server.request("PATCH", path, {"metadata": {"annotations": {"kcp-py.io/installed-by": None}}})
+    assert command("install", "--cluster", "team-e", "deployments.apps")[1] == "deployments.apps configured\n"
+    assert command("install", "--cluster", "team-e", "deployments.apps")[1] == "deployments.apps unchanged\n"
+    assert command("uninstall", "--cluster", "team-e", "deployments.apps") == (0, "deployments.apps deleted\n", "")
+    assert "kcp-py.io/installed-by" not in command("install", "--dry-run", "-o", "yaml", "deployments.apps")[1]

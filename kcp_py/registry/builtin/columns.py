@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kcp_py.apimachinery.table import AGE, CREATED_AT, NAME, Column, age_of
-from kcp_py.registry.builtin.cells import Object, count, field, object_at, quantity, text
+from kcp_py.bootstrap.installed import INSTALLER, is_installed
+from kcp_py.registry.builtin.cells import NONE, Object, count, field, object_at, quantity, text
+
+
+def _source(obj: Object, _now: float) -> str:
+    return INSTALLER if is_installed(obj) else NONE
 
 
 def _role(obj: Object, _now: float) -> str:
@@ -115,6 +120,7 @@ _TYPE_OF_SECRETS: Final = (
 _SECRETS: Final = "Secrets is a list of the secrets in the same namespace that pods running using this ServiceAccount are allowed to use."
 _HOLDER: Final = "holderIdentity contains the identity of the holder of a current lease."
 _REQUEST: Final = "Request represents a minimum amount of cpu/memory that a container may consume."
+_SOURCE: Final = "How the definition came into the cluster: builtin for one that kcp-py builtin install made."
 _LIMIT: Final = "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node."
 
 _BINDING: Final = (
@@ -162,7 +168,8 @@ COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
     ("rbac.authorization.k8s.io", "clusterroles"): (NAME, CREATED_AT),
     ("rbac.authorization.k8s.io", "rolebindings"): _BINDING,
     ("rbac.authorization.k8s.io", "clusterrolebindings"): _BINDING,
-    ("apiextensions.k8s.io", "customresourcedefinitions"): (NAME, CREATED_AT),
+    # The last column is not upstream's: it is for `kubectl get crd -o wide` only, so that others look as on any server.
+    ("apiextensions.k8s.io", "customresourcedefinitions"): (NAME, CREATED_AT, Column("Source", "string", "", _SOURCE, 1, _source)),
     ("core.kcp.io", "logicalclusters"): (
         NAME,
         Column("Phase", "string", "", "The current phase (e.g. Scheduling, Initializing, Ready, Deleting)", 0, field("status", "phase")),

@@ -12,6 +12,7 @@ from tests.server.handlers.widgets import CRD, DEFINITIONS, MERGE, WIDGETS, gone
 pytestmark = pytest.mark.anyio
 
 ALL = f"/clusters/a{DEFINITIONS}"
+LOGICAL_CLUSTER = "/clusters/a/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 AGGREGATED = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
 
@@ -180,11 +181,41 @@ async def test_discovery_tells_names_categories_and_the_storage_version(api: Api
 
 
 async def test_definitions_as_a_table(api: Api) -> None:
-    """Name and time of creation, the latter as it is written."""
+    """Name and time of creation, the latter as it is written; where the definition comes from in wide output only."""
     created = await install(api)
     table = await api.ok("GET", ALL, headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"})
-    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Created At"]
-    assert [row["cells"] for row in table["rows"]] == [["widgets.example.com", created["metadata"]["creationTimestamp"]]]
+    columns = [(column["name"], column["priority"]) for column in table["columnDefinitions"]]
+    assert columns == [("Name", 0), ("Created At", 0), ("Source", 1)]
+    assert [row["cells"] for row in table["rows"]] == [["widgets.example.com", created["metadata"]["creationTimestamp"], "<none>"]]
+
+
+async def test_installed_definitions_are_protected(api: Api) -> None:
+    """A definition with the installer's mark is shown as such, and no client deletes it before the mark is taken away."""
+    crd = definition()
+    crd["metadata"]["annotations"] = {"kcp-py.io/installed-by": "builtin"}
+    await install(api, crd)
+    table = await api.ok("GET", ALL, headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"})
+    assert [row["cells"][-1] for row in table["rows"]] == ["builtin"]
+    await api.ok("POST", WIDGETS, instance("kept"))
+    for path in (CRD, ALL, f"{CRD}?dryRun=All"):
+        status = await api.fails(403, "DELETE", path)
+        assert status["reason"] == "Forbidden"
+        assert 'use "kcp-py builtin uninstall widgets.example.com"' in status["message"]
+        assert "annotation kcp-py.io/installed-by" in status["message"]
+    assert "deletionTimestamp" not in (await api.ok("GET", CRD))["metadata"]
+    await api.ok("PATCH", CRD, {"metadata": {"annotations": {"kcp-py.io/installed-by": None}}}, headers=MERGE)
+    await api.ok("DELETE", CRD)
+    await gone(api, CRD)
+
+
+async def test_a_cluster_takes_its_installed_definitions_along(api: Api) -> None:
+    """The mark keeps no logical cluster from being deleted with all that is in it."""
+    crd = definition()
+    crd["metadata"]["annotations"] = {"kcp-py.io/installed-by": "builtin"}
+    await install(api, crd)
+    await api.ok("POST", WIDGETS, instance("goes"))
+    await api.ok("DELETE", LOGICAL_CLUSTER)
+    await gone(api, LOGICAL_CLUSTER)
 
 
 async def test_preconditions_of_a_deletion(api: Api) -> None:
