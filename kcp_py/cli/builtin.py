@@ -12,6 +12,7 @@ import click
 from kcp_py.bootstrap.installed import INSTALLED_ANNOTATION, marked_as_installed
 from kcp_py.bootstrap.known_crds import definitions_of, versions_of
 from kcp_py.bootstrap.known_names import UnknownKindError, find_kinds
+from kcp_py.bootstrap.unenforced import unenforced_warning
 from kcp_py.cli.clusterapi import find_cluster, require_cluster
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags, create_flag
@@ -65,6 +66,9 @@ def install(
 ) -> None:
     """Install the definitions of the kinds NAMES, and wait until they are served. What is there already is brought up to date."""
     wanted = definitions_of(_kinds(names))
+    for definition in wanted:
+        if warning := unenforced_warning(definition["spec"]["group"], definition["spec"]["names"]["plural"]):
+            click.echo(f"warning: {warning}", err=True)
     if dry_run:
         _print(wanted, output, "would be installed")
         return

@@ -41,7 +41,8 @@ def test_install(command):
     listed = {line.split()[0]: line.split()[-1] for line in command("list", "--cluster", "team-a")[1].splitlines()[1:]}
     assert (listed["pods"], listed["statefulsets.apps"], listed["services"]) == ("yes", "yes", "no")
     assert command("uninstall", "--cluster", "team-a", "sts", "services") == (0, "statefulsets.apps deleted\nservices.core not found\n", "")
-    assert command("install", "--create", "--cluster", "team-b", "all")[1].count(" created\n") == 52
+    code, out, err = command("install", "--create", "--cluster", "team-b", "all")
+    assert (code, out.count(" created\n"), err.count("warning: ")) == (0, 52, 10)
 
 
 def test_an_older_definition_is_brought_up_to_date(command, running):
@@ -141,3 +142,17 @@ def test_installed_kinds_are_marked_and_protected(command, running):
     assert command("install", "--cluster", "team-e", "deployments.apps")[1] == "deployments.apps unchanged\n"
     assert command("uninstall", "--cluster", "team-e", "deployments.apps") == (0, "deployments.apps deleted\n", "")
     assert "kcp-py.io/installed-by" not in command("install", "--dry-run", "-o", "yaml", "deployments.apps")[1]
+
+
+def test_kinds_that_nothing_enforces(command):
+    """Installing a kind that protects nothing yet says so on stderr, with and without a dry run."""
+    warning = (
+        "warning: validatingwebhookconfigurations.admissionregistration.k8s.io: kcp-py stores these objects and does not enforce them: "
+        "no admission webhook is called\n"
+    )
+    assert command("install", "--dry-run", "-o", "name", "validatingwebhookconfigurations") == (
+        0,
+        "validatingwebhookconfigurations.admissionregistration.k8s.io\n",
+        warning,
+    )
+    assert command("install", "--create", "--cluster", "team-f", "validatingwebhookconfigurations", "pods")[2] == warning

@@ -12,6 +12,7 @@ from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.apimachinery.objectmeta import validate_object_meta, validate_object_meta_update
+from kcp_py.bootstrap.unenforced import unenforced_warning
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store.read import LARGE
 from kcp_py.registry.strategy import Strategy
@@ -87,6 +88,8 @@ async def check(
         name = metadata.get("name")
         raise errors.invalid(resource.group_version_kind.group_kind, name if isinstance(name, str) else "", problems)
     warnings.extend(await run_aside(strategy.warnings, obj, old) if heavy else strategy.warnings(obj, old))
+    if not subresource and (warning := unenforced_warning(resource.group, resource.resource)):
+        warnings.append(warning)
 
 
 def _judge(strategy: Strategy, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
