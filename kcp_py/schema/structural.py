@@ -7,12 +7,13 @@ only published costs no closures. Everything is a pure function of the document:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.schema.correlated import Correlated
-from kcp_py.schema.default import MAX_FILLED, Allowance, DefaultCompiler, Filler
+from kcp_py.schema.default import MAX_FILLED, Allowance, DefaultCompiler, Filler, TooManyDefaultsError, copy_value
 from kcp_py.schema.embedded import first_type_error, has_embedded
 from kcp_py.schema.nodes import META_FIELDS, Node, SchemaTooDeepError, read_schema
 from kcp_py.schema.predicate import Predicate, PredicateCompiler
@@ -88,6 +89,14 @@ class StructuralSchema:
         if self._fill is not None and not self._too_deep(obj):
             self._fill(obj, Allowance(limit))
 
+    def restore_defaults(self, obj: dict[str, Any]) -> None:
+        """See `contract.CompiledSchema.restore_defaults`."""
+        if obj.keys() >= self._root_defaults.keys():
+            return
+        for name, value in self._root_defaults.items():
+            if name not in obj:
+                obj[name] = copy_value(value)
+
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
         """See `contract.CompiledSchema.validate`."""
         if (settled := self._settled(obj)) is not None:
@@ -159,6 +168,14 @@ class StructuralSchema:
     @cached_property
     def _fill(self) -> Filler | None:
         return DefaultCompiler(self.definitions).compile(self.root, self._skipped_defaults)
+
+    @cached_property
+    def _root_defaults(self) -> dict[str, Any]:
+        """The fields of the root that have a default, filled completely. Larger ones are refused before an object gets here."""
+        filled: dict[str, Any] = {}
+        with suppress(TooManyDefaultsError):
+            self.default(filled)
+        return filled
 
     @cached_property
     def _has_embedded(self) -> bool:

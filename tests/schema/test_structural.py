@@ -381,3 +381,14 @@ def test_doubles_beside_whole_numbers():
         1.0: [],
         1e-12: ["FieldValueTypeInvalid", "FieldValueInvalid"],
     }
+
+
+def test_lost_fields_of_the_root_get_their_defaults_back():
+    """With the defaults below them, a copy each time; nothing else is looked at, and what is there stays."""
+    part = {"type": "object", "properties": {"b": {"type": "array", "items": {"type": "string"}, "default": ["x"]}}}
+    schema = compile_schema({"type": "object", "properties": {"a": {**part, "default": {}}, "c": part, "d": {**part, "default": {}}}})
+    objects: list[dict[str, Any]] = [{"c": {}, "d": None}, {"c": {}, "d": None}]
+    for obj in objects:
+        schema.restore_defaults(obj)
+    objects[0]["a"]["b"].append("y")
+    assert objects == [{"a": {"b": ["x", "y"]}, "c": {}, "d": None}, {"a": {"b": ["x"]}, "c": {}, "d": None}]

@@ -80,6 +80,10 @@ class DeferredSchema:
                 if problem.reason == "FieldValueTypeInvalid":
                     raise errors.bad_request(as_decoder(obj, problem))
 
+    def restore_defaults(self, obj: dict[str, Any]) -> None:
+        """See `contract.CompiledSchema.restore_defaults`."""
+        self.compiled.restore_defaults(obj)
+
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
         """See `contract.CompiledSchema.validate`."""
         return self.compiled.validate(obj, old)

@@ -163,6 +163,9 @@ async def to_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str,
             resource.storage_schema.default(obj)
         except TooManyDefaultsError as error:
             raise errors.too_large(MAX_FILLED) from error
+    else:
+        # A create drops the status, which may have a default of its own (`customResourceStrategy.PrepareForCreate`).
+        resource.storage_schema.restore_defaults(obj)
     return obj
 
 
