@@ -39,6 +39,7 @@ class CompiledSchema(Protocol):
 
     def restore_defaults(self, obj: dict[str, Any]) -> None:
         """Fill, in place, what an object that `default` has filled lost since then: fields of the root, such as its status."""
+        ...
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
         """Every violation, in upstream's order and wording, of all but CEL rules. `old` is the stored object on update."""

@@ -79,6 +79,9 @@ class Schema(CompiledSchema):
     def default(self, obj: dict[str, Any], limit: int = 0) -> None:  # noqa: ARG002
         obj.setdefault("data", {}).setdefault("new", self._value)
 
+    def restore_defaults(self, obj: dict[str, Any]) -> None:
+        """No field of its root has a default."""
+
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:  # noqa: ARG002
         return []
 
