@@ -521,6 +521,53 @@ def test_a_cluster_made_again_under_its_name_is_another(server: ServerProcess) -
     assert {item["metadata"]["creationTimestamp"] for item in namespaces} == {second["creationTimestamp"]}
 
 
+def test_a_cluster_named_like_a_part_of_a_key(server: ServerProcess) -> None:
+    """The cluster `customresources` has live watches, alone and in the wildcard, and garbage collection; its neighbour sees none of it."""
+    name, neighbour = "customresources", "iso-owner"
+    path = f"/clusters/{name}/api/v1/namespaces/{neighbour}/configmaps"
+    create_cluster(server, name)
+    create_cluster(server, neighbour)
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": neighbour}}
+    assert server.request("POST", f"/clusters/{name}/api/v1/namespaces", namespace).code == 201
+    since = server.request("GET", path).json["metadata"]["resourceVersion"]
+    query = f"watch=1&resourceVersion={since}&timeoutSeconds={SECONDS}"
+    with (
+        Watch(server, f"{path}?{query}") as one,
+        Watch(server, f"/clusters/*/api/v1/configmaps?{query}") as all_clusters,
+        Watch(server, f"/clusters/{neighbour}/api/v1/configmaps?{query}") as other,
+    ):
+        owner = server.request("POST", path, configmap("owner", {})).json["metadata"]
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["uid"], "blockOwnerDeletion": True}
+        assert server.request("POST", path, configmap("dependent", {}, ownerReferences=[reference])).code == 201
+        # An owner of another cluster is no owner: the garbage collector of that cluster takes the object away.
+        stranger = f"/clusters/{neighbour}{CONFIG_MAPS}"
+        assert server.request("POST", stranger, configmap("orphan", {}, ownerReferences=[reference])).code == 201
+        foreground = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground"}
+        assert server.request("DELETE", f"{path}/owner", foreground).code == 200
+        told = [
+            ("ADDED", "owner"),
+            ("ADDED", "dependent"),
+            ("MODIFIED", "owner"),
+            ("DELETED", "dependent"),
+            ("DELETED", "owner"),
+        ]
+        assert [brief(next(one)) for _ in told] == told
+        mine: list[tuple[str, str]] = []
+        while len(mine) < len(told):
+            event = next(all_clusters)
+            if event["object"]["metadata"]["annotations"]["kcp.io/cluster"] == name:
+                mine.append(brief(event))
+        assert mine == told
+        assert [brief(next(other)) for _ in range(2)] == [("ADDED", "orphan"), ("DELETED", "orphan")]
+    assert server.request("DELETE", f"/clusters/{name}{CLUSTERS}/cluster").code in (200, 202)
+    assert server.request("GET", f"/clusters/{neighbour}{CLUSTERS}/cluster").code == 200
+
+
+def brief(event: dict[str, Any]) -> tuple[str, str]:
+    """Type and name of an event."""
+    return event["type"], event["object"]["metadata"]["name"]
+
+
 def test_the_tokens_of_one_cluster_are_refused_in_another(server: ServerProcess) -> None:
     """A continue token opens no other cluster, resource or namespace, and not the wildcard."""
     marker = secrets.token_hex(12)

@@ -63,7 +63,7 @@ async def scan_changes(
                 start = page.items[-1].key + "\x00" if page.more else None
                 for item in page.items:
                     if wanted(item.value):
-                        key = keys.parse(item.key)
+                        key = keys.locate(item.key)
                         yield Change(key.cluster, key.namespace, key.name, item.value)
         except WatchEndedError:
             return

@@ -78,7 +78,7 @@ class LocalClient:
         definitions = tables.builtin(*DEFINITIONS)
         assert definitions is not None, "CustomResourceDefinitions are served"
         self._definition_keys = definitions.resource.keys
-        self._root = self._definition_keys.prefix.rsplit("/", 3)[0]
+        self._root = self._definition_keys.root
         self._builtin: dict[GroupResource, ServedResource] = {}
         self._builtin_kinds: dict[GroupVersionKind, ServedResource] = {}
         prefixes: set[str] = set()
@@ -115,7 +115,7 @@ class LocalClient:
             what = Scan(scope, namespace, limit=_CHUNK)
             while True:
                 page = await scan(self._access, served, what, scopes=self._clusters.scopes)
-                for owner, together in groupby(page.items, lambda item: keys.parse(item.key).cluster):
+                for owner, together in groupby(page.items, lambda item: keys.locate(item.key).cluster):
                     mine = await self._served_in(owner, served, wildcard=wildcard)
                     if mine is None:
                         continue
@@ -138,7 +138,7 @@ class LocalClient:
             found = await self._access.storage.range(keys.cluster_prefix(cluster), keys_only=True)
         except StorageError as error:
             raise translate(error) from error
-        named = [(keys.parse(item.key), item.mod_revision) for item in found.items]
+        named = [(keys.locate(item.key), item.mod_revision) for item in found.items]
         return [ObjectName(key.cluster, key.namespace, key.name, str(revision)) for key, revision in named]
 
     async def held_names(self, cluster: Name, group: str) -> Sequence[HeldNames]:
@@ -374,7 +374,7 @@ class LocalClient:
         return self._custom_keys(resource)
 
     def _custom_keys(self, resource: GroupResource) -> ResourceKeys:
-        # Whether the resource is namespaced, its keys tell; prefixes are the same.
+        # Keys say themselves whether they are namespaced (`ResourceKeys.locate`); prefixes are the same.
         return resource_keys(self._root, resource.group, resource.resource, namespaced=True, identity=CUSTOM_RESOURCES)
 
     async def _resolve(self, cluster: Name, resource: GroupVersionResource) -> tuple[ClusterScope, Served]:

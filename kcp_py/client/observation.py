@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from functools import lru_cache
 from typing import Final
 
 from kcp_py.aio.turns import Turns
-from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.client.contract import Concerned, ObjectChange
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.store.access import translate
 from kcp_py.storage.contract import Storage, StorageError
+from kcp_py.storage.keys import resource_of, route_of
 from kcp_py.watchcache import Feed, ObjectEvent
-from kcp_py.watchcache.event import route_of
 
 _PAGE: Final = 200
 """Objects that are read at once."""
@@ -21,11 +19,10 @@ _PAGE: Final = 200
 
 def observe(feed: Feed, root: str, observer: Callable[[ObjectChange], None], *, concerned: Concerned, missed: Callable[[], None]) -> None:
     """`Client.observe` on a feed."""
-    skipped = len(root) + 1
 
     def listener(event: ObjectEvent) -> None:
         route = event.route
-        resource = _resource_of(route.prefix[skipped:])
+        resource = resource_of(route.prefix, root)
         value, previous = event.value, event.previous.value if event.previous is not None else None
         if concerned(resource, value, previous):
             observer(ObjectChange(Name(route.cluster), resource, route.namespace, route.name, value, previous))
@@ -42,7 +39,6 @@ async def stored_objects(
     Raises:
         StatusError: the store cannot be read.
     """
-    skipped = len(root) + 1
     turns = Turns()
     revision = 0
     try:
@@ -58,17 +54,10 @@ async def stored_objects(
                     route = route_of(item.key, root)
                     if route is None:
                         continue
-                    resource = _resource_of(route.prefix[skipped:])
+                    resource = resource_of(route.prefix, root)
                     if concerned(resource, item.value, None):
                         yield ObjectChange(Name(route.cluster), resource, route.namespace, route.name, item.value, None)
                     await turns.take()
     except StorageError as error:
         raise translate(error) from error
     await feed.reached(revision)
-
-
-@lru_cache(maxsize=4_096)
-def _resource_of(path: str) -> GroupResource:
-    """The resource of a prefix of keys, which comes without the root."""
-    group, resource, *_ = path.split("/")
-    return GroupResource("" if group == "core" else group, resource)

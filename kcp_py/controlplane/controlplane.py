@@ -45,6 +45,7 @@ from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
 from kcp_py.tenancy import LogicalClusters
+from kcp_py.tenancy.key_migration import migrate_keys
 from kcp_py.watchcache import Feed
 
 _DEFINITIONS = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
@@ -111,6 +112,7 @@ class ControlPlane:
         options = self._options
         root = options.etcd_prefix
         storage = await self._stack.enter_async_context(self._given_storage or _storage_of(options))
+        await migrate_keys(storage, root)
         supervisor = await self._stack.enter_async_context(Supervisor(_report))
         feed = Feed(
             storage,

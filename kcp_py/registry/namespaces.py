@@ -70,8 +70,7 @@ async def namespace_guard(storage: Storage, resource: ServedResource, scope: Clu
     by_default = namespace in DEFAULT_NAMESPACES and not scope.terminating
     if by_default and namespace in IMMORTAL:
         return ()
-    root = resource.keys.prefix[: resource.keys.prefix.index("/", 1)]
-    key = namespace_keys(root).object_key(scope.name, "", namespace)
+    key = namespace_keys(resource.keys.root).object_key(scope.name, "", namespace)
     item = await storage.get(key)
     if item is None:
         if by_default:

@@ -26,7 +26,7 @@ from kcp_py.registry.conversion import Webhooks
 from kcp_py.registry.definitions import CompiledDefinition, Definitions, HeldNames, same_content
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.storage.contract import KeyValue, Storage
-from kcp_py.storage.keys import ResourceKeys
+from kcp_py.storage.keys import ResourceKeys, custom_resource_keys
 from kcp_py.watchcache import Feed, ObjectEvent
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.registry")
@@ -319,8 +319,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
                 del self._known[cluster]
         if event.previous is None:
             return
-        plural, _, group = event.route.name.partition(".")
-        prefix = f"{self._definition_keys.prefix.rsplit('/', 3)[0]}/{group}/{plural}/customresources/"
+        prefix = custom_resource_keys(self._definition_keys.root, event.route.name, namespaced=True).prefix
         if not self._feed.is_watched(prefix, cluster):
             return
         if event.value is not None and same_content(event.previous.value, event.value):

@@ -9,6 +9,10 @@ A key is ::
 so that one resource over *all* clusters is one prefix, of one cluster another, of one namespace a third. Every segment is validated when
 a key is built: whatever a caller passes, a key never leaves the cluster and resource that it was asked for (`InvalidSegmentError`
 otherwise).
+
+A key says by itself which object it is for (`route_of`), whatever resources a server knows. The third segment after the root is either
+an identity or a cluster, and no text is both: the cluster named `customresources` has the segment `customresources.`, and identities
+are never valid cluster names. The number of the segments that follow says whether there is a namespace.
 """
 
 from __future__ import annotations
@@ -17,18 +21,51 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name, parse_name
 
 CUSTOM_RESOURCES: Final = "customresources"
 """The identity segment of resources that a cluster's own CRD defines."""
 
+_CUSTOM_RESOURCES_CLUSTER: Final = f"{CUSTOM_RESOURCES}."
+"""The segment of the cluster that is named like the identity. It sorts where the name would: no name holds a character below the dot but
+the hyphen, and a slash follows the dot in code-point order."""
+
+_CORE: Final = "core"
 _GROUP_OR_RESOURCE: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 _FORBIDDEN_IN_NAME: Final = re.compile(r"[/%\x00-\x1f\x7f\ud800-\udfff]")
 _LONGEST_NAME: Final = 253
+_LONGEST_CLUSTER_SEGMENT: Final = 63
+"""Of names without a colon."""
 
 
 class InvalidSegmentError(ValueError):
     """A text cannot be a segment of a key. A client error was let through by an earlier check, or a bug; never written."""
+
+
+class Route(NamedTuple):
+    """What a key says of the object below it."""
+
+    prefix: str
+    """The resource's prefix, `ResourceKeys.prefix`."""
+    cluster: str
+    namespace: str
+    """Empty for cluster-scoped objects."""
+    name: str
+
+    @property
+    def key(self) -> str:
+        """The key that was read, or the key of an object that is not stored."""
+        place = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.prefix}{_segment_of(self.cluster)}/{place}"
+
+
+class ObjectKey(NamedTuple):
+    """The part of a key that names an object of a known resource."""
+
+    cluster: Name
+    namespace: str
+    name: str
 
 
 class ResourceKeys(NamedTuple):
@@ -37,6 +74,10 @@ class ResourceKeys(NamedTuple):
     prefix: str
     """Ends with a slash."""
     namespaced: bool
+    root: str
+    """The store's prefix, such as `/registry`."""
+    identity: str
+    """Empty for built-in resources."""
 
     def cluster_prefix(self, cluster: Name) -> str:
         """The prefix of the resource's objects in one cluster."""
@@ -57,24 +98,42 @@ class ResourceKeys(NamedTuple):
         return f"{self.prefix}{_checked_cluster(cluster)}/{_checked_name(name)}"
 
     def parse(self, key: str) -> ObjectKey:
-        """Read a key of this resource back."""
-        if not key.startswith(self.prefix):
-            raise InvalidSegmentError(f"{key} is not below {self.prefix}")
-        match key[len(self.prefix) :].split("/"):
-            case [cluster, namespace, name] if self.namespaced:
-                return ObjectKey(Name(cluster), namespace, name)
-            case [cluster, name] if not self.namespaced:
-                return ObjectKey(Name(cluster), "", name)
-            case _:
-                raise InvalidSegmentError(f"{key} has the wrong number of segments for {self.prefix}")
+        """Read a key of this resource back.
 
+        Raises:
+            InvalidSegmentError: the key belongs to another resource, or to one of the same name with the other scope.
+        """
+        found = self.locate(key)
+        if bool(found.namespace) is not self.namespaced:
+            raise InvalidSegmentError(f"{key} has the wrong number of segments for {self.prefix}")
+        return found
 
-class ObjectKey(NamedTuple):
-    """The part of a key that names an object of a known resource."""
+    def locate(self, key: str) -> ObjectKey:
+        """Read a key below this prefix back, whatever the scope: each cluster's CRD decides that for its own objects.
 
-    cluster: Name
-    namespace: str
-    name: str
+        Raises:
+            InvalidSegmentError: the key is not below this prefix, or belongs to another resource.
+        """
+        route = route_of(key, self.root)
+        if route is None or route.prefix != self.prefix:
+            raise InvalidSegmentError(f"{key} is no key of {self.prefix}")
+        return ObjectKey(Name(route.cluster), route.namespace, route.name)
+
+    def first_cluster(self, start: str) -> Name | None:
+        """The cluster of the first key at which a scan of this resource may begin; None where it begins with the first cluster.
+
+        Args:
+            start: a key below the prefix, whole or cut, or the empty text.
+        """
+        return _cluster_of(start[len(self.prefix) :].partition("/")[0]) if start.startswith(self.prefix) else None
+
+    @property
+    def foreign_prefix(self) -> str:
+        """Keys below `prefix` that belong to custom resources of the same name; empty where `prefix` holds nothing else.
+
+        A kind may be defined by CRDs first, and built in later (`--builtin-kinds`).
+        """
+        return "" if self.identity else ambiguous_prefix(self.prefix)
 
 
 def resource_keys(root: str, group: str, resource: str, *, namespaced: bool, identity: str = "") -> ResourceKeys:
@@ -87,15 +146,119 @@ def resource_keys(root: str, group: str, resource: str, *, namespaced: bool, ide
         namespaced: the resource's scope.
         identity: empty for built-ins, `CUSTOM_RESOURCES` for resources of a cluster's own CRD.
     """
-    parts = [root, _checked_word(group or "core"), _checked_word(resource)]
+    parts = [root, _checked_word(group or _CORE), _checked_word(resource)]
     if identity:
-        parts.append(_checked_word(identity))
-    return ResourceKeys("/".join(parts) + "/", namespaced)
+        if _cluster_of(_checked_word(identity)) is not None:
+            raise InvalidSegmentError(f"the identity {identity!r} could be a cluster")
+        parts.append(identity)
+    return ResourceKeys("/".join(parts) + "/", namespaced, root, identity)
+
+
+def custom_resource_keys(root: str, crd_name: str, *, namespaced: bool) -> ResourceKeys:
+    """The keys of the resource that a CRD defines, by the name of the CRD (`<plural>.<group>`, `<plural>.core` for the core group)."""
+    plural, _, group = crd_name.partition(".")
+    return resource_keys(root, group, plural, namespaced=namespaced, identity=CUSTOM_RESOURCES)
 
 
 def internal_key(root: str, name: str) -> str:
     """A key of the server's own (`/registry/.kcp-py/<name>`), outside every resource: a group never begins with a dot."""
     return f"{root}/.kcp-py/{_checked_word(name)}"
+
+
+def route_of(key: str, root: str) -> Route | None:
+    """Take a key apart; None for keys that no resource owns, such as the server's own."""
+    if not key.startswith(root):
+        return None
+    segments = key[len(root) + 1 :].split("/")
+    match segments:
+        case [group, resource, identity, segment, *rest] if _is_identity(identity):
+            prefix = f"{root}/{group}/{resource}/{identity}/"
+        case [group, resource, segment, *rest]:
+            prefix = f"{root}/{group}/{resource}/"
+        case _:
+            return None
+    cluster = CUSTOM_RESOURCES if segment == _CUSTOM_RESOURCES_CLUSTER else segment
+    match rest:
+        case [namespace, name]:
+            return Route(prefix, cluster, namespace, name)
+        case [name]:
+            return Route(prefix, cluster, "", name)
+        case _:
+            return None
+
+
+@lru_cache(maxsize=4096)
+def resource_of(prefix: str, root: str) -> GroupResource:
+    """The resource of a `Route.prefix`."""
+    group, resource, *_ = prefix[len(root) + 1 :].split("/")
+    return GroupResource("" if group == _CORE else group, resource)
+
+
+def prefix_in_cluster(prefix: str, cluster: str) -> str:
+    """`ResourceKeys.cluster_prefix` for a `Route.prefix`."""
+    return f"{prefix}{_segment_of(cluster)}/"
+
+
+def resource_prefix(key: str, root: str) -> str:
+    """The prefix of everything that is stored of the resource of a key, built in or custom; empty for the server's own keys."""
+    group, _, rest = key[len(root) + 1 :].partition("/")
+    resource, slash, _ = rest.partition("/")
+    return f"{root}/{group}/{resource}/" if slash and not group.startswith(".") else ""
+
+
+def ambiguous_prefix(prefix: str) -> str:
+    """Where earlier releases stored a built-in resource of the cluster named `customresources`.
+
+    Args:
+        prefix: of a built-in resource.
+    """
+    return f"{prefix}{CUSTOM_RESOURCES}/"
+
+
+def unambiguous_key(key: str, root: str, namespace: str | None) -> str:
+    """The key of an object that an earlier release stored under `key`: another one for those below an `ambiguous_prefix`.
+
+    Args:
+        key: where the object is stored.
+        root: the store's prefix.
+        namespace: in the metadata of the object; None where that is not known yet, and any answer but the same key is provisional.
+    """
+    prefix = resource_prefix(key, root)
+    ambiguous = ambiguous_prefix(prefix)
+    if not prefix or not key.startswith(ambiguous):
+        return key
+    place = key[len(ambiguous) :]
+    match place.split("/"):
+        case [_]:
+            pass
+        case [first, _] if namespace is None or first == namespace:
+            pass
+        case _:
+            return key
+    return prefix_in_cluster(prefix, CUSTOM_RESOURCES) + place
+
+
+def _segment_of(cluster: str) -> str:
+    return _CUSTOM_RESOURCES_CLUSTER if cluster == CUSTOM_RESOURCES else cluster
+
+
+def _is_identity(segment: str) -> bool:
+    if segment == CUSTOM_RESOURCES:
+        return True
+    # Nearly every segment is a cluster, and short.
+    return ("." in segment or len(segment) > _LONGEST_CLUSTER_SEGMENT) and _cluster_of(segment) is None
+
+
+def _cluster_of(segment: str) -> Name | None:
+    """The cluster that a segment stands for; None for identities."""
+    if segment == CUSTOM_RESOURCES:
+        return None
+    if segment == _CUSTOM_RESOURCES_CLUSTER:
+        return Name(CUSTOM_RESOURCES)
+    try:
+        return parse_name(segment)
+    except ValueError:
+        return None
 
 
 def _checked_word(text: str) -> str:
@@ -107,7 +270,7 @@ def _checked_word(text: str) -> str:
 @lru_cache(maxsize=4096)
 def _checked_cluster(cluster: Name) -> str:
     try:
-        return parse_name(cluster)
+        return _segment_of(parse_name(cluster))
     except ValueError as error:
         raise InvalidSegmentError(f"invalid cluster in key: {cluster!r}") from error
 

@@ -112,9 +112,9 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
             except ConflictError:
                 return
 
-    async def scopes(self, first: str, limit: int, revision: int) -> Sequence[ClusterScope]:
-        """The clusters that existed at a revision (0: now), in name order from `first` on."""
-        start = f"{self._keys.prefix}{first}" if first else ""
+    async def scopes(self, first: Name | None, limit: int, revision: int) -> Sequence[ClusterScope]:
+        """The clusters that existed at a revision (0: now), in name order from `first` (None: the first one) on."""
+        start = self._keys.cluster_prefix(first) if first else ""
         found = await self._access.storage.range(self._keys.prefix, start=start, limit=limit, revision=revision)
         return [self._scope_of(self._keys.parse(item.key).cluster, item) for item in found.items]
 

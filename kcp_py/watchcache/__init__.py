@@ -6,7 +6,8 @@ Events are still bytes under keys. Does not belong here: objects, selectors, enc
 `Feed` reads the store's changes once, keeps the latest in a ring and hands each to the `Watcher`s of its resource.
 """
 
-from kcp_py.watchcache.event import ObjectEvent, Route
+from kcp_py.storage.keys import Route
+from kcp_py.watchcache.event import ObjectEvent
 from kcp_py.watchcache.feed import Feed
 from kcp_py.watchcache.watcher import WatchEndedError, Watcher, WatchOverflowError
 

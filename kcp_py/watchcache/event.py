@@ -1,41 +1,11 @@
-"""`ObjectEvent`: one change of one object, on its way to many watchers; and `Route`, the way to them."""
+"""`ObjectEvent`: one change of one object, on its way to many watchers."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcp_py.storage.contract import Event, KeyValue
-from kcp_py.storage.keys import CUSTOM_RESOURCES
-
-
-class Route(NamedTuple):
-    """What a key says of the object below it."""
-
-    prefix: str
-    """The resource's prefix, `ResourceKeys.prefix`."""
-    cluster: str
-    namespace: str
-    """Empty for cluster-scoped objects."""
-    name: str
-
-
-def route_of(key: str, root: str) -> Route | None:
-    """Take a key apart; None for the server's own keys, which no resource owns."""
-    segments = key[len(root) + 1 :].split("/")
-    match segments:
-        case [group, resource, identity, cluster, *rest] if identity == CUSTOM_RESOURCES and rest:
-            prefix = f"{root}/{group}/{resource}/{identity}/"
-        case [group, resource, cluster, *rest] if rest:
-            prefix = f"{root}/{group}/{resource}/"
-        case _:
-            return None
-    match rest:
-        case [namespace, name]:
-            return Route(prefix, cluster, namespace, name)
-        case [name]:
-            return Route(prefix, cluster, "", name)
-        case _:
-            return None
+from kcp_py.storage.keys import Route
 
 
 class ObjectEvent:

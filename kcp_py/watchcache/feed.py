@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
 from kcp_py.storage.contract import Event, KeyValue, Storage, WatchBatch
-from kcp_py.watchcache.event import ObjectEvent, Route, route_of
+from kcp_py.storage.keys import Route, prefix_in_cluster, route_of
+from kcp_py.watchcache.event import ObjectEvent
 from kcp_py.watchcache.ring import Ring
 from kcp_py.watchcache.watcher import WatchEndedError, Watcher
 
@@ -243,7 +244,8 @@ class Feed:
             yield [event for event in recent if event.mod_revision <= until and wants(event)]
             return
         source = self._derived_from.get(watcher.prefix)
-        prefix = f"{self._root}/" if source else watcher.prefix + (f"{watcher.cluster}/" if watcher.cluster else "")
+        own = prefix_in_cluster(watcher.prefix, watcher.cluster) if watcher.cluster else watcher.prefix
+        prefix = f"{self._root}/" if source else own
         changes = self._storage.watch(prefix, start_revision=after + 1)
         try:
             async for batch in changes:
@@ -270,6 +272,6 @@ class Feed:
 
 def derived_event(source: ObjectEvent, route: Route, *, value: bytes | None, previous: bytes | None) -> ObjectEvent:
     """An event that follows from another one: at the same revision, of another object."""
-    key = f"{route.prefix}{route.cluster}/{route.name}"
+    key = route.key
     before = None if previous is None else KeyValue(key, previous, source.create_revision, source.create_revision)
     return ObjectEvent(route, Event(key, value, source.mod_revision, source.create_revision, before))

@@ -100,7 +100,7 @@ def test_names_and_place() -> None:
     resource = only(stored(definition(shortNames=["wd"], categories=["all"])))
     assert (resource.group_version, resource.resource, resource.singular) == ("example.com/v1", "widgets", "widget")
     assert (resource.kind, resource.list_kind, resource.short_names, resource.categories) == ("Widget", "WidgetList", ("wd",), ("all",))
-    assert resource.keys == ("/registry/example.com/widgets/customresources/", True)
+    assert (resource.keys.prefix, resource.keys.namespaced) == ("/registry/example.com/widgets/customresources/", True)
     assert (resource.namespaced, resource.builtin, resource.has_status, resource.verbs) == (True, False, False, ALL_VERBS)
 
 

@@ -11,9 +11,14 @@ from kcp_py.storage.keys import (
     CUSTOM_RESOURCES,
     InvalidSegmentError,
     ObjectKey,
-    ResourceKeys,
+    Route,
+    custom_resource_keys,
     internal_key,
+    prefix_in_cluster,
     resource_keys,
+    resource_of,
+    route_of,
+    unambiguous_key,
 )
 
 _nasty = st.sampled_from(
@@ -43,6 +48,14 @@ _anything = st.text(max_size=20) | _nasty | st.from_regex(r"[a-z0-9./%:*-]{0,12}
 _clusters = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True).map(Name)
 _words = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,8}[a-z0-9])?", fullmatch=True)
 _identities = st.sampled_from(["", CUSTOM_RESOURCES])
+_roots = st.sampled_from(["/registry", "/kcp/prod", "/core", "/customresources"])
+_hash = "5ad6f0e1c1d6d3b9" * 4
+_mixed = st.sampled_from([CUSTOM_RESOURCES, "core", "a", "team-a", "x" * 63, "kcp-py", "default"])
+"""Texts that are valid in every place of a key."""
+_any_cluster = (_mixed | st.sampled_from(["system:admin", "system:customresources", "system:" + "x" * 63]) | _clusters).map(Name)
+_any_word = _mixed | st.sampled_from([_hash, "a.b", "customresources.example.com", "x" * 253]) | _words
+_any_name = _any_word | st.sampled_from([f"{CUSTOM_RESOURCES}.", "system:admin", ".kcp-py", "a b", "é", "..."])
+_any_identity = st.sampled_from(["", CUSTOM_RESOURCES, _hash, "root.compute"])
 
 
 @given(
@@ -63,7 +76,8 @@ def test_no_key_leaves_its_place(
         key = keys.object_key(Name(cluster), namespace, name)
     except InvalidSegmentError:
         return
-    expected = ["", "registry", group or "core", resource, *([identity] if identity else []), cluster]
+    segment = "customresources." if cluster == CUSTOM_RESOURCES else cluster
+    expected = ["", "registry", group or "core", resource, *([identity] if identity else []), segment]
     expected += [namespace, name] if namespaced else [name]
     assert key.split("/") == expected
     assert all(expected[1:])
@@ -104,6 +118,89 @@ def test_no_key_is_in_another_resource(
     assert not key.startswith(other.prefix)
 
 
+@given(
+    root=_roots,
+    group=_any_word | st.just(""),
+    resource=_any_word,
+    identity=_any_identity,
+    cluster=_any_cluster,
+    namespace=_any_name | st.just(""),
+    name=_any_name,
+)
+def test_a_key_says_by_itself_what_it_is_for(
+    *, root: str, group: str, resource: str, identity: str, cluster: Name, namespace: str, name: str
+) -> None:
+    """Reading a key gives back what it was built from, without knowing the resource."""
+    keys = resource_keys(root, group, resource, namespaced=bool(namespace), identity=identity)
+    key = keys.object_key(cluster, namespace, name)
+    route = route_of(key, root)
+    assert route == Route(keys.prefix, cluster, namespace, name)
+    assert route.key == key
+    assert resource_of(route.prefix, root) == ("" if group == "core" else group, resource)
+    assert keys.parse(key) == keys.locate(key) == ObjectKey(cluster, namespace, name)
+    assert keys.first_cluster(key) == keys.first_cluster(f"{key}\0") == cluster
+    assert prefix_in_cluster(keys.prefix, cluster) == keys.cluster_prefix(cluster)
+    assert keys._replace(namespaced=not keys.namespaced).locate(key) == keys.parse(key)
+
+
+_Parts = tuple[str, str, str, Name, str, str]
+_parts = st.tuples(_any_word | st.just(""), _any_word, _any_identity, _any_cluster, _any_name | st.just(""), _any_name)
+
+
+@given(one=_parts, other=_parts)
+def test_no_two_objects_share_a_key(one: _Parts, other: _Parts) -> None:
+    """Objects that differ in anything have different keys, and no key is below a prefix of another cluster, resource or identity."""
+    built = []
+    for group, resource, identity, cluster, namespace, name in (one, other):
+        keys = resource_keys("/registry", group, resource, namespaced=bool(namespace), identity=identity)
+        place = ("" if group == "core" else group, resource, identity, cluster)
+        built.append((place, (namespace, name), keys.object_key(cluster, namespace, name), keys.cluster_prefix(cluster)))
+    (place, within, key, prefix), (other_place, other_within, other_key, _) = built
+    assert (key == other_key) is ((place, within) == (other_place, other_within))
+    assert other_key.startswith(prefix) is (place == other_place)
+
+
+@pytest.mark.parametrize("identity", ["root", "a" * 63, "team-a"])
+def test_an_identity_is_no_cluster(identity: str) -> None:
+    """A text that could name a cluster is no identity: keys could not be told apart."""
+    with pytest.raises(InvalidSegmentError):
+        resource_keys("/registry", "example.com", "widgets", namespaced=True, identity=identity)
+
+
+def test_order_of_clusters() -> None:
+    """The cluster named like an identity has its place in the order of keys."""
+    keys = resource_keys("/registry", "", "namespaces", namespaced=False)
+    names = [Name(name) for name in ("customresource", "customresources", "customresources-a", "customresources0", "customresourcesa")]
+    assert sorted(f"{name}/" for name in names) == [
+        f"{keys.locate(key).cluster}/" for key in sorted(keys.object_key(name, "", "x") for name in names)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "namespace", "expected"),
+    [
+        ("core/namespaces/customresources/default", "", "core/namespaces/customresources./default"),
+        ("core/configmaps/customresources/default/game", "default", "core/configmaps/customresources./default/game"),
+        ("apps/deployments/customresources/team-a/web", "", None),
+        ("apps/deployments/customresources/team-a/default/web", "default", None),
+        ("apps/deployments/customresources./default/web", "default", None),
+        ("apps/deployments/team-a/default/web", "default", None),
+        (".kcp-py/continue-token-key", "", None),
+    ],
+)
+def test_keys_of_earlier_releases(key: str, namespace: str, expected: str | None) -> None:
+    """Only the keys of built-in kinds in the cluster `customresources` are others than they were."""
+    assert unambiguous_key(f"/registry/{key}", "/registry", namespace) == f"/registry/{expected or key}"
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix"), [("widgets.example.com", "example.com/widgets"), ("pods.core", "core/pods"), ("core.core", "core/core")]
+)
+def test_keys_of_a_definition(name: str, prefix: str) -> None:
+    """The name of a CRD names the keys of its resource."""
+    assert custom_resource_keys("/registry", name, namespaced=True).prefix == f"/registry/{prefix}/customresources/"
+
+
 @pytest.mark.parametrize(
     ("namespaced", "namespace"),
     [(True, ""), (False, "default")],
@@ -128,7 +225,7 @@ def test_namespace_prefix_of_a_cluster_scoped_resource() -> None:
 def test_foreign_keys_are_not_parsed(key: str) -> None:
     """A key of another shape is refused."""
     with pytest.raises(InvalidSegmentError):
-        ResourceKeys("/registry/core/configmaps/", namespaced=True).parse(key)
+        resource_keys("/registry", "", "configmaps", namespaced=True).parse(key)
 
 
 def test_examples() -> None:

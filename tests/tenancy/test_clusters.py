@@ -121,12 +121,12 @@ async def test_clusters_in_order(registry: Registry, elsewhere: Elsewhere) -> No
     then = await registry.storage.revision()
     await elsewhere.delete(registry.clusters.key(B))
 
-    async def names(first: str, limit: int, revision: int) -> list[str]:
+    async def names(first: Name | None, limit: int, revision: int) -> list[str]:
         return [scope.name for scope in await registry.clusters.scopes(first, limit, revision)]
 
-    assert await names("", 0, 0) == [A, C]
-    assert await names("", 0, then) == [A, B, C]
-    assert await names("", 2, then) == [A, B]
+    assert await names(None, 0, 0) == [A, C]
+    assert await names(None, 0, then) == [A, B, C]
+    assert await names(None, 2, then) == [A, B]
     assert await names(B, 0, 0) == [C]
     assert await names(C, 1, then) == [C]
     assert len(registry.clusters) == 0

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
+from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.read import default_revision, defaults_of
-from kcp_py.storage.contract import KeyValue, prefix_end
+from kcp_py.storage.contract import KeyValue, RangeResult, prefix_end
 
-ScopeScan = Callable[[str, int, int], Awaitable[Sequence[ClusterScope]]]
-"""(first cluster, limit or 0, revision or 0) -> the clusters that exist, in name order."""
+ScopeScan = Callable[[Name | None, int, int], Awaitable[Sequence[ClusterScope]]]
+"""(first cluster or None, limit or 0, revision or 0) -> the clusters that exist, in name order."""
 
 
 class Scan(NamedTuple):
@@ -59,6 +61,8 @@ async def scan(access: Access, served: Served, what: Scan, *, scopes: ScopeScan 
     else:
         prefix = resource.keys.cluster_prefix(what.scope.name)
     found = await access.storage.range(prefix, start=what.start, limit=what.limit, revision=what.revision, count=what.counted)
+    if what.scope is None and (foreign := resource.keys.foreign_prefix):
+        found = await _without(foreign, access, prefix, what, found=found)
     remaining = found.total - len(found.items) if what.counted else -1
     if resource.default_objects is None:
         return Page(found.items, found.revision, found.more, remaining)
@@ -66,11 +70,33 @@ async def scan(access: Access, served: Served, what: Scan, *, scopes: ScopeScan 
         defaults = _default_items(served, what.scope)
     else:
         assert scopes is not None
-        first = what.start[len(prefix) :].partition("/")[0] if what.start > prefix else ""
+        first = resource.keys.first_cluster(what.start)
         limit = what.limit and what.limit + 1
         defaults = [item for scope in await scopes(first, limit, found.revision) for item in _default_items(served, scope)]
     defaults = [item for item in defaults if item.key >= what.start]
     return _merged(found.items, defaults, what, prefix, found.revision, more=found.more)
+
+
+async def _without(foreign: str, access: Access, prefix: str, what: Scan, *, found: RangeResult) -> RangeResult:
+    """A page of a built-in resource over all clusters, without the keys of custom resources that have the same name."""
+    items = found.items
+    at = bisect_left(items, foreign, key=_key)
+    if at == len(items) or not items[at].key.startswith(foreign):
+        return found
+    end = prefix_end(foreign)
+    kept = [*items[:at], *items[bisect_left(items, end, key=_key) :]]
+    total = found.total
+    if what.counted:
+        hidden = await access.storage.range(foreign, start=what.start, limit=1, revision=found.revision, count=True, keys_only=True)
+        total -= hidden.total
+    if not found.more or kept[at:]:
+        return found._replace(items=kept, total=total)
+    rest = await access.storage.range(prefix, start=end, limit=what.limit - len(kept), revision=found.revision)
+    return RangeResult([*kept, *rest.items], found.revision, rest.more, total)
+
+
+def _key(item: KeyValue) -> str:
+    return item.key
 
 
 def _default_items(served: Served, scope: ClusterScope) -> list[KeyValue]:

@@ -43,7 +43,7 @@ class Items:
         """The cluster that an item lives in."""
         if self._target.scope is not None:
             return self._target.scope.name
-        return self._target.resource.keys.parse(item.key).cluster
+        return self._target.resource.keys.locate(item.key).cluster
 
     async def served_in(self, cluster: Name) -> Served | None:
         """The resource as the item's own cluster serves it; None where that cluster does not serve the version asked for."""

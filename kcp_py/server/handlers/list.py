@@ -236,7 +236,7 @@ async def _candidates(listing: Listing, items: Items, page: Page, *, answered: b
     for position, item in enumerate(page.items, start=1):
         if position % _ITEMS_PER_TURN == 0:
             await asyncio.sleep(0)
-        if listing.namespace and target.resource.keys.parse(item.key).namespace != listing.namespace:
+        if listing.namespace and target.resource.keys.locate(item.key).namespace != listing.namespace:
             continue
         cluster = items.cluster_of(item)
         served = await items.served_in(cluster)

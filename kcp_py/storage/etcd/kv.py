@@ -42,6 +42,7 @@ from kcp_py.storage.etcd.messages import (
     WatchRequest,
 )
 from kcp_py.storage.etcd.options import EtcdOptions
+from kcp_py.storage.keys import internal_key
 from kcp_py.storage.validation import check_transaction
 
 # Pages keep the event loop free while a long list is decoded (about a microsecond an item and a millisecond a megabyte), and need no giant
@@ -69,7 +70,7 @@ class KeyValues:
         """`observe` is told every revision of the store that an answer shows."""
         self._connections = connections
         self._max_txn_ops = options.max_txn_ops
-        self._probe = f"{options.prefix or '/'}/.kcp-py/probe".encode()
+        self._probe = internal_key(options.prefix, "probe").encode()
         self._observe = observe
 
     async def get(self, key: str) -> KeyValue | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from kcp_py.logicalcluster import Name
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store import Page, Scan, scan
 from kcp_py.storage.contract import CompactedError, FutureRevisionError, Put
@@ -26,9 +27,9 @@ async def put_namespaces(shelf: Shelf, *names: str, cluster: str = "a") -> int:
     return await shelf.access.storage.transact([], [Put(keys.object_key(scope_of(cluster).name, "", name), value) for name in names])
 
 
-async def all_scopes(first: str, limit: int, revision: int) -> Sequence[ClusterScope]:
+async def all_scopes(first: Name | None, limit: int, revision: int) -> Sequence[ClusterScope]:
     del revision
-    found = [scope for scope in (A, B) if scope.name >= first]
+    found = [scope for scope in (A, B) if first is None or scope.name >= first]
     return found[:limit] if limit else found
 
 
@@ -96,3 +97,23 @@ async def test_start_skips_what_lies_before_it(shelf: Shelf) -> None:
     await shelf.put_all(*"ace")
     for start, expected in (("a", "ace"), ("b", "ce"), ("e", "e"), ("f", "")):
         assert names_of(await scan(shelf.access, CONFIG_MAPS, Scan(A, start=key_of(start)))) == list(expected)
+
+
+@pytest.mark.parametrize("limit", range(6))
+async def test_custom_resources_of_the_same_name_are_not_objects_of_a_built_in_kind(shelf: Shelf, limit: int) -> None:
+    """Over all clusters, what CRDs of the same name left under the prefix is passed over, wherever a page ends."""
+    await shelf.put_all(*"ab", cluster="a")
+    await shelf.put_all(*"cd", cluster="customresources")
+    await shelf.put_all(*"ef", cluster="z")
+    foreign = [f"{CONFIG_MAPS.resource.keys.prefix}customresources/{place}" for place in ("a/ns/x", "a/x", "b/ns/y", "default/z", "z/ns/z")]
+    await shelf.access.storage.transact([], [Put(key, b"{}") for key in foreign])
+    found: list[str] = []
+    start, more = "", True
+    while more:
+        page = await scan(shelf.access, CONFIG_MAPS, Scan(None, start=start, limit=limit, counted=True))
+        assert len(page.items) <= (limit or 6)
+        assert page.items
+        found += names_of(page)
+        start, more = page.items[-1].key + "\x00", page.more
+    assert found == list("abcdef")
+    assert names_of(await scan(shelf.access, CONFIG_MAPS, Scan(scope_of("customresources")))) == ["c", "d"]
