@@ -113,6 +113,36 @@ def pour(connection: ssl.SSLSocket, piece: bytes, times: int) -> int:
     return times
 
 
+def test_28_trailers_are_no_headers(abused: ServerProcess) -> None:
+    """Credentials and the name of a cluster behind a body do nothing: the head says who asks, and where."""
+    anonymous = b"POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    trailers = f"Authorization: Bearer {abused.token}\r\nX-Kubernetes-Cluster: abuse-b\r\n\r\n".encode()
+    body = json.dumps(config_map("trailed")).encode()
+    chunks = b"%x\r\n%b\r\n0\r\n" % (len(body), body) + trailers
+    with connected(abused) as connection:
+        connection.sendall(anonymous + b"Transfer-Encoding: chunked\r\n\r\n" + chunks)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 403 ")
+    with connected(abused) as connection:
+        connection.sendall(head(abused, "POST", MAPS.format("a"), "Transfer-Encoding: chunked", "X-Kubernetes-Cluster: abuse-a") + chunks)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 201 ")
+    assert abused.request("GET", f"{MAPS.format('a')}/trailed").code == 200
+    assert abused.request("GET", f"{MAPS.format('b')}/trailed").code == 404
+
+
+def test_28_trailers_and_extensions_have_limits(abused: ServerProcess) -> None:
+    """On a request that was refused, and on one in progress, a stream of them ends soon, and memory does not grow with it."""
+    anonymous = b"POST /clusters/abuse-a/api/v1/namespaces HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    mine = head(abused, "POST", MAPS.format("a"), "Transfer-Encoding: chunked")
+    before = resident(abused)
+    for begin in (anonymous, mine):
+        for first, piece in ((b"0\r\n", b"a: " + b"x" * 65000 + b"\r\n"), (b"0\r\n", b"x" * 65536), (b"5;a=", b"x" * 65536)):
+            with connected(abused) as connection:
+                connection.sendall(begin + first)
+                assert pour(connection, piece, 1000) < 1000
+    assert resident(abused) - before < 64 * MEGABYTE
+    neighbours_are_served(abused)
+
+
 def test_28_bodies_above_the_limit_are_refused(abused: ServerProcess) -> None:
     """Declared or not, nothing more than the limit is taken: 413."""
     large = json.dumps(config_map("large", a="x" * 4 * MEGABYTE)).encode()

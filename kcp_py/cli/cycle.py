@@ -108,6 +108,9 @@ class Signal:
 class Flow(FlowControl):
     """uvicorn's flow control of a connection, with such a signal: most connections never have to wait for their client to read."""
 
+    # Not in the instances' dictionaries, which are compared with uvicorn's.
+    __slots__ = ("_held",)
+
     def __init__(self, transport: Transport) -> None:
         # The same attributes as those of uvicorn's, whose methods work with them; a test compares the two.
         self._transport = transport
@@ -115,10 +118,34 @@ class Flow(FlowControl):
         self.write_paused = False
         self._is_writable_event = Signal()  # type: ignore[assignment] # all that is called of it
         self._is_writable_event.set()
+        self._held = False
+
+    def hold(self) -> None:
+        """Stop reading until `release`, also where a part of the body is asked for."""
+        self._held = True
+        self.pause_reading()
+
+    def release(self) -> None:
+        """End `hold`."""
+        self._held = False
+        self.resume_reading()
+
+    def resume_reading(self) -> None:
+        if not self._held:
+            super().resume_reading()
 
 
 class Cycle(RequestResponseCycle):
-    """uvicorn's cycle with a short way for whole responses."""
+    """uvicorn's cycle with a short way for whole responses.
+
+    Attributes:
+        long_body: whether the request's body is too long to be read behind the answer.
+        lingers: whether the connection ends behind the answer because of what the client may still send. The answer says so, and it is for
+            `on_response` to close the connection, not at once.
+    """
+
+    long_body = False
+    lingers = False
 
     def __init__(  # noqa: PLR0917 # made with every request, where keywords cost
         self,
@@ -170,7 +197,8 @@ class Cycle(RequestResponseCycle):
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self.waiting_for_100_continue = False
         if not self.disconnected and not self.response_complete:
-            self.flow.resume_reading()
+            if self.flow.read_paused:
+                self.flow.resume_reading()
             await self.message_event.wait()
             self.message_event.clear()
         if self.disconnected or self.response_complete:
@@ -212,7 +240,15 @@ class Cycle(RequestResponseCycle):
                 self.on_response()
                 return
             self.transport.write(head)
-        elif not self.response_started and message["type"] == "http.response.start" and self._hold(message):
+        elif not self.response_started and message["type"] == "http.response.start":
+            if self.more_body and (self.long_body or self.waiting_for_100_continue):
+                # RFC 9112, 9.6, and RFC 9110, 10.1.1: the rest is not read, or it is not known whether there will be one.
+                self.keep_alive = False
+            if not self._hold(message):
+                await super().send(message)
+            if self.more_body and not self.keep_alive:
+                self.lingers = True
+                self.keep_alive = True
             return
         await super().send(message)
 

@@ -1,4 +1,4 @@
-"""`Connection`: uvicorn's HTTP/1.1 protocol with what the application needs to know of the connection, and with limits on request heads.
+"""`Connection`: uvicorn's HTTP/1.1 protocol with what the application needs to know of the connection, and with limits on what is read.
 
 Every request's `scope["state"]` has:
 
@@ -6,15 +6,18 @@ Every request's `scope["state"]` has:
 * `on_disconnect`: `Callable[[Callable[[], None]], Callable[[], None]]`. Registers a function that is called once when the connection is
   lost (soon, where it already is), and returns a function that takes the registration back. With it a watch needs no task that waits in
   `receive()`. Connections are kept alive over many requests: whoever registers takes it back when the request ends.
+
+Requests on one connection are parsed and answered one after the other. `Intake` says how much is read of each, and how long that may take.
+Trailer fields are dropped: no field of a trailer section may act as a header (RFC 9110, 6.5.1).
 """
 
 from __future__ import annotations
 
 import asyncio
 from asyncio import TimerHandle
-from collections import deque
 from collections.abc import Callable
 from functools import partial
+from operator import itemgetter
 from typing import Any, ClassVar, Final
 from urllib.parse import unquote
 
@@ -24,18 +27,25 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from kcp_py.cli.cycle import Cycle, Flow, Prefixes
+from kcp_py.cli.cycle import Cycle, Flow, Header, Prefixes
+from kcp_py.cli.intake import CLOSED, DRAIN_BYTES, DRAIN_SECONDS, DRAIN_TIMER, DRAINING, NO_TIMER, WAITING, Intake
 
 Callback = Callable[[], None]
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024
 """Of what clients send over WebSocket; beyond that the connection is closed with 1009."""
 LINGER: Final = 0.5
-"""Seconds that a client has to answer the end of TLS when the server stops: idle ones may not answer, and asyncio waits for 30."""
+"""Seconds that a client has to read an answer before the connection is closed with bytes of it unread, and to answer the end of TLS."""
 
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 _VERSIONS: Final = frozenset(("1.1", "1.0"))
-_BODY: Final = frozenset((b"content-length", b"transfer-encoding"))
+_FRAMING: Final = frozenset((b"content-length", b"expect", b"host", b"transfer-encoding"))
+_LAST_WRITE: Final = 0.01
+_NAME: Final = itemgetter(0)
+_HOST: Final = [b"host"]
+_MAX_LINGERS: Final = 20
+_PIECES: Final = 8
+"""Pieces of a chunked body that are parsed in one turn of the event loop."""
 _HEAD_TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -53,25 +63,28 @@ class Connection(HttpToolsProtocol):
     """One client connection. Use a subclass made by `connection_class`, which sets the limits."""
 
     # The interpreter shares the keys of instances' dictionaries up to 30 of them, which uvicorn's 28 and these would exceed: 1.3 KB more.
-    __slots__ = ("_callbacks", "_head_bytes", "_head_timer", "_idle_since", "_idle_timer", "_linger_timer", "_reading_head", "_upgrading")
+    __slots__ = ("_callbacks", "_held", "_idle_since", "_idle_timer", "_intake", "_linger_timer", "_timer", "_timer_kind", "_upgrading")
 
     max_head_bytes: ClassVar[int]
     head_timeout: ClassVar[float]
     prefixes: ClassVar[Prefixes]
 
     cycle: Cycle
+    flow: Flow
 
     def __init__(
         self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: asyncio.AbstractEventLoop | None = None
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        # Few connections have more than one request at a time, and an empty deque takes 760 bytes.
+        # Requests wait as bytes, not parsed, and an empty deque takes 760 bytes.
         self.pipeline = ()  # type: ignore[assignment]
         self._callbacks: dict[object, Callback] | None = {}
-        self._reading_head = False
         self._upgrading = False
-        self._head_bytes = 0
-        self._head_timer: TimerHandle | None = None
+        self._intake = Intake(self.max_head_bytes)
+        # Received and not parsed yet.
+        self._held = b""
+        self._timer: TimerHandle | None = None
+        self._timer_kind = NO_TIMER
         self._linger_timer: TimerHandle | None = None
         self._idle_since: float | None = None
         self._idle_timer: TimerHandle | None = None
@@ -85,11 +98,13 @@ class Connection(HttpToolsProtocol):
             "peer_certificate": None if tls is None else tls.getpeercert(binary_form=True),
             "on_disconnect": self._on_disconnect,
         }
-        self._head_timer = self.loop.call_later(self.head_timeout, transport.abort)
+        self._set_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._stop_head_timer()
+        self._intake.close()
+        self._held = b""
+        self._stop_timer()
         if self._linger_timer is not None:
             self._linger_timer.cancel()
         if self._idle_timer is not None:
@@ -105,61 +120,113 @@ class Connection(HttpToolsProtocol):
         self._linger_timer = self.loop.call_later(LINGER, self._abort_when_flushed)
 
     def data_received(self, data: bytes) -> None:
-        if self._reading_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > self.max_head_bytes:
-                self.transport.write(_HEAD_TOO_LARGE)
-                self.transport.close()
-                return
-        self._idle_since = None
-        self._feed(data)
-        if self._reading_head and self._head_timer is None and self.transport is not None:
-            self._head_timer = self.loop.call_later(self.head_timeout, self.transport.abort)
+        if self._held:
+            self._held += data
+        else:
+            self._feed(data)
 
     def _feed(self, data: bytes) -> None:
-        while data:
+        intake = self._intake
+        size = len(data)
+        start = pieces = 0
+        while start < size and intake.phase != CLOSED:
+            if intake.phase == WAITING or pieces == _PIECES:
+                # Pipelined requests are parsed and answered one after the other; many chunks take several turns of the loop.
+                self._hold(data[start:])
+                if intake.phase != WAITING:
+                    self.loop.call_soon(self._feed_held)
+                break
+            end = intake.piece(data, start)
+            if not end:
+                self._refuse(_HEAD_TOO_LARGE)
+                return
             try:
-                self.parser.feed_data(data)
+                self.parser.feed_data(data if end - start == size else data[start:end])
             except httptools.HttpParserUpgrade as upgrade:
-                data = data[upgrade.args[0] :]
+                end = start + upgrade.args[0]
                 if self._upgrading:
-                    self._go_on_as_websocket(data)
+                    self._go_on_as_websocket(data[end:])
                     return
                 # RFC 9110, 7.8: an upgrade may be ignored. What follows is then the next request.
             except httptools.HttpParserError:
-                self.send_400_response("")
+                self._refuse(_INVALID)
                 return
-            else:
-                return
+            start = end
+            pieces += 1
+        if intake.phase != WAITING or self._timer is not None:
+            self._set_timer()
 
-    def send_400_response(self, msg: str) -> None:
-        del msg
-        self.transport.write(_INVALID)
+    def _hold(self, data: bytes) -> None:
+        """Keep received bytes for later, and read no more until then."""
+        self._held = data
+        self.flow.hold()
+
+    def _feed_held(self) -> None:
+        data, self._held = self._held, b""
+        if data:
+            self.flow.release()
+            self._feed(data)
+
+    def _refuse(self, answer: bytes) -> None:
+        """End the connection because of what the client sent, with an answer unless one has begun."""
+        cycle = self.cycle
+        if self._intake.phase == DRAINING:
+            answer = b""
+        elif cycle is not None and not cycle.response_complete:  # type: ignore[redundant-expr] # None before the first request
+            if cycle.response_started:
+                answer = b""
+            # The application may be at work on the request: it cannot answer any more.
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if answer:
+            self.transport.write(answer)
+        self._end()
+
+    def _end(self) -> None:
+        """Close the connection once the client had time to read what was sent: a close with unread bytes resets the connection."""
+        self._intake.close()
+        self._held = b""
+        self._stop_timer()
+        self._idle_since = None
+        self.flow.hold()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._linger_timer = self.loop.call_later(LINGER, self._close_after_linger)
+
+    def _close_after_linger(self) -> None:
         self.transport.close()
+        # TLS tells the client of the end with the next write, and would then read on for as long as the client does not answer.
+        self._linger_timer = self.loop.call_later(_LAST_WRITE, self._abort_when_flushed)
 
     def on_message_begin(self) -> None:
-        self._reading_head = True
-        self._head_bytes = 0
+        self._intake.begin()
+        self._idle_since = None
         self.url = b""
-        self.expect_100_continue = False
         self.headers = []
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        headers = self.headers
+        # Behind the head the parser finds trailer fields.
+        if headers is not None:
+            headers.append((name.lower(), value))
+
     def on_headers_complete(self) -> None:
-        self._reading_head = False
-        if self._head_timer is not None:
-            self._stop_head_timer()
+        if self._timer is not None:
+            self._stop_timer()
         parser = self.parser
         version = parser.get_http_version()
-        hosts = [value for name, value in self.headers if name == b"host"]
-        if (len(hosts) != 1 and (hosts or version != "1.0")) or version not in _VERSIONS:
-            # RFC 9112, 3.2: which host is meant must not depend on who reads the head. Raised here, the parser makes it a 400.
-            raise ValueError("no or more than one Host, or another version of HTTP")
-        if parser.should_upgrade() and any(name in _BODY and value != b"0" for name, value in self.headers):
+        headers, self.headers = self.headers, None  # type: ignore[assignment] # no list for trailer fields
+        framing = [header for header in headers if header[0] in _FRAMING]
+        length, expects_continue = (0, False) if version == "1.1" and [*map(_NAME, framing)] == _HOST else _framing(framing, version)
+        if parser.should_upgrade() and length != 0:
             # The parser knows no body of such requests, and would take it for the next request, which was somebody else's to write.
             raise ValueError("a request to upgrade the connection that has a body")
         raw_path, query = split_target(self.url)
         path = raw_path.decode("ascii")
-        cycle = Cycle(
+        earlier = self.cycle
+        if earlier is not None and not earlier.response_complete:  # type: ignore[redundant-expr] # None before the first request
+            raise ValueError("a request in the middle of another one")
+        cycle = self.cycle = Cycle(
             {
                 "type": "http",
                 "asgi": _ASGI,
@@ -172,37 +239,31 @@ class Connection(HttpToolsProtocol):
                 "path": unquote(path) if "%" in path else path,
                 "raw_path": raw_path,
                 "query_string": query,
-                "headers": self.headers,
+                "headers": headers,
                 "state": self.app_state.copy(),
             },
             self.transport,
             self.flow,
             self.prefixes,
             self.server_state.default_headers,
-            self.expect_100_continue,
+            expects_continue,
             version != "1.0" and parser.should_keep_alive(),
             self.on_response_complete,
         )
-        earlier, self.cycle = self.cycle, cycle
+        if length is not None and length > DRAIN_BYTES:
+            cycle.long_body = True
+        self._intake.head_complete(length)
         # Only watches go on over WebSocket; for anything else the wish is ignored.
-        if b"watch" in self.url and parser.should_upgrade() and self._wants_websocket(earlier):
+        if b"watch" in self.url and parser.should_upgrade() and self._wants_websocket(version):
             self._upgrading = True
             return
-        if earlier is None or earlier.response_complete:  # type: ignore[redundant-expr] # None before the first request
-            self._start_asgi_task(cycle, self.app)
-        else:
-            # Pipelined requests are answered one after the other.
-            self.flow.pause_reading()
-            if not self.pipeline:
-                self.pipeline = deque()
-            self.pipeline.appendleft((cycle, self.app))
+        self._start_asgi_task(cycle, self.app)
 
-    def _wants_websocket(self, earlier: Cycle | None) -> bool:
-        """Whether the request is for a WebSocket, and the connection free for one."""
+    def _wants_websocket(self, version: str) -> bool:
         scope = self.cycle.scope
-        if scope["method"] != "GET" or scope["http_version"] != "1.1" or not (earlier is None or earlier.response_complete):
+        if scope["method"] != "GET" or version != "1.1":
             return False
-        return dict(self.headers)[b"upgrade"].strip().lower() == b"websocket"
+        return dict(scope["headers"])[b"upgrade"].strip().lower() == b"websocket"
 
     def _go_on_as_websocket(self, rest: bytes) -> None:
         """Hand the connection over.
@@ -217,7 +278,7 @@ class Connection(HttpToolsProtocol):
         # The cycle does not see the end of the connection any more, nor does whoever is registered for it: over WebSocket it is read.
         state = {name: value for name, value in self.app_state.items() if name != "on_disconnect"}
         self.connections.discard(self)
-        self._stop_head_timer()
+        self._stop_timer()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         # What holds this object and is held by it: without this, only the cycle collector would free the three.
@@ -232,23 +293,43 @@ class Connection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         cycle = self.cycle
-        if not cycle.response_complete and cycle.received(body) > HIGH_WATER_LIMIT:
+        if cycle.response_complete:
+            return
+        self._intake.payload(len(body))
+        if self._timer is not None:
+            self._stop_timer()
+        if cycle.received(body) > HIGH_WATER_LIMIT:
             self.flow.pause_reading()
 
     def on_message_complete(self) -> None:
         cycle = self.cycle
-        if not cycle.response_complete:
+        self._intake.complete()
+        if cycle.response_complete:
+            # It was answered before it came to its end.
+            self._stop_timer()
+            self._wait_for_next()
+        else:
             cycle.more_body = False
             cycle.message_event.set()
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
-        if self.transport.is_closing():
+        intake = self._intake
+        if self.transport.is_closing() or intake.phase == CLOSED:
             return
-        self.flow.resume_reading()
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+        if self.cycle is not None and self.cycle.lingers:  # type: ignore[redundant-expr] # None in tests
+            self._end()
             return
+        if intake.answered():
+            self._wait_for_next()
+        else:
+            self._set_timer()
+        if self._held:
+            self.loop.call_soon(self._feed_held)
+        elif self.flow.read_paused:
+            self.flow.resume_reading()
+
+    def _wait_for_next(self) -> None:
         # One timer looks after the connection for as long as it lives: making and cancelling one with every request costs more.
         self._idle_since = self.loop.time()
         if self._idle_timer is None:
@@ -275,25 +356,77 @@ class Connection(HttpToolsProtocol):
         if self._callbacks is not None:
             self._callbacks.pop(registration, None)
 
-    def _abort_when_flushed(self) -> None:
-        if self.transport.is_closing() and not self.transport.get_write_buffer_size():
+    def _abort_when_flushed(self, lingers: int = 0) -> None:
+        closing = self.transport.is_closing()
+        if closing and (lingers == _MAX_LINGERS or not self.transport.get_write_buffer_size()):
             self.transport.abort()
         else:
-            self._linger_timer = self.loop.call_later(LINGER, self._abort_when_flushed)
+            self._linger_timer = self.loop.call_later(LINGER, self._abort_when_flushed, lingers + closing)
 
-    def _stop_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _set_timer(self) -> None:
+        """Let the timer run that the state asks for, and no other."""
+        kind = self._intake.timer
+        if kind == self._timer_kind:
+            return
+        self._stop_timer()
+        self._timer_kind = kind
+        if kind == DRAIN_TIMER:
+            self._timer = self.loop.call_later(DRAIN_SECONDS, self._end)
+        elif kind:
+            self._timer = self.loop.call_later(self.head_timeout, self.transport.abort)
+
+    def _stop_timer(self) -> None:
+        self._timer_kind = NO_TIMER
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 def connection_class(*, max_head_bytes: int, head_timeout: float) -> type[Connection]:
     """A `Connection` with these limits: bytes of request line and headers together, seconds until they are complete.
 
-    The size is checked between reads, so up to one read (256 KiB) more may be buffered.
+    The size is checked between reads, so up to one read (256 KiB) more may be buffered. The same limits hold for trailer sections and for
+    the chunk sizes and extensions between two parts of a body.
     """
     limits = {"max_head_bytes": max_head_bytes, "head_timeout": head_timeout, "prefixes": Prefixes()}
     return type("LimitedConnection", (Connection,), {**limits, "__slots__": ()})
+
+
+def _framing(headers: list[Header], version: str) -> tuple[int | None, bool]:
+    """How the body of a request is framed.
+
+    Args:
+        headers: those of `_FRAMING` in a head that the parser took: it has compared Content-Length with Transfer-Encoding.
+        version: of HTTP.
+
+    Returns:
+        The length of the body in bytes, None for a chunked one; whether the client waits for `100 Continue`.
+
+    Raises:
+        ValueError: the head has more than one meaning. Raised in a callback of the parser, it becomes 400.
+    """
+    if version not in _VERSIONS:
+        raise ValueError("another version of HTTP")
+    hosts = 0
+    length: int | None = 0
+    expects_continue = False
+    for name, value in headers:
+        if name == b"host":
+            hosts += 1
+        elif name == b"content-length":
+            length = int(value)
+        elif name == b"transfer-encoding":
+            # RFC 9112, 6.1: other codings are not supported, and HTTP/1.0 has none.
+            if value.strip().lower() != b"chunked" or version == "1.0":
+                raise ValueError("a transfer coding that is not supported")
+            length = None
+        elif value.lower() == b"100-continue":
+            # RFC 9110, 10.1.1: ignored in HTTP/1.0.
+            expects_continue = version != "1.0"
+    if hosts != 1 and (hosts or version != "1.0"):
+        # RFC 9112, 3.2: which host is meant must not depend on who reads the head.
+        raise ValueError("no or more than one Host")
+    return length, expects_continue
 
 
 def split_target(target: bytes) -> tuple[bytes, bytes]:

@@ -13,9 +13,11 @@ import pytest
 import uvicorn
 from hypothesis import example, given
 from hypothesis import strategies as st
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from kcp_py.cli.protocol import connection_class, split_target
+from kcp_py.cli.protocol import Connection, connection_class, split_target
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -63,11 +65,29 @@ class Written(asyncio.Transport):
     def write(self, data):
         self._written.append(data)
 
+    def can_write_eof(self):
+        return True
+
+    def write_eof(self):
+        self._written.append(b"end")
+
     def close(self):
         self._written.append(b"closed")
 
+    def abort(self):
+        self._written.append(b"aborted")
+
     def is_closing(self):
         return b"closed" in self._written
+
+    def pause_reading(self):
+        self._written.append(b"paused")
+
+    def resume_reading(self):
+        self._written.append(b"resumed")
+
+    def get_write_buffer_size(self):
+        return 0
 
 
 async def connect(port):
@@ -242,7 +262,7 @@ async def test_the_limit_counts_what_follows_the_first_packet():
     assert written == []
     connection.data_received(b"1")
     assert written[0].startswith(b"HTTP/1.1 431 ")
-    assert written[1] == b"closed"
+    assert written[1:] == [b"paused", b"end"]
     connection.connection_lost(None)
 
 
@@ -369,3 +389,72 @@ def test_a_connection_has_no_more_attributes_than_instances_can_share():
     connection, _, _ = _idle_connection([0.0])
     connection.on_message_begin()
     assert len(vars(connection)) <= 30
+
+
+REPLACED = {
+    "__init__",
+    "connection_lost",
+    "connection_made",
+    "data_received",
+    "on_body",
+    "on_header",
+    "on_headers_complete",
+    "on_message_begin",
+    "on_message_complete",
+    "on_response_complete",
+    "shutdown",
+}
+"""What `Connection` has of its own; those with an `__init__` or with `connection` or `shutdown` in their names call uvicorn's, too."""
+USED = {
+    "_start_asgi_task",
+    "_unset_keepalive_if_required",
+    "eof_received",
+    "on_url",
+    "pause_writing",
+    "resume_writing",
+    "timeout_keep_alive_handler",
+}
+"""What it takes over unchanged."""
+UNUSED = {
+    "_get_upgrade",
+    "_should_upgrade",
+    "_should_upgrade_to_ws",
+    "_unsupported_upgrade_warning",
+    "handle_websocket_upgrade",
+    "send_400_response",
+}
+"""What nothing calls."""
+
+
+def test_uvicorns_protocol_is_the_one_that_is_known():
+    """A uvicorn whose protocol or server has got, lost or renamed what is built upon is noticed here."""
+    theirs = {name for name, value in vars(HttpToolsProtocol).items() if callable(value)}
+    assert theirs == REPLACED | USED | UNUSED
+    assert vars(Connection).keys() & theirs == REPLACED
+    assert vars(ServerState()).keys() == {"connections", "default_headers", "tasks", "total_requests"}
+    assert {name for name, value in vars(RequestResponseCycle).items() if callable(value)} == {
+        "__init__",
+        "receive",
+        "run_asgi",
+        "send",
+        "send_500_response",
+    }
+    assert {name for name, value in vars(FlowControl).items() if callable(value)} == {
+        "__init__",
+        "drain",
+        "pause_reading",
+        "pause_writing",
+        "resume_reading",
+        "resume_writing",
+    }
+
+
+@pytest.mark.anyio
+async def test_uvicorns_protocol_has_the_attributes_that_are_known():
+    """Those that its constructor sets are set by the same name here, and none more."""
+    config = uvicorn.Config(Recorder(), ws="none", interface="asgi3", log_config=None)
+    config.load()
+    theirs = vars(HttpToolsProtocol(config, ServerState(), {})).keys()
+    ours = vars(connection_class(max_head_bytes=10, head_timeout=60)(config, ServerState(), {})).keys()
+    assert ours == theirs
+    assert len(theirs) == 27

@@ -1,0 +1,494 @@
+"""Bytes in, requests out: what the application sees of raw bytes, however they are cut into reads, and what is never read."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import uvicorn
+from hypothesis import example, given
+from hypothesis import strategies as st
+from uvicorn.server import ServerState
+
+from kcp_py.cli.intake import DRAIN_BYTES, DRAIN_SECONDS
+from kcp_py.cli.protocol import LINGER, connection_class
+
+MOST = 10_000
+HEAD_SECONDS = 32
+IDLE_SECONDS = 90
+HOST = b"host: x\r\n"
+CHUNKED = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+NEXT = b"GET /next HTTP/1.1\r\nhost: x\r\n\r\n"
+NEXT_SEEN = ("GET", "/next", [(b"host", b"x")], b"")
+
+
+class Wire(asyncio.Transport):
+    """A transport that keeps what is written, and whether reading is paused."""
+
+    def __init__(self):
+        super().__init__()
+        self.written = b""
+        self.paused = False
+        self.ended = False
+        self.closed = False
+
+    def get_extra_info(self, name, default=None):
+        del name
+        return default
+
+    def write(self, data):
+        assert not self.ended
+        self.written += data
+
+    def can_write_eof(self):
+        return True
+
+    def write_eof(self):
+        self.ended = True
+
+    def close(self):
+        self.closed = True
+
+    abort = close
+
+    def is_closing(self):
+        return self.closed
+
+    def pause_reading(self):
+        self.paused = True
+
+    def resume_reading(self):
+        self.paused = False
+
+    def get_write_buffer_size(self):
+        return 0
+
+
+class Clock:
+    """The running loop with timers that run when a test says so."""
+
+    def __init__(self):
+        self._loop = asyncio.get_running_loop()
+        self._now = 0.0
+        self._timers: list[Timer] = []
+
+    def __getattr__(self, name):
+        return getattr(self._loop, name)
+
+    def time(self):
+        return self._now
+
+    def call_later(self, delay, callback, *args):
+        timer = Timer(self._now + delay, callback, args, self._timers)
+        self._timers.append(timer)
+        return timer
+
+    def advance(self, seconds):
+        """Let time pass."""
+        until = self._now + seconds
+        while due := [timer for timer in self._timers if timer.when <= until]:
+            first = min(due, key=lambda timer: timer.when)
+            self._timers.remove(first)
+            self._now = first.when
+            first.callback(*first.args)
+        self._now = until
+
+
+class Timer:
+    def __init__(self, when, callback, args, timers):
+        self.when = when
+        self.callback = callback
+        self.args = args
+        self._timers = timers
+
+    def cancel(self):
+        if self in self._timers:
+            self._timers.remove(self)
+
+
+class Edge:
+    """One connection to an application that reads each body and answers 200; `seen` has the requests, their headers as they are in the end.
+
+    Paths: `/refuse` answers before it reads, `/wait` before anything waits for `release`, `/stream` starts its answer and waits.
+    """
+
+    def __init__(self):
+        self.wire = Wire()
+        self.clock = Clock()
+        self.state = ServerState()
+        self.seen: list[tuple[str, str, Any, bytes]] = []
+        self.disconnects = 0
+        self.release = asyncio.Event()
+        config = uvicorn.Config(self.app, ws="none", interface="asgi3", log_config=None, timeout_keep_alive=IDLE_SECONDS)
+        config.load()
+        loop: Any = self.clock
+        self.connection = connection_class(max_head_bytes=MOST, head_timeout=HEAD_SECONDS)(config, self.state, {}, loop)
+        self.connection.connection_made(self.wire)
+
+    async def app(self, scope, receive, send):
+        body = b""
+        more = True
+        path = scope["path"]
+        start = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
+        if path == "/wait":
+            await self.release.wait()
+        if path == "/stream":
+            await send({**start, "headers": []})
+            await self.release.wait()
+        while more and path not in {"/refuse", "/stream"}:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                self.disconnects += 1
+                return
+            body += message["body"]
+            more = message["more_body"]
+        self.seen.append((scope["method"], path, scope["headers"], body))
+        if path != "/stream":
+            await send(start)
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    async def send(self, *reads):
+        """Deliver bytes, each read when the connection reads, and let the application work."""
+        for read in reads:
+            await self.settle()
+            if not self.wire.paused and not self.wire.closed:
+                self.connection.data_received(read)
+        await self.settle()
+        return self
+
+    async def settle(self):
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+    async def close(self):
+        self.connection.connection_lost(None)
+        self.release.set()
+        while self.state.tasks:
+            await asyncio.wait(list(self.state.tasks))
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def edge():
+    made = Edge()
+    yield made
+    await made.close()
+
+
+def cut(data, cuts):
+    """The bytes in reads of these sizes, and the rest in one."""
+    reads, at = [], 0
+    for size in cuts:
+        reads.append(data[at : at + size])
+        at += size
+    return [read for read in (*reads, data[at:]) if read]
+
+
+TOKEN = st.text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_!#$%&'*+.^`|~", min_size=1, max_size=12).map(str.encode)
+VALUE = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), max_size=20).map(str.encode)
+DANGEROUS = st.sampled_from(
+    [b"Authorization", b"X-Kubernetes-Cluster", b"Host", b"Impersonate-User", b"Expect", b"X-Remote-User", b"Content-Type", b"Accept"]
+)
+FRAMING = {b"host", b"content-length", b"transfer-encoding", b"upgrade", b"connection", b"expect"}
+FIELDS = st.lists(st.tuples(TOKEN, VALUE).filter(lambda field: field[0].lower() not in FRAMING), max_size=5)
+TRAILERS = st.lists(
+    st.tuples(TOKEN | DANGEROUS, VALUE).filter(lambda field: field[0].lower() not in FRAMING - {b"host", b"expect"}), max_size=5
+)
+EXTENSIONS = st.sampled_from([b"", b";a", b";a=b", b';a="b"', b";a;b=c"])
+CHUNKS = st.lists(st.tuples(st.binary(min_size=1, max_size=40) | st.just(b"a\r\n\r\n0\r\n\r\n"), EXTENSIONS), max_size=5)
+TRAILER_PIECES = [b"a: b", b"\r\n", b"\n", b" ", b"host: y", b"\x00", b"0\r\n"]
+CUTS = st.lists(st.integers(1, 60), max_size=20)
+
+
+def lines(fields):
+    return b"".join(b"%b: %b\r\n" % field for field in fields)
+
+
+def lower(fields):
+    return [(name.lower(), value) for name, value in fields]
+
+
+@pytest.mark.anyio
+@given(fields=FIELDS, chunks=CHUNKS, last=EXTENSIONS, trailers=TRAILERS, cuts=CUTS)
+@example(fields=[], chunks=[], last=b"", trailers=[(b"Authorization", b"Bearer t"), (b"X-Kubernetes-Cluster", b"other")], cuts=[])
+@example(fields=[], chunks=[(b"a", b"")], last=b"", trailers=[(b"Expect", b"100-continue"), (b"Host", b"y")], cuts=[1] * 20)
+async def test_a_request_is_its_head_and_its_body(fields, chunks, last, trailers, cuts):
+    """The application sees the fields of the head and the bytes of the body; trailers, extensions and reads change nothing of them."""
+    head = b"POST /p HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n" + lines(fields) + b"\r\n"
+    body = b"".join(b"%x%b\r\n%b\r\n" % (len(data), extension, data) for data, extension in chunks)
+    request = head + body + b"0" + last + b"\r\n" + lines(trailers) + b"\r\n"
+    edge = await Edge().send(*cut(request + NEXT, cuts))
+    headers = [(b"host", b"x"), (b"transfer-encoding", b"chunked"), *lower(fields)]
+    assert edge.seen == [("POST", "/p", headers, b"".join(data for data, _ in chunks)), NEXT_SEEN]
+    assert edge.wire.written.count(b"HTTP/1.1 200 OK") == 2
+    assert b"100" not in edge.wire.written
+    await edge.close()
+
+
+@pytest.mark.anyio
+@given(section=st.lists(st.sampled_from(TRAILER_PIECES), max_size=12).map(b"".join), cuts=CUTS)
+async def test_no_trailer_section_changes_a_request(section, cuts):
+    """Whatever stands there, well-formed or not, no request has a field of it."""
+    edge = await Edge().send(*cut(CHUNKED + b"1\r\nz\r\n0\r\n" + section, cuts))
+    assert edge.seen in ([], [("POST", "/", [(b"host", b"x"), (b"transfer-encoding", b"chunked")], b"z")])
+    await edge.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 10_000], ids=lambda size: f"in reads of {size}")
+@pytest.mark.parametrize(
+    ("data", "seen"),
+    [
+        pytest.param(NEXT * 3, [NEXT_SEEN] * 3, id="pipelined"),
+        pytest.param(b"\r\n\r\n" + NEXT, [NEXT_SEEN], id="empty lines before a request"),
+        pytest.param(
+            b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\n\r\n\r\n" + NEXT,
+            [("POST", "/", [(b"host", b"x"), (b"content-length", b"4")], b"\r\n\r\n"), NEXT_SEEN],
+            id="a body like the end of a head",
+        ),
+        pytest.param(
+            b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (len(NEXT), NEXT) + NEXT,
+            [("POST", "/", [(b"host", b"x"), (b"content-length", b"%d" % len(NEXT))], NEXT), NEXT_SEEN],
+            id="a body like a request",
+        ),
+        pytest.param(
+            CHUNKED + b"%x\r\n%b\r\n0\r\n\r\n" % (len(NEXT), NEXT) + NEXT,
+            [("POST", "/", [(b"host", b"x"), (b"transfer-encoding", b"chunked")], NEXT), NEXT_SEEN],
+            id="a chunk like a request",
+        ),
+        pytest.param(
+            CHUNKED + b"0\r\nauthorization: Bearer t\r\n\r\n" + NEXT,
+            [("POST", "/", [(b"host", b"x"), (b"transfer-encoding", b"chunked")], b""), NEXT_SEEN],
+            id="a trailer",
+        ),
+        pytest.param(b"POST / HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n" + NEXT, [], id="chunks in HTTP/1.0"),
+        pytest.param(b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n" + NEXT, [], id="two codings"),
+        pytest.param(b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: xchunked\r\n\r\n0\r\n\r\n" + NEXT, [], id="another coding"),
+        pytest.param(b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: identity\r\n\r\n" + NEXT, [], id="no coding"),
+        pytest.param(CHUNKED[:-2] + b"content-length: 5\r\n\r\n0\r\n\r\n" + NEXT, [], id="chunks and a length"),
+        pytest.param(b"POST / HTTP/1.1\r\ncontent-length: 5\r\n" + CHUNKED[17:] + b"0\r\n\r\n" + NEXT, [], id="a length and chunks"),
+        pytest.param(b"POST / HTTP/1.1\r\nhost: x\r\n" + b"content-length: 1\r\n" * 2 + b"\r\na" + NEXT, [], id="two equal lengths"),
+        pytest.param(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1, 1\r\n\r\na" + NEXT, [], id="a list of lengths"),
+        pytest.param(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: +1\r\n\r\na" + NEXT, [], id="a signed length"),
+        pytest.param(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999999999999\r\n\r\na" + NEXT, [], id="an endless length"),
+        pytest.param(b"GET / HTTP/1.1\r\nhost: x\r\na: b\r\n c\r\n\r\n" + NEXT, [], id="a folded line"),
+        pytest.param(b"GET / HTTP/1.1\nhost: x\n\n" + NEXT, [], id="bare line feeds"),
+        pytest.param(b"GET / HTTP/1.1\r\nhost: x\n\r\n" + NEXT, [], id="one bare line feed"),
+        pytest.param(b"GET / HTTP/1.1\r\nhost : x\r\n\r\n" + NEXT, [], id="a space before a colon"),
+        pytest.param(b"GET / HTTP/1.1\r\nhost: x\r\na: b\rc\r\n\r\n" + NEXT, [], id="a bare carriage return"),
+        pytest.param(CHUNKED + b"1\na\r\n0\r\n\r\n" + NEXT, [], id="a bare line feed behind a chunk size"),
+        pytest.param(CHUNKED + b"1 \r\na\r\n0\r\n\r\n" + NEXT, [], id="a space behind a chunk size"),
+        pytest.param(CHUNKED + b"0x1\r\na\r\n0\r\n\r\n" + NEXT, [], id="a chunk size with a prefix"),
+        pytest.param(CHUNKED + b"1;\na\r\na\r\n0\r\n\r\n" + NEXT, [], id="a line feed in a chunk extension"),
+        pytest.param(CHUNKED + b"1\r\nab\r\n0\r\n\r\n" + NEXT, [], id="a chunk longer than its size"),
+        pytest.param(CHUNKED + b"fffffffffffffffff\r\na\r\n0\r\n\r\n" + NEXT, [], id="an endless chunk size"),
+        pytest.param(CHUNKED + b"0\r\ncontent-length: 5\r\n\r\n" + NEXT, [], id="a length among the trailers"),
+    ],
+)
+async def test_requests(edge, data, seen, size):
+    """A request is read in one way only or refused, and nothing behind a refused one is read; how bytes arrive changes nothing."""
+    await edge.send(*cut(data, [size] * (len(data) // size)))
+    assert edge.seen == seen
+    assert edge.wire.written.count(b"HTTP/1.1 200 ") == len(seen)
+    assert edge.wire.written.count(b"HTTP/1.1 400 ") == (not seen)
+    assert edge.wire.ended is (not seen)
+
+
+@pytest.mark.anyio
+async def test_a_refused_request_takes_the_answer_of_no_other(edge):
+    """What is malformed behind a request in progress is refused after that one's answer, not instead of it."""
+    await edge.send(NEXT.replace(b"next", b"wait") + b"garbage\r\n\r\n")
+    assert edge.wire.written == b""
+    edge.release.set()
+    await edge.settle()
+    assert edge.wire.written.startswith(b"HTTP/1.1 200 ")
+    assert edge.wire.written.count(b"HTTP/1.1 400 ") == 1
+
+
+@pytest.mark.anyio
+async def test_pipelined_requests_wait_as_bytes(edge):
+    """While a request is in progress, what follows is neither parsed nor read."""
+    await edge.send(NEXT.replace(b"next", b"wait") + NEXT * 5000, NEXT)
+    assert edge.seen == []
+    assert edge.wire.paused
+    edge.release.set()
+    while len(edge.seen) < 5001:
+        await edge.settle()
+    assert not edge.wire.paused
+    assert edge.wire.written.count(b"HTTP/1.1 200 ") == 5001
+
+
+OVERSIZED = {
+    "trailers": b"0\r\na: " + b"x" * 2 * MOST,
+    "many trailers": b"0\r\n" + b"a: b\r\n" * MOST,
+    "an extension": b"5;a=" + b"x" * 2 * MOST,
+    "many extensions": (b"1;a=" + b"x" * 100 + b"\r\nz\r\n") * 500,
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("what", OVERSIZED)
+async def test_framing_has_the_limit_of_heads(edge, what):
+    """Trailers and chunk extensions beyond the limit are answered with 431; the request in progress is told that its client is gone."""
+    await edge.send(CHUNKED, *cut(OVERSIZED[what], [1000] * 1000))
+    assert edge.wire.written.startswith(b"HTTP/1.1 431 ")
+    assert edge.wire.ended
+    assert edge.wire.paused
+    assert (edge.seen, edge.disconnects) == ([], 1)
+
+
+@pytest.mark.anyio
+async def test_an_answer_in_progress_is_not_followed_by_a_refusal(edge):
+    """Where the head of an answer is out, nothing but the end of the connection can say that the request was malformed."""
+    await edge.send(CHUNKED.replace(b"/ ", b"/stream "), b"garbage\r\n")
+    assert edge.wire.ended
+    assert edge.wire.written.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param((b"",), id="nothing"),
+        pytest.param((b"GET / HT",), id="half a head"),
+        pytest.param((NEXT, b"GET / HT"), id="half a second head"),
+        pytest.param((NEXT + b"GET / HT",), id="half a second head in the same read"),
+        pytest.param((CHUNKED, b"5;a"), id="half an extension"),
+        pytest.param((CHUNKED, b"0\r\na: b"), id="half a trailer section"),
+        pytest.param((CHUNKED, b"0\r\na: b", b"\r\nc: d"), id="a trailer section that goes on"),
+    ],
+)
+async def test_what_is_no_payload_must_come_in_time(edge, sent):
+    """A head, an extension or a trailer section that does not end within the time limit ends the connection."""
+    await edge.send(*filter(None, sent))
+    edge.clock.advance(HEAD_SECONDS - 1)
+    assert not edge.wire.closed
+    await edge.send(b"x")
+    edge.clock.advance(1)
+    assert edge.wire.closed
+
+
+@pytest.mark.anyio
+async def test_payload_may_be_slow(edge):
+    """Each part of a body begins the time of what follows it anew; that a body ends is for the timeout of requests."""
+    await edge.send(CHUNKED)
+    for _ in range(5):
+        await edge.send(b"1\r\n")
+        edge.clock.advance(HEAD_SECONDS - 1)
+        await edge.send(b"a\r\n")
+        edge.clock.advance(2 * HEAD_SECONDS)
+    await edge.send(b"0\r\n\r\n")
+    assert edge.seen[0][3] == b"aaaaa"
+    assert not edge.wire.closed
+
+
+REFUSED = b"POST /refuse HTTP/1.1\r\nhost: x\r\n"
+CLOSES = b"\r\nconnection: close\r\n"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("framing", "rest"),
+    [
+        pytest.param(b"content-length: 10\r\n\r\n", (b"01234", b"56789"), id="a length"),
+        pytest.param(b"transfer-encoding: chunked\r\n\r\n", (b"5\r\n0123", b"4\r\n0\r\n", b"a: b\r\n\r\n"), id="chunks"),
+    ],
+)
+async def test_a_short_rest_leaves_the_connection_open(edge, framing, rest):
+    """The rest of a request that was answered early is read and dropped; the next request follows it."""
+    await edge.send(REFUSED + framing, *rest[:-1], rest[-1] + NEXT)
+    assert [path for _, path, _, _ in edge.seen] == ["/refuse", "/next"]
+    assert CLOSES not in edge.wire.written
+    assert not edge.wire.ended
+    edge.clock.advance(IDLE_SECONDS - 1)
+    assert not edge.wire.closed
+    edge.clock.advance(1)
+    assert edge.wire.closed
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "framing",
+    [
+        pytest.param(b"content-length: %d\r\n\r\n" % (DRAIN_BYTES + 1), id="a long body"),
+        pytest.param(b"content-length: 10\r\nexpect: 100-continue\r\n\r\n", id="a body that was not asked for"),
+        pytest.param(b"content-length: 10\r\nconnection: close\r\n\r\n", id="the client wants it so"),
+    ],
+)
+async def test_a_rest_that_is_not_read_ends_the_connection(edge, framing):
+    """The answer says that the connection ends; the client has time to read it, and nothing more is read."""
+    await edge.send(REFUSED + framing)
+    assert edge.wire.written.count(CLOSES) == 1
+    assert edge.wire.written.endswith(b"ok")
+    assert edge.wire.ended
+    assert edge.wire.paused
+    assert not edge.wire.closed
+    edge.connection.data_received(b"x" * 10 + NEXT)
+    await edge.settle()
+    edge.clock.advance(LINGER)
+    assert edge.wire.closed
+    assert [path for _, path, _, _ in edge.seen] == ["/refuse"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param((b"1000\r\n" + b"x" * 4096 + b"\r\n",) * 1000, id="payload"),
+        pytest.param((b"0\r\n", *(b"a: " + b"x" * 4000 + b"\r\n",) * 1000), id="trailers"),
+        pytest.param((b"1;", *(b"x" * 4000,) * 1000), id="an extension"),
+    ],
+)
+async def test_of_a_refused_request_little_is_read(edge, pieces):
+    """A chunked request that does not end behind its answer is read to a limit; then the connection ends."""
+    await edge.send(REFUSED + b"transfer-encoding: chunked\r\n\r\n")
+    read = 0
+    for piece in pieces:
+        if edge.wire.paused:
+            break
+        edge.connection.data_received(piece)
+        read += len(piece)
+    assert DRAIN_BYTES - 5000 < read < DRAIN_BYTES + 10_000
+    assert edge.wire.ended
+    edge.clock.advance(LINGER)
+    assert edge.wire.closed
+    assert edge.wire.written.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.anyio
+async def test_a_refused_request_must_end_in_time(edge):
+    """A rest that comes byte by byte ends the connection."""
+    await edge.send(REFUSED + b"content-length: 1000\r\n\r\n")
+    for _ in range(int(DRAIN_SECONDS) - 1):
+        edge.clock.advance(1)
+        await edge.send(b"x")
+    assert not edge.wire.ended
+    edge.clock.advance(1)
+    assert edge.wire.ended
+    edge.clock.advance(LINGER)
+    assert edge.wire.closed
+
+
+@pytest.mark.anyio
+async def test_a_flood_of_chunks_takes_turns(edge):
+    """One read with many small chunks is parsed over several turns of the event loop, and nothing more is read meanwhile."""
+    count = 40_000
+    flood = b"1\r\na\r\n" * count
+    edge.connection.data_received(CHUNKED + flood)
+    assert edge.wire.paused
+    turns = 0
+    while edge.wire.paused:
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 1
+    await edge.send(b"0\r\n\r\n")
+    assert edge.seen[0][3] == b"a" * count
+
+
+@pytest.mark.anyio
+async def test_http_1_0_does_not_wait_for_100_continue(edge):
+    """The expectation is ignored there (RFC 9110, 10.1.1)."""
+    await edge.send(b"POST / HTTP/1.0\r\ncontent-length: 1\r\nexpect: 100-continue\r\n\r\n", b"a")
+    assert edge.seen[0][3] == b"a"
+    assert edge.wire.written.startswith(b"HTTP/1.1 200 ")
