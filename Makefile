@@ -17,6 +17,7 @@ FUZZ_ARGS ?= --seconds 300
 # Two processes: more would share the cores with the servers and clients under test.
 WORKERS ?= 2
 
+USER_PATH := $(PATH)
 export PATH := $(abspath $(BIN)):$(PATH)
 
 .DEFAULT_GOAL := help
@@ -42,6 +43,8 @@ $(VENV)/.installed-for-tests: $(BIN)/python pyproject.toml constraints.txt
 	@$(PIP) install --constraint constraints.txt --editable '.[explain,test,verify]'
 	@touch $@ $(VENV)/.installed
 
+# With the user's own PATH: the commands that the server prints are for the user's shell.
+run: export PATH := $(USER_PATH)
 run: $(VENV)/.installed ## Run a server in .kcp and print what to do next (ARGS="--secure-port 7443")
 	@exec $(BIN)/kcp-py start $(ARGS)
 

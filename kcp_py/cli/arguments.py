@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from kcp_py.cli.completion import completer
 from kcp_py.cli.exits import UsageError
 from kcp_py.options import SETTINGS, Options, OptionsError, Setting, load_options, unknown_environment_variables
 from kcp_py.options.kinds import BOOLEAN
@@ -44,7 +45,11 @@ def setting_flags(*, only: Collection[str] | None = None) -> Callable[[_Command]
             if only is None or setting.name in only:
                 command = _flag(setting)(command)
         return click.option(
-            "--config", "config_file", metavar="FILE", help="YAML file of kind ServerConfiguration with any of the settings."
+            "--config",
+            "config_file",
+            type=click.Path(),
+            metavar="FILE",
+            help="YAML file of kind ServerConfiguration with any of the settings.",
         )(command)
 
     return decorate
@@ -54,14 +59,14 @@ def options_from(given: dict[str, str | None], *, config_file: str | None) -> Op
     """Parse and check the settings.
 
     Raises:
-        UsageError: a value is wrong; the line says where it came from.
+        UsageError: values are wrong; each line says where one came from.
     """
     try:
         options = load_options(
             flags={name: text for name, text in given.items() if text is not None}, environ=os.environ, config_file=config_file
         )
     except OptionsError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(*error.problems) from None
     if options.builtin_kinds:
         from kcp_py.bootstrap.known_names import UnknownKindError, find_kinds
 
@@ -82,4 +87,6 @@ def _flag(setting: Setting) -> Callable[[_Command], _Command]:
     text = setting.help
     if setting.default_text:
         text = f"{text}  [{setting.default_text}]"
+    if (complete := completer(setting)) is not None:
+        extra["shell_complete"] = complete
     return click.option(setting.flag, setting.name, metavar=setting.kind.metavar, help=text, hidden=setting.hidden, default=None, **extra)

@@ -14,8 +14,11 @@ from kcp_py.bootstrap.known_crds import definitions_of, versions_of
 from kcp_py.bootstrap.known_names import UnknownKindError, find_kinds
 from kcp_py.bootstrap.unenforced import unenforced_warning
 from kcp_py.cli.clusterapi import find_cluster, require_cluster
+from kcp_py.cli.completion import complete_kinds
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags, create_flag
+from kcp_py.cli.groups import CommandGroup
+from kcp_py.cli.printing import table
 from kcp_py.cli.remote import Access, RemoteError, RemoteServer
 
 RESOURCE: Final = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -31,6 +34,7 @@ NAMES: Final = (
 
 
 @click.group(
+    cls=CommandGroup,
     epilog="\b\nExamples:\n  kcp-py builtin list\n  kcp-py builtin install --cluster team-a pods deployments.apps services\n"
     "  kcp-py builtin install --dry-run -o yaml '*.apps' > apps.yaml",
 )
@@ -50,7 +54,7 @@ def _cluster_flags(command: _Command) -> _Command:
     epilog=f"{NAMES}\n{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py builtin install --cluster team-a pods deployments.apps\n"
     "  kcp-py builtin install --cluster team-a all\n  kcp-py builtin install --dry-run -o yaml pods | kubectl apply -f -",
 )
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=complete_kinds)
 @click.option("--dry-run", is_flag=True, help="Print what would be installed; the server is not asked.")
 @click.option(
     "-o",
@@ -86,7 +90,7 @@ def install(
 
 
 @builtin.command(epilog=f"{EXIT_CODES}\n\n\b\nExample:\n  kcp-py builtin uninstall --cluster team-a deployments.apps")
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=complete_kinds)
 @_cluster_flags
 def uninstall(names: Sequence[str], cluster: str | None, kubeconfig: str | None, context: str | None) -> None:
     """Delete the definitions of the kinds NAMES, and all objects of these kinds with them."""
@@ -119,15 +123,15 @@ def list_(cluster: str | None, kubeconfig: str | None, context: str | None) -> N
         access = Access.load(kubeconfig, context)
         with RemoteServer(access) as server:
             found = frozenset(_installed(server, _path(server, access, cluster)))
-    row = "{:<58} {:<34} {:<10} {:<12}" + (" {}" if found is not None else "")
-    click.echo(row.format("NAME", "KIND", "VERSIONS", "SHORTNAMES", "INSTALLED").rstrip())
+    rows = [["NAME", "KIND", "VERSIONS", "SHORTNAMES", *([] if found is None else ["INSTALLED"])]]
     for definition in definitions_of(find_kinds(["all"])):
         spec, name = definition["spec"], definition["metadata"]["name"]
         versions = ",".join(version.version for version in versions_of(spec["group"], spec["names"]["kind"]))
         plural = f"{spec['names']['plural']}.{spec['group']}" if spec["group"] else spec["names"]["plural"]
-        installed = "" if found is None else "yes" if name in found else "no"
-        short_names = ",".join(spec["names"].get("shortNames", ()))
-        click.echo(row.format(plural, spec["names"]["kind"], versions, short_names, installed).rstrip())
+        installed = [] if found is None else ["yes" if name in found else "no"]
+        rows.append([plural, spec["names"]["kind"], versions, ",".join(spec["names"].get("shortNames", ())), *installed])
+    for line in table(rows):
+        click.echo(line)
 
 
 def _kinds(names: Sequence[str]) -> Any:

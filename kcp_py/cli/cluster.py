@@ -19,6 +19,7 @@ from kcp_py.cli.clusterapi import cluster_name, create_cluster, list_clusters, o
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.files import write_private_file
 from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags, create_flag
+from kcp_py.cli.groups import CommandGroup
 from kcp_py.cli.remote import Access, RemoteError, RemoteServer
 from kcp_py.logicalcluster import ROOT, is_system
 from kcp_py.options.kinds import parse_duration
@@ -28,6 +29,7 @@ SLOWEST_POLL: Final = 1.0
 
 
 @click.group(
+    cls=CommandGroup,
     epilog="\b\nExamples:\n  kcp-py cluster create team-a\n  kcp-py cluster list\n  kcp-py cluster kubeconfig team-a -o team-a.kubeconfig\n"
     "  kcp-py cluster delete team-a",
 )

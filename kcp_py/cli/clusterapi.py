@@ -93,13 +93,17 @@ def require_cluster(server: RemoteServer, name: str, *, create: bool) -> None:
             raise
 
 
+def list_page(server: RemoteServer, *, limit: int = PAGE, token: str = "", selector: str = "") -> dict[str, Any]:
+    """One page of the list of all LogicalCluster objects."""
+    query = {"limit": str(limit), **({"labelSelector": selector} if selector else {}), **({"continue": token} if token else {})}
+    return server.request("GET", f"/clusters/*/{RESOURCE}?{urlencode(query, quote_via=quote, safe='')}")
+
+
 def list_clusters(server: RemoteServer, *, selector: str = "") -> Iterator[dict[str, Any]]:
     """Every LogicalCluster object, page by page, so that any number can be listed."""
-    query = {"limit": PAGE, **({"labelSelector": selector} if selector else {})}
     token = ""
     while True:
-        path = f"/clusters/*/{RESOURCE}?{urlencode(query, quote_via=quote)}"
-        page = server.request("GET", path + (f"&continue={quote(token, safe='')}" if token else ""))
+        page = list_page(server, token=token, selector=selector)
         yield from page.get("items") or []
         token = page.get("metadata", {}).get("continue", "")
         if not token:

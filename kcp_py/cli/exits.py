@@ -17,6 +17,14 @@ class CommandError(click.ClickException):
 
 
 class UsageError(CommandError):
-    """What the operator wrote is wrong. The message begins with where it was written."""
+    """What the operator wrote is wrong. Each message is one line that begins with where it was written."""
 
     exit_code = 2
+
+    def __init__(self, *messages: str) -> None:
+        super().__init__("\n".join(messages))
+        self.messages = messages
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        for message in self.messages:
+            click.echo(f"error: {' '.join(message.split())}", file=file, err=file is None)

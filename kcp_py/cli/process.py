@@ -120,10 +120,23 @@ def _next_steps(options: Options) -> str:
         f"\n"
         f"  export KUBECONFIG={_shell_word(str(options.kubeconfig_file.absolute()))}\n"
         f"  kubectl get namespaces\n"
-        f"  kcp-py cluster create team-a\n"
+        f"  {_own_command()} cluster create team-a\n"
         f"\n"
         f"Ctrl-C stops the server.\n"
     )
+
+
+def _own_command() -> str:
+    """How a shell calls this program: by its name where PATH leads to it, else by its path."""
+    import shutil
+
+    beside = Path(sys.executable).with_name("kcp-py")
+    found = shutil.which("kcp-py")
+    if found is not None and beside.exists() and Path(found).resolve() == beside.resolve():
+        return "kcp-py"
+    if beside.exists():
+        return _shell_word(str(beside.absolute()))
+    return f"{_shell_word(sys.executable)} -m kcp_py"
 
 
 def _shell_word(text: str) -> str:

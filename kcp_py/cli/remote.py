@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import json
 import os
+import platform
 import ssl
 import tempfile
 from collections.abc import Mapping
@@ -15,10 +16,12 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
+from kcp_py import __version__
 from kcp_py.cli.exits import CommandError
 
 DEFAULT_KUBECONFIG: Final = ".kcp/admin.kubeconfig"
 TIMEOUT: Final = 30.0
+_MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +86,8 @@ class Access:
         Raises:
             CommandError: there is no such file, or it is no kubeconfig with that context.
         """
-        import yaml
-
         file = _find(path)
-        try:
-            document = yaml.safe_load(file.read_text("utf-8"))
-        except (OSError, ValueError, yaml.YAMLError) as error:
-            raise CommandError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+        document = _read(file)
         try:
             name = context or document["current-context"]
             chosen = _named(document, "contexts", "context", name)
@@ -116,8 +114,12 @@ class RemoteError(CommandError):
 class RemoteServer:
     """One connection to a server; a context manager."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, *, timeout: float = TIMEOUT) -> None:
         """Prepare; nothing is connected before the first request.
+
+        Args:
+            access: the server and the credentials.
+            timeout: how long the server may be silent, in seconds.
 
         Raises:
             CommandError: a credential of the kubeconfig cannot be used.
@@ -125,12 +127,12 @@ class RemoteServer:
         self._access = access
         parts = urlsplit(access.base_url)
         self._prefix = parts.path
-        self._headers = {"Accept": "application/json", **_token_header(access)}
+        self._headers = {"Accept": "application/json", "User-Agent": user_agent(), **_token_header(access)}
         self._connection: http.client.HTTPConnection
         if parts.scheme == "http":
-            self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT)
+            self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
         else:
-            self._connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=TIMEOUT, context=_tls(access))
+            self._connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=timeout, context=_tls(access))
 
     def __enter__(self) -> Self:
         return self
@@ -167,6 +169,25 @@ class RemoteServer:
         return decoded
 
 
+def user_agent() -> str:
+    """`kcp-py/0.1.0 (linux/amd64)`, with Go's names of systems and machines. The part before the slash is the field manager of writes."""
+    machine = platform.machine().lower()
+    return f"kcp-py/{__version__} ({platform.system().lower()}/{_MACHINES.get(machine, machine)})"
+
+
+def context_names(path: str | None) -> list[str]:
+    """The contexts of the kubeconfig that `Access.load` would read.
+
+    Raises:
+        CommandError: there is no such file, or it is no kubeconfig.
+    """
+    file = _find(path)
+    try:
+        return [str(entry["name"]) for entry in _read(file)["contexts"]]
+    except (LookupError, TypeError):
+        raise CommandError(f"{file}: no usable kubeconfig: no contexts") from None
+
+
 def _find(path: str | None) -> Path:
     if path is not None:
         return Path(path)
@@ -175,6 +196,15 @@ def _find(path: str | None) -> Path:
         if candidate.exists():
             return candidate
     raise CommandError(f"no kubeconfig: give --kubeconfig, set KUBECONFIG, or run where {DEFAULT_KUBECONFIG} is")
+
+
+def _read(file: Path) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(file.read_text("utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise CommandError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _named(document: Mapping[str, Any], plural: str, singular: str, name: str) -> dict[str, Any]:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
+import os
 from typing import Any, Final
 
 import click
 
 from kcp_py import __version__
+from kcp_py.cli.groups import LazyGroup, unknown_option
 
 COMMANDS: Final = {
     "start": ("kcp_py.cli.start:start", "Run the server: API, controllers and, unless told otherwise, an embedded store."),
     "cluster": ("kcp_py.cli.cluster:cluster", "Create, list and delete the logical clusters of a running server."),
     "builtin": ("kcp_py.cli.builtin:builtin", "Install kinds of Kubernetes, such as pods and deployments, in a logical cluster."),
     "doctor": ("kcp_py.cli.doctor:doctor", "Check files, certificates, the store, the port and the libraries."),
+    "completion": ("kcp_py.cli.completion:completion", "Print the completion script of a shell: bash, zsh or fish."),
     "version": ("kcp_py.cli.version:version", "Print the version."),
 }
 """By name: where the command is, and its line in `kcp-py --help`, so that help needs no import."""
+
+PROGRAM: Final = "kcp-py"
 
 EPILOG: Final = """\b
 Examples:
@@ -28,35 +32,14 @@ Examples:
 """
 
 
-class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one when it is asked for."""
+class _Program(LazyGroup):
+    """The commands of the program."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        name = click.utils.make_str(args[0])
-        if name not in COMMANDS and not name.startswith("-"):
-            ctx.fail(f"no such command: {name}; there are {', '.join(COMMANDS)}")
-        return super().resolve_command(ctx, args)
+    locations = COMMANDS
 
 
 @click.group(
-    cls=LazyGroup,
+    cls=_Program,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
@@ -66,14 +49,19 @@ def cli() -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit code. Errors are one line on stderr, without the usage text around it."""
+    """Run the command line and return its exit code. Each error is one line on stderr, without the usage text around it."""
+    # The convention of https://no-color.org: any text but an empty one; None lets click look for a terminal.
+    color = False if os.environ.get("NO_COLOR") else None
     try:
-        result: Any = cli.main(args=arguments, prog_name="kcp-py", standalone_mode=False)
+        result: Any = cli.main(args=arguments, prog_name=PROGRAM, standalone_mode=False, color=color)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return 2
+    except click.NoSuchOption as error:
+        click.echo(f"error: {unknown_option(error)}", err=True)
+        return 2
     except click.UsageError as error:
-        click.echo(f"error: {error.format_message().rstrip('.')}", err=True)
+        click.echo(f"error: {' '.join(error.format_message().split()).rstrip('.')}", err=True)
         return 2
     except click.ClickException as error:
         error.show()

@@ -25,10 +25,14 @@ def load_options(*, flags: Mapping[str, str], environ: Mapping[str, str], config
         config_file: the path that `--config` gives; without it `KCP_PY_CONFIG` names the file, if it is there and not empty.
 
     Raises:
-        OptionsError: the file cannot be read or does not match its schema, a value is wrong, or two values exclude each other.
+        OptionsError: the file cannot be read or does not match its schema, values are wrong, or values exclude each other. It has every
+        problem, except that values are only compared with each other when each is right.
     """
     path = config_file if config_file is not None else environ.get(CONFIGURATION_VARIABLE) or None
-    document = _read_configuration(path) if path is not None else {}
+    document: Mapping[str, Any] = {}
+    problems: list[str] = []
+    if path is not None:
+        document = _read_configuration(path, problems)
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for setting in SETTINGS:
@@ -39,10 +43,13 @@ def load_options(*, flags: Mapping[str, str], environ: Mapping[str, str], config
         try:
             values[setting.name] = setting.kind.parse(text)
         except ValueError as error:
-            raise OptionsError(f"{origin}: {error}") from None
+            problems.append(f"{origin}: {error}")
         origins[setting.name] = origin
-    options = Options(**values)
-    _check_together(options, origins)
+    if not problems:
+        options = Options(**values)
+        problems = _check_together(options, origins)
+    if problems:
+        raise OptionsError(*problems)
     return options
 
 
@@ -91,7 +98,12 @@ def _text(value: Any) -> str:
             return str(value)
 
 
-def _read_configuration(path: str) -> dict[str, Any]:
+def _read_configuration(path: str, problems: list[str]) -> dict[str, Any]:
+    """The members of the file that match its schema. What does not match is added to `problems`.
+
+    Raises:
+        OptionsError: the file cannot be read, or is no YAML object.
+    """
     # Both are slow to import, and only who gives a file needs them.
     import yaml  # noqa: PLC0415
     from jsonschema import Draft202012Validator  # noqa: PLC0415
@@ -102,13 +114,12 @@ def _read_configuration(path: str) -> dict[str, Any]:
         raise OptionsError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise OptionsError(f"{path}: not UTF-8 text") from None
+    twice: dict[str, None] = {}
 
     class Loader(yaml.SafeLoader):
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - as it is there
             given = [key.value for key, _ in node.value]
-            for key in given:
-                if given.count(key) > 1:
-                    raise OptionsError(f"{path}: {key}: given twice")
+            twice.update((str(key), None) for key in given if given.count(key) > 1)
             return super().construct_mapping(node, deep)
 
     try:
@@ -117,25 +128,30 @@ def _read_configuration(path: str) -> dict[str, Any]:
         raise OptionsError(f"{path}: {' '.join(str(error).split())}") from None
     if not isinstance(document, dict):
         raise OptionsError(f"{path}: not a YAML object of kind {CONFIGURATION_KIND}")
+    problems.extend(f"{path}: {key}: given twice" for key in twice)
     schema = configuration_schema()
-    for key in document:
-        if key not in schema["properties"]:
-            raise OptionsError(f"{path}: {key}: no such key{_suggestion(str(key), schema['properties'])}")
-    errors = sorted(Draft202012Validator(schema).iter_errors(document), key=lambda error: [str(step) for step in error.absolute_path])
-    if errors:
-        where = "".join(f"{step}: " for step in errors[0].absolute_path)
-        raise OptionsError(f"{path}: {where}{' '.join(errors[0].message.split())}")
-    return document
+    unknown = [key for key in document if key not in schema["properties"]]
+    problems.extend(f"{path}: {key}: no such key{_suggestion(str(key), schema['properties'])}" for key in unknown)
+    known = {key: value for key, value in document.items() if key not in unknown}
+    errors = sorted(Draft202012Validator(schema).iter_errors(known), key=lambda error: [str(step) for step in error.absolute_path])
+    for error in errors:
+        where = "".join(f"{step}: " for step in error.absolute_path)
+        problems.append(f"{path}: {where}{' '.join(error.message.split())}")
+    wrong = {error.absolute_path[0] for error in errors if error.absolute_path}
+    return {key: value for key, value in known.items() if key not in wrong}
 
 
-def _check_together(options: Options, origins: Mapping[str, str]) -> None:
+def _check_together(options: Options, origins: Mapping[str, str]) -> list[str]:
+    """The problems of settings that need or exclude each other."""
+
     def origin(name: str) -> str:
         return origins.get(name) or "--" + name.replace("_", "-")
 
+    problems = []
     if options.storage == "etcd" and not options.etcd_servers:
-        raise OptionsError(f"{origin('storage')}: etcd needs --etcd-servers")
+        problems.append(f"{origin('storage')}: etcd needs --etcd-servers")
     if options.storage != "etcd" and options.etcd_servers:
-        raise OptionsError(f"{origin('etcd_servers')}: only used with --storage etcd, which is {options.storage}")
+        problems.append(f"{origin('etcd_servers')}: only used with --storage etcd, which is {options.storage}")
     for one, other in (
         ("tls_cert_file", "tls_private_key_file"),
         ("etcd_certfile", "etcd_keyfile"),
@@ -143,7 +159,8 @@ def _check_together(options: Options, origins: Mapping[str, str]) -> None:
     ):
         for first, second in ((one, other), (other, one)):
             if getattr(options, first) is not None and getattr(options, second) is None:
-                raise OptionsError(f"{origin(first)}: needs --{second.replace('_', '-')} too")
+                problems.append(f"{origin(first)}: needs --{second.replace('_', '-')} too")
+    return problems
 
 
 def _suggestion(word: str, known: Iterable[str]) -> str:

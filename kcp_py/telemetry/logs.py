@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO, Final, Literal
@@ -37,7 +38,9 @@ def configure_logging(
     ]
     if text:
         # Not the renderer's own choice of tracebacks: the rich ones print local variables, credentials among them.
-        renderer = structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback)
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=out.isatty() and not os.environ.get("NO_COLOR"), exception_formatter=structlog.dev.plain_traceback
+        )
         shared.append(renderer)
         factory: Any = structlog.PrintLoggerFactory(sys.stderr)
     else:

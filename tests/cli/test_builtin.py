@@ -156,3 +156,11 @@ def test_kinds_that_nothing_enforces(command):
         warning,
     )
     assert command("install", "--create", "--cluster", "team-f", "validatingwebhookconfigurations", "pods")[2] == warning
+
+
+def test_columns_are_as_wide_as_their_cells(command):
+    """Long names break no column: every cell begins below its heading."""
+    head, *lines = command("list", "--cluster", "root")[1].splitlines()
+    starts = [head.index(name) for name in ("KIND", "VERSIONS", "SHORTNAMES", "INSTALLED")]
+    assert all(line[start - 1] == " " for line in lines for start in starts)
+    assert {line[starts[-1] :] for line in lines} == {"no"}

@@ -8,6 +8,8 @@ import os
 import re
 import signal
 import ssl
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,35 @@ def test_ready_says_what_to_do_next(ready_server, tmp_path):
     assert f"export KUBECONFIG={tmp_path}/.kcp/admin.kubeconfig\n" in printed
     assert "kubectl get namespaces" in printed
     assert json.loads(connect().getresponse().read()) == {"subject": None}
+
+
+@pytest.mark.parametrize("in_path", [True, False], ids=["in PATH", "not in PATH"])
+def test_the_printed_commands_work(start_server, read_until, tmp_path, in_path):
+    """What is printed runs in another shell as it stands, whether or not PATH leads to the program."""
+    directory = Path(sys.executable).parent
+    elsewhere = os.pathsep.join(part for part in os.environ["PATH"].split(os.pathsep) if Path(part) != directory)
+    environ = {"PATH": f"{directory}:{elsewhere}" if in_path else elsewhere}
+    printed = read_until(start_server("--secure-port", "0", environ=environ), READY)
+    commands = [line.strip() for line in printed.splitlines() if line.startswith("  ") and "kubectl" not in line]
+    assert [command.startswith("kcp-py ") for command in commands] == [False, in_path]
+    shell = subprocess.run(["bash", "-ec", "\n".join(commands)], env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (shell.returncode, shell.stdout, shell.stderr) == (0, "logical cluster team-a created\n", "")
+
+
+def test_make_run_leaves_path_alone(tmp_path):
+    """The server that `make run` starts sees the user's PATH, so that it prints commands that the user's shell finds."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "kcp-py").write_text('#!/bin/sh\necho "PATH=$PATH"\n')
+    (programs / "python").write_text("#!/bin/sh\n")
+    for program in programs.iterdir():
+        program.chmod(0o755)
+    (tmp_path / ".installed").touch()
+    command = ["make", "--no-print-directory", "run", f"VENV={tmp_path}"]
+    root = Path(__file__).parents[2]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    made = subprocess.run(command, cwd=root, env=environ, capture_output=True, text=True, check=True)
+    assert made.stdout == f"PATH={os.environ['PATH']}\n"
 
 
 def test_everything_made_is_private(ready_server, tmp_path):
@@ -276,3 +307,12 @@ def test_every_context_reaches_the_server(start_real_server, read_until, tmp_pat
     with RemoteServer(access) as server:
         path = str(access.cluster["server"]).removeprefix(access.base_url)
         assert server.request("GET", f"{path}/api/v1/namespaces")["kind"] == "NamespaceList"
+
+
+def test_managed_fields_name_the_program(start_real_server, read_until, tmp_path):
+    """Writes of the command line are owned by the field manager kcp-py."""
+    read_until(start_real_server("--secure-port", "0", "--storage", "memory"), READY)
+    with RemoteServer(Access.load(str(tmp_path / ".kcp" / "admin.kubeconfig"), None)) as server:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
+        created = server.request("POST", "/clusters/root/api/v1/namespaces/default/configmaps", body)
+    assert [entry["manager"] for entry in created["metadata"]["managedFields"]] == ["kcp-py"]

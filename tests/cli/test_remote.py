@@ -9,9 +9,10 @@ import socket
 import pytest
 import yaml
 
+from kcp_py import __version__
 from kcp_py.cli.credentials import admin_kubeconfig
 from kcp_py.cli.exits import CommandError
-from kcp_py.cli.remote import Access, RemoteServer
+from kcp_py.cli.remote import Access, RemoteServer, user_agent
 
 
 @pytest.fixture
@@ -106,3 +107,13 @@ async def test_another_server_is_not_trusted(kubeconfig, certified, serving, tmp
         server = RemoteServer(Access.load(kubeconfig(port=port), None))
         with pytest.raises(CommandError, match=r"is .* this server's"):
             await asyncio.to_thread(server.request, "GET", "/")
+
+
+def test_user_agent(monkeypatch):
+    """Program, version, system and machine, the latter two in Go's words."""
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    assert user_agent() == f"kcp-py/{__version__} (linux/amd64)"
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    assert user_agent() == f"kcp-py/{__version__} (darwin/riscv64)"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
 import subprocess
 import sys
 
@@ -53,8 +56,12 @@ def test_help_of_the_program_lists_every_command(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["strt"], "no such command: strt; there are start, cluster, builtin, doctor, version"),
-        (["start", "--storag", "x"], "No such option"),
+        (["strt"], "no such command: strt; there are start, cluster, builtin, doctor, completion, version; did you mean start?"),
+        (["cluster", "creat"], "no such command: cluster creat; there are create, delete, kubeconfig, list; did you mean create?"),
+        (["builtin", "nothing"], "no such command: builtin nothing; there are install, list, uninstall"),
+        (["start", "--storag", "x"], "kcp-py start: No such option: --storag; did you mean --storage or --storage-path?"),
+        (["completion"], "Missing argument '{bash|zsh|fish}'. Choose from: bash, zsh, fish"),
+        (["completion", "tcsh"], "'tcsh' is not one of 'bash', 'zsh', 'fish'"),
         (["start", "extra"], "unexpected extra argument"),
         (["start", "--builtin-kinds", "podz"], 'builtin kinds: "podz" is not a kind of Kubernetes'),
         (["cluster", "create"], "Missing argument 'NAME'"),
@@ -108,3 +115,36 @@ def test_the_module_is_the_program():
     """`python -m kcp_py` is `kcp-py`."""
     finished = subprocess.run([sys.executable, "-m", "kcp_py", "version"], capture_output=True, text=True, check=True)
     assert finished.stdout == f"kcp-py {__version__}\n"
+
+
+def test_every_fault_of_a_configuration_file_has_a_line(capsys, tmp_path):
+    """A file with three faults is refused with three lines."""
+    file = tmp_path / "server.yaml"
+    file.write_text("apiVersion: config.kcp-py.io/v1alpha1\nkind: ServerConfiguration\nsecurePorts: 1\nstorage: x\nlogLevel: y\n")
+    assert run(["start", "--config", str(file)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(": ")[:3] for line in lines] == [["error", str(file), key] for key in ("securePorts", "logLevel", "storage")]
+
+
+def on_a_terminal(*arguments, environ):
+    """What `kcp-py …` prints on a terminal."""
+    terminal, end = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kcp_py", *arguments], stdin=end, stdout=end, stderr=end, env={**os.environ, "TERM": "xterm", **environ}
+    )
+    os.close(end)
+    printed = b""
+    with os.fdopen(terminal, "rb", buffering=0) as file:
+        # Reading from a terminal whose other end is closed is an error on Linux, not the end of the file.
+        with contextlib.suppress(OSError):
+            while part := file.read(4096):
+                printed += part
+        process.wait()
+    return printed.decode()
+
+
+def test_no_color(tmp_path):
+    """NO_COLOR keeps colours off a terminal; an empty one does not."""
+    arguments = ("doctor", "--root-directory", str(tmp_path / "root"), "--secure-port", "0")
+    assert "\x1b[3" in on_a_terminal(*arguments, environ={"NO_COLOR": ""})
+    assert "\x1b[3" not in on_a_terminal(*arguments, environ={"NO_COLOR": "1"})

@@ -165,6 +165,27 @@ def test_a_file_of_another_kind_is_refused(configuration, head, message):
     assert "\n" not in str(caught.value)
 
 
+def test_every_fault_is_told_at_once(configuration):
+    """Unknown and repeated keys, wrong types and wrong values of the file, and wrong flags: one line for each."""
+    lines = "securePorts: 1\nstorage: memory\nstorage: memory\nanonymousAuth: 'no'\nrequestTimeout: 1d\nlogLevel: loud\n"
+    path = configuration(lines)
+    with pytest.raises(OptionsError) as caught:
+        load({"bind_address": "localhost"}, environ={"KCP_PY_CLUSTER_HEADER": "a b"}, config_file=path)
+    assert caught.value.problems == (
+        f"{path}: storage: given twice",
+        f"{path}: securePorts: no such key; did you mean securePort?",
+        f"{path}: anonymousAuth: 'no' is not of type 'boolean'",
+        f"{path}: logLevel: 'loud' is not one of ['debug', 'info', 'warning', 'error']",
+        '--bind-address: "localhost" is not an IP address',
+        'KCP_PY_CLUSTER_HEADER: "a b" is not the name of an HTTP header',
+        f'{path}: requestTimeout: "1d" is not a duration such as 30s, 5m or 1h30m',
+    )
+    assert str(caught.value) == "\n".join(caught.value.problems)
+    with pytest.raises(OptionsError) as caught:
+        load({"storage": "etcd", "tls_cert_file": "a"})
+    assert caught.value.problems == ("--storage: etcd needs --etcd-servers", "--tls-cert-file: needs --tls-private-key-file too")
+
+
 def test_an_absent_or_unreadable_file_is_named(tmp_path):
     """A file that cannot be read is a wrong setting, not a traceback."""
     with pytest.raises(OptionsError, match=r"absent\.yaml: No such file or directory$"):

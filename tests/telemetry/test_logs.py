@@ -47,6 +47,20 @@ def test_text(capsys):
     assert "started" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_no_color(capsys, monkeypatch, no_color, coloured):
+    """A terminal gets colours unless NO_COLOR is set to anything."""
+
+    class Terminal(io.BytesIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("NO_COLOR", no_color)
+    configure_logging("info", "auto", Terminal())
+    structlog.get_logger().info("started", port=6443)
+    assert ("\x1b[" in capsys.readouterr().err) is coloured
+
+
 @pytest.mark.anyio
 async def test_access_lines_are_bundled():
     """Lines wait for each other, but not for ever, and a flood is written out in between."""

@@ -1,0 +1,93 @@
+"""`kcp-py completion`: scripts for shells, and what they are answered where the command line alone does not know the values."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from kcp_py.options import Setting
+from kcp_py.options.kinds import BOOLEAN, OPTIONAL_PATH, PATH
+
+VARIABLE: Final = "_KCP_PY_COMPLETE"
+"""What the scripts set when they ask for completions."""
+SECONDS: Final = 2.0
+"""How long a server may take: a shell that waits longer is worse than one that completes nothing."""
+MOST: Final = 500
+"""How many clusters are looked at."""
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]
+
+
+@click.command(
+    epilog="\b\nExamples:\n  . <(kcp-py completion bash)                                       this shell\n"
+    "  kcp-py completion bash > ~/.local/share/bash-completion/completions/kcp-py\n"
+    '  kcp-py completion zsh > "${fpath[1]}/_kcp-py"\n'
+    "  kcp-py completion fish > ~/.config/fish/completions/kcp-py.fish",
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes commands, flags, values and names of logical clusters in a shell.
+
+    Names of logical clusters come from the server of the kubeconfig, as the commands find it.
+    """
+    from kcp_py.cli.root import PROGRAM, cli
+
+    found = get_completion_class(shell)
+    assert found is not None
+    script = found(cli, {}, PROGRAM, VARIABLE)
+    # Not `source()`, which runs bash to look at its version.
+    click.echo(script.source_template % script.source_vars(), nl=False)
+
+
+def complete_clusters(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Names of logical clusters of the server that the command line names so far; none where it does not answer."""
+    from kcp_py.cli.clusterapi import cluster_name, list_page
+    from kcp_py.cli.exits import CommandError
+    from kcp_py.cli.remote import Access, RemoteServer
+
+    names: Sequence[str] = ()
+    with contextlib.suppress(CommandError):
+        access = Access.load(context.params.get("kubeconfig"), context.params.get("context"))
+        with RemoteServer(access, timeout=SECONDS) as server:
+            names = [cluster_name(item) for item in list_page(server, limit=MOST)["items"]]
+    return _starting(names, incomplete)
+
+
+def complete_contexts(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Contexts of the kubeconfig."""
+    from kcp_py.cli.exits import CommandError
+    from kcp_py.cli.remote import context_names
+
+    names: Sequence[str] = ()
+    with contextlib.suppress(CommandError):
+        names = context_names(context.params.get("kubeconfig"))
+    return _starting(names, incomplete)
+
+
+def complete_kinds(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Kinds of Kubernetes that can be installed, by their full names."""
+    from kcp_py.bootstrap.known import known_kinds
+
+    names = {f"{kind.plural}.{kind.group}" if kind.group else kind.plural for kind in known_kinds().values()}
+    return _starting(sorted(names), incomplete)
+
+
+def completer(setting: Setting) -> Complete | None:
+    """What completes the value of a setting; None where it can be any text."""
+    kind = setting.kind
+    if setting.name == "builtin_kinds":
+        return complete_kinds
+    if kind is PATH or kind is OPTIONAL_PATH:
+        return lambda _context, _parameter, incomplete: [CompletionItem(incomplete, type="file")]
+    words = ["true", "false"] if kind is BOOLEAN else kind.schema.get("enum")
+    if not words:
+        return None
+    return lambda _context, _parameter, incomplete: _starting(words, incomplete)
+
+
+def _starting(names: Sequence[str], incomplete: str) -> list[CompletionItem[str]]:
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
