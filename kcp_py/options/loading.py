@@ -134,10 +134,10 @@ def _read_configuration(path: str, problems: list[str]) -> dict[str, Any]:
     problems.extend(f"{path}: {key}: no such key{_suggestion(str(key), schema['properties'])}" for key in unknown)
     known = {key: value for key, value in document.items() if key not in unknown}
     errors = sorted(Draft202012Validator(schema).iter_errors(known), key=lambda error: [str(step) for step in error.absolute_path])
-    for error in errors:
-        where = "".join(f"{step}: " for step in error.absolute_path)
-        problems.append(f"{path}: {where}{' '.join(error.message.split())}")
-    wrong = {error.absolute_path[0] for error in errors if error.absolute_path}
+    for found in errors:
+        where = "".join(f"{step}: " for step in found.absolute_path)
+        problems.append(f"{path}: {where}{' '.join(found.message.split())}")
+    wrong = {found.absolute_path[0] for found in errors if found.absolute_path}
     return {key: value for key, value in known.items() if key not in wrong}
 
 
