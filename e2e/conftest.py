@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import ssl
@@ -14,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +37,20 @@ def anyio_backend() -> str:
 class ServerProcess:
     """`kcp-py start` in a process of its own, with a root directory of its own."""
 
-    def __init__(self, root: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, root: Path, *arguments: str, environment: Mapping[str, str] | None = None, descriptors: int | None = None) -> None:
+        """Do not start it yet.
+
+        Args:
+            root: its root directory.
+            arguments: of `kcp-py start`.
+            environment: beside that of this process.
+            descriptors: how many files it may have open; None for as many as this process may.
+        """
         self.root = root
         self._arguments = arguments
         self._environment = {**os.environ, **(environment or {})}
+        limit = (descriptors, descriptors)
+        self._before = None if descriptors is None else partial(resource.setrlimit, resource.RLIMIT_NOFILE, limit)
         self.process: subprocess.Popen[str] | None = None
         self.port = 0
 
@@ -56,7 +68,9 @@ class ServerProcess:
             *self._arguments,
         ]
         with self.log_file.open("a") as log:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=self._environment)
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=self._environment, preexec_fn=self._before
+            )
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if match := re.search(r"https://[^ ]*:(\d+)", line):

@@ -143,6 +143,20 @@ def test_28_trailers_and_extensions_have_limits(abused: ServerProcess) -> None:
     neighbours_are_served(abused)
 
 
+def test_28_silent_connections_do_not_stop_a_small_server(tmp_path: Path) -> None:
+    """A server with 64 descriptors serves again as soon as the handshakes of silent clients have timed out, and its log tells of it."""
+    small = ServerProcess(tmp_path / "root", "--tls-handshake-timeout", "1s", "--request-header-timeout", "1h", descriptors=64).start()
+    try:
+        with contextlib.ExitStack() as crowd:
+            for _ in range(CROWD):
+                crowd.enter_context(socket.create_connection(("127.0.0.1", small.port), SECONDS))
+            assert small.request("POST", MAPS.format("a"), config_map("mine")).code == 201
+            assert small.request("GET", f"{MAPS.format('a')}/mine").code == 200
+        assert "connections_exhausted" in small.log_file.read_text()
+    finally:
+        small.stop()
+
+
 def test_28_bodies_above_the_limit_are_refused(abused: ServerProcess) -> None:
     """Declared or not, nothing more than the limit is taken: 413."""
     large = json.dumps(config_map("large", a="x" * 4 * MEGABYTE)).encode()

@@ -23,6 +23,7 @@ from kcp_py.cli.credentials import ensure_token_file, write_kubeconfig
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.files import make_private_directory
 from kcp_py.cli.logforwarding import forward_standard_logging
+from kcp_py.cli.seats import raise_descriptor_limit
 from kcp_py.cli.serving import ListenError, listen, serve
 from kcp_py.cli.tls import ReloadingContext
 from kcp_py.options import Options
@@ -54,6 +55,7 @@ def run_server(options: Options, *, out: IO[str]) -> int:
         raise UsageError(f"--controllers: {error}") from None
     # Every file the process makes, the database included, is for its user alone.
     os.umask(0o077)
+    raise_descriptor_limit()
     configure_logging(options.log_level, options.log_format)
     forward_standard_logging()
     with contextlib.ExitStack() as stack:

@@ -29,6 +29,7 @@ from uvicorn.server import ServerState
 
 from kcp_py.cli.cycle import Cycle, Flow, Header, Prefixes
 from kcp_py.cli.intake import CLOSED, DRAIN_BYTES, DRAIN_SECONDS, DRAIN_TIMER, DRAINING, NO_TIMER, WAITING, Intake
+from kcp_py.cli.seats import Seat
 
 Callback = Callable[[], None]
 
@@ -63,7 +64,18 @@ class Connection(HttpToolsProtocol):
     """One client connection. Use a subclass made by `connection_class`, which sets the limits."""
 
     # The interpreter shares the keys of instances' dictionaries up to 30 of them, which uvicorn's 28 and these would exceed: 1.3 KB more.
-    __slots__ = ("_callbacks", "_held", "_idle_since", "_idle_timer", "_intake", "_linger_timer", "_timer", "_timer_kind", "_upgrading")
+    __slots__ = (
+        "_callbacks",
+        "_held",
+        "_idle_since",
+        "_idle_timer",
+        "_intake",
+        "_linger_timer",
+        "_timer",
+        "_timer_kind",
+        "_upgrading",
+        "seat",
+    )
 
     max_head_bytes: ClassVar[int]
     head_timeout: ClassVar[float]
@@ -79,6 +91,7 @@ class Connection(HttpToolsProtocol):
         # Requests wait as bytes, not parsed, and an empty deque takes 760 bytes.
         self.pipeline = ()  # type: ignore[assignment]
         self._callbacks: dict[object, Callback] | None = {}
+        self.seat: Seat | None = None
         self._upgrading = False
         self._intake = Intake(self.max_head_bytes)
         # Received and not parsed yet.
@@ -102,6 +115,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if self.seat is not None:
+            self.seat.leave()
         self._intake.close()
         self._held = b""
         self._stop_timer()
@@ -287,6 +302,7 @@ class Connection(HttpToolsProtocol):
         del self.cycle
         transport = self.transport
         socket = WatchSocket(self.config, self.server_state, state, self.loop)
+        socket.seat = self.seat
         socket.connection_made(transport)
         transport.set_protocol(socket)
         socket.data_received(request_head(scope) + rest)

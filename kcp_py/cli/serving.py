@@ -10,13 +10,17 @@ import os
 import signal
 import socket
 import ssl
+import sys
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Final
 
 import structlog
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 
+from kcp_py.cli.accepting import Acceptor
 from kcp_py.cli.protocol import MAX_MESSAGE_BYTES, connection_class
+from kcp_py.cli.seats import Seats, connections_that_fit
 from kcp_py.options import Options
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -92,23 +96,42 @@ async def serve(
         backlog=options.listen_backlog,
         timeout_keep_alive=max(1, round(options.keep_alive_timeout)),
         timeout_graceful_shutdown=math.ceil(options.shutdown_grace_period),
-        ssl_context_factory=None if tls is None else lambda _config, _default: tls,
     )
-    await _Server(config, on_shutdown=on_shutdown, on_ready=on_ready).serve([listener])
+    acceptor = Acceptor(
+        listener,
+        Seats(total=connections_that_fit(), per_address=options.max_connections_per_address),
+        tls=tls,
+        handshake_timeout=options.tls_handshake_timeout,
+    )
+    await _Server(config, acceptor, on_shutdown=on_shutdown, on_ready=on_ready).serve([listener])
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server with two hooks and with signals that go through the event loop."""
+    """uvicorn's server with an acceptor of its own, two hooks, and signals that go through the event loop."""
 
-    def __init__(self, config: uvicorn.Config, *, on_shutdown: Callable[[], Any], on_ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, acceptor: Acceptor, *, on_shutdown: Callable[[], Any], on_ready: Callable[[], None]) -> None:
         super().__init__(config)
+        self._acceptor = acceptor
         self._on_shutdown = on_shutdown
         self._on_ready = on_ready
         self._stopping: asyncio.Task[None] | None = None
 
+    def _make_connection(self) -> asyncio.BaseProtocol:
+        connection: asyncio.BaseProtocol = self.config.http_protocol_class(  # type: ignore[call-arg] # as uvicorn does
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return connection
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started and not self.should_exit:
+        del sockets
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            # The lifespan has logged why.
+            sys.exit(STARTUP_FAILURE)
+        self.servers = [self._acceptor]  # type: ignore[list-item] # all that is called of it
+        self._acceptor.start(self._make_connection)
+        self.started = True
+        if not self.should_exit:
             self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -12,6 +12,8 @@ from typing import Any, Final
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
+from kcp_py.cli.seats import Seat
+
 _LINGER: Final = 0.5
 """Seconds that a client has to answer the end of TLS when the server stops, as over HTTP."""
 _MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024
@@ -20,6 +22,13 @@ _MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024
 
 class WatchSocket(WebSocketsSansIOProtocol):
     """One connection, taken over from the HTTP protocol behind the head of its request."""
+
+    seat: Seat | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self.seat is not None:
+            self.seat.leave()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

@@ -154,6 +154,16 @@ class Options:
     request_header_timeout: float = _setting(
         above_zero(DURATION), 32.0, LIMITS, "How long a client may take to send the head of a request."
     )
+    tls_handshake_timeout: float = _setting(
+        above_zero(DURATION), 10.0, LIMITS, "How long a client may take for the TLS handshake of a connection."
+    )
+    max_connections_per_address: int = _setting(
+        integer(-1, 10**6),
+        -1,
+        LIMITS,
+        "Connections that one client address (of IPv6, one network of 64 bits) may have open; further ones are closed at once. -1: half of "
+        "what the limit on open files allows. 0: no limit, for servers behind a reverse proxy. Loopback addresses are not limited.",
+    )
     request_timeout: float = _setting(
         above_zero(DURATION), 60.0, LIMITS, "How long a request may take, watches excepted; afterwards it is answered with 504."
     )

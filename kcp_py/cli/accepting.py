@@ -1,0 +1,156 @@
+"""`Acceptor`: takes connections from the listening socket, within the limits of `Seats`.
+
+The event loops have this built in, but with neither: uvloop closes the listening socket when the process is out of descriptors, and no loop
+counts connections before the TLS handshake, in which a silent client may stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
+
+import structlog
+
+from kcp_py.cli.seats import Seat, Seats
+
+RETRY_SECONDS: Final = 0.1
+"""How long nothing is accepted after the system refused to."""
+TLS_END_SECONDS: Final = 5.0
+"""How long a client may take to answer the end of TLS."""
+
+_PER_TURN: Final = 64
+_SECONDS_BETWEEN_WARNINGS: Final = 60.0
+
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.cli")
+
+
+class SeatedProtocol(Protocol):
+    """A protocol that leaves its seat when its connection is lost."""
+
+    seat: Seat | None
+
+
+class Listener(Protocol):
+    """What is needed of the listening socket."""
+
+    def fileno(self) -> int: ...
+
+    def accept(self) -> tuple[socket.socket, tuple[str, int]]: ...
+
+
+class Acceptor:
+    """Serves one listening socket from `start` to `close`. Has what uvicorn calls of a server."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        seats: Seats,
+        *,
+        tls: ssl.SSLContext | None,
+        handshake_timeout: float,
+    ) -> None:
+        """Do not accept yet.
+
+        Args:
+            listener: bound, listening and not blocking.
+            seats: shared by all acceptors of the process.
+            tls: None for plain connections.
+            handshake_timeout: seconds that a client has for the TLS handshake.
+        """
+        self._listener = listener
+        self._seats = seats
+        self._tls: dict[str, object] = {}
+        if tls is not None:
+            self._tls = {"ssl": tls, "ssl_handshake_timeout": handshake_timeout, "ssl_shutdown_timeout": TLS_END_SECONDS}
+        self._loop = asyncio.get_running_loop()
+        self._opening: set[asyncio.Task[bool]] = set()
+        self._retry: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._warned: dict[str, float] = {}
+
+    def start(self, make_protocol: Callable[[], asyncio.BaseProtocol]) -> None:
+        """Accept from now on.
+
+        Args:
+            make_protocol: makes a `SeatedProtocol`.
+        """
+        self._make_protocol = make_protocol
+        self._seats.on_free = self._resume
+        self._resume()
+
+    def close(self) -> None:
+        """Accept no more, and give up connections whose handshake is not done."""
+        self._closed = True
+        self._pause()
+        for task in self._opening:
+            task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Return when nothing is left of `close`."""
+        if self._opening:
+            await asyncio.wait(list(self._opening))
+
+    def _resume(self) -> None:
+        if not self._closed:
+            self._pause()
+            self._loop.add_reader(self._listener.fileno(), self._accept)
+
+    def _pause(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        self._loop.remove_reader(self._listener.fileno())
+
+    def _accept(self) -> None:
+        for _ in range(_PER_TURN):
+            if self._seats.full:
+                self._pause()
+                self._warn("connections_exhausted", "the limit on open files allows no further connection; new ones wait")
+                return
+            try:
+                connection, address = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                # Out of descriptors or memory: trying again at once would fail again, and the socket stays readable.
+                self._pause()
+                self._retry = self._loop.call_later(RETRY_SECONDS, self._resume)
+                self._warn("accept_failed", error.strerror or str(error))
+                return
+            seat = self._seats.take(address[0])
+            if seat is None:
+                connection.close()
+                self._warn("connections_refused", "a client address has as many connections as --max-connections-per-address allows")
+                continue
+            connection.setblocking(False)
+            task = self._loop.create_task(self._open(connection, seat))
+            self._opening.add(task)
+            task.add_done_callback(partial(self._opened, connection, seat))
+
+    async def _open(self, connection: socket.socket, seat: Seat) -> bool:
+        """Hand a connection to a protocol of its own. Returns whether it got so far."""
+        protocol = self._make_protocol()
+        protocol.seat = seat  # type: ignore[attr-defined] # a SeatedProtocol, which asyncio's own types do not know
+        try:
+            await self._loop.connect_accepted_socket(lambda: protocol, connection, **self._tls)  # type: ignore[arg-type] # three keywords
+        except (OSError, ssl.SSLError):
+            # The client left, said no TLS, or said nothing in time. None of this is a fault of the server.
+            return False
+        return True
+
+    def _opened(self, connection: socket.socket, seat: Seat, task: asyncio.Task[bool]) -> None:
+        self._opening.discard(task)
+        if task.cancelled() or not task.result():
+            connection.close()
+            seat.leave()
+
+    def _warn(self, event: str, reason: str) -> None:
+        """Log, but not as often as a client can have it happen."""
+        now = self._loop.time()
+        if now >= self._warned.get(event, now):
+            self._warned[event] = now + _SECONDS_BETWEEN_WARNINGS
+            _log.warning(event, reason=reason)

@@ -1,0 +1,121 @@
+"""`Seats`: how many connections may be open, in all and for one client address. No I/O but for reading the limits of the process."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+AUTOMATIC: Final = -1
+"""As a limit for each address: half of the connections that there may be in all."""
+
+_RESERVE: Final = 128
+_FALLBACK_OPEN: Final = 64
+_IPV6_NETWORK_BYTES: Final = 8
+
+
+class Seats:
+    """Counts open connections. Each has a `Seat` from when it is accepted until it is closed.
+
+    Attributes:
+        on_free: called when a seat becomes free where there was none.
+    """
+
+    def __init__(self, *, total: int, per_address: int) -> None:
+        """Begin with no connection.
+
+        Args:
+            total: connections in all, at least one.
+            per_address: of one client address, or of one IPv6 network of 64 bits; 0 for no limit, `AUTOMATIC` for half of `total`.
+                Loopback addresses have no limit: a reverse proxy on the same machine stands for all of its clients.
+        """
+        self._free = total
+        self._per_address = max(1, total // 2) if per_address == AUTOMATIC else per_address
+        self._taken: dict[str, int] = {}
+        self.on_free: Callable[[], None] = _nothing
+
+    @property
+    def full(self) -> bool:
+        """Whether there may be no further connection."""
+        return self._free <= 0
+
+    def take(self, host: str) -> Seat | None:
+        """A seat for a connection from a client address; None where that has as many as it may have."""
+        client = client_of(host)
+        if self._per_address and client:
+            taken = self._taken.get(client, 0)
+            if taken >= self._per_address:
+                return None
+            self._taken[client] = taken + 1
+        else:
+            client = ""
+        self._free -= 1
+        return Seat(self, client)
+
+    def give_back(self, client: str) -> None:
+        """Called by the seat."""
+        if client:
+            left = self._taken[client] - 1
+            if left:
+                self._taken[client] = left
+            else:
+                del self._taken[client]
+        self._free += 1
+        if self._free == 1:
+            self.on_free()
+
+
+class Seat:
+    """The place of one connection."""
+
+    __slots__ = ("_client", "_seats")
+
+    def __init__(self, seats: Seats, client: str) -> None:
+        self._seats: Seats | None = seats
+        self._client = client
+
+    def leave(self) -> None:
+        """The connection is closed. Harmless when repeated."""
+        seats, self._seats = self._seats, None
+        if seats is not None:
+            seats.give_back(self._client)
+
+
+def client_of(host: str) -> str:
+    """What connections are counted by: an IPv4 address, or an IPv6 network of 64 bits, which one client has all of. Empty for loopback."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        elif not address.is_loopback:
+            return address.packed[:_IPV6_NETWORK_BYTES].hex()
+    return "" if address.is_loopback else str(address)
+
+
+def raise_descriptor_limit() -> None:
+    """Let the process have as many open files as it may ask for, as Go's runtime does: each connection is one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def connections_that_fit() -> int:
+    """How many connections the limit on open files leaves room for, beside the files that are open now and those that may have to be."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        soft = 1 << 20
+    try:
+        opened = sum(1 for _ in Path("/dev/fd").iterdir())
+    except OSError:
+        opened = _FALLBACK_OPEN
+    return max(1, soft - opened - min(_RESERVE, soft // 4))
+
+
+def _nothing() -> None:
+    """Called where a seat becomes free and nothing waits for one."""

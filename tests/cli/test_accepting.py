@@ -1,0 +1,213 @@
+"""Taking connections: what a silent, a greedy or a late client, or a system without descriptors, can stop."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import errno
+import socket
+from contextlib import contextmanager
+
+import pytest
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from kcp_py.cli.accepting import Acceptor
+from kcp_py.cli.protocol import connection_class
+from kcp_py.cli.seats import Seat, Seats
+from kcp_py.cli.serving import listen
+from kcp_py.cli.tls import ReloadingContext
+
+UPGRADE = (
+    b"GET /?watch=1 HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n"
+)
+
+
+class Greeter(asyncio.Protocol):
+    """Says hello, and leaves its seat."""
+
+    seat: Seat | None = None
+
+    def connection_made(self, transport):
+        transport.write(b"hello")
+
+    def connection_lost(self, _error):
+        assert self.seat is not None
+        self.seat.leave()
+
+
+class Failing:
+    """A listening socket that cannot accept at first; time and faults are all that is not real."""
+
+    def __init__(self, listener, *errors):
+        self._listener = listener
+        self.errors = list(errors)
+
+    def fileno(self):
+        return self._listener.fileno()
+
+    def accept(self):
+        if self.errors:
+            raise OSError(self.errors.pop(0), "fault")
+        return self._listener.accept()
+
+
+class Named:
+    """A listening socket whose clients have the addresses that a test gives them."""
+
+    def __init__(self, listener, *hosts):
+        self._listener = listener
+        self._hosts = list(hosts)
+
+    def fileno(self):
+        return self._listener.fileno()
+
+    def accept(self):
+        connection, (_, port) = self._listener.accept()
+        return connection, (self._hosts.pop(0), port)
+
+
+@contextmanager
+def accepting(listener, seats, *, tls=None, handshake_timeout=60.0):
+    acceptor = Acceptor(listener, seats, tls=tls, handshake_timeout=handshake_timeout)
+    acceptor.start(Greeter)
+    try:
+        yield acceptor
+    finally:
+        acceptor.close()
+
+
+@pytest.fixture
+def listener(options):
+    with listen(options) as made:
+        yield made
+
+
+async def greeted(listener):
+    """Connect, and read the greeting; empty where the connection is closed instead."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1])
+    try:
+        return await reader.read(5), writer
+    except ConnectionError:
+        return b"", writer
+
+
+@pytest.mark.anyio
+async def test_a_system_without_descriptors_is_waited_for(listener):
+    """Accepting goes on when the system allows it again."""
+    failing = Failing(listener, errno.EMFILE, errno.ENFILE, errno.ENOBUFS)
+    with accepting(failing, Seats(total=10, per_address=0)):
+        greeting, writer = await greeted(listener)
+    assert greeting == b"hello"
+    assert failing.errors == []
+    writer.close()
+
+
+@pytest.mark.anyio
+async def test_a_client_that_left_is_passed_over(listener):
+    """A connection that is gone before it is accepted costs nothing."""
+    with accepting(Failing(listener, errno.ECONNABORTED), Seats(total=10, per_address=0)):
+        greeting, writer = await greeted(listener)
+    assert greeting == b"hello"
+    writer.close()
+
+
+@pytest.mark.anyio
+async def test_where_no_seat_is_free_clients_wait(listener):
+    """The next connection is served as soon as another one ends."""
+    with accepting(listener, Seats(total=1, per_address=0)):
+        greeting, first = await greeted(listener)
+        assert greeting == b"hello"
+        waiting = asyncio.create_task(greeted(listener))
+        await asyncio.wait([waiting], timeout=0.1)
+        assert not waiting.done()
+        first.close()
+        greeting, second = await waiting
+    assert greeting == b"hello"
+    second.close()
+
+
+@pytest.mark.anyio
+async def test_one_address_cannot_have_all(listener):
+    """Its further connections are closed at once; another address is served."""
+    with accepting(Named(listener, "192.0.2.1", "192.0.2.1", "192.0.2.2"), Seats(total=10, per_address=1)):
+        answers = [await greeted(listener) for _ in range(3)]
+    assert [greeting for greeting, _ in answers] == [b"hello", b"", b"hello"]
+    for _, writer in answers:
+        writer.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"], ids=["nothing", "half a record", "no TLS"])
+async def test_who_does_not_shake_hands_loses_the_seat(certified, client_context, said):
+    """Before TLS is agreed on, a client holds its place for the handshake timeout at most."""
+    with listen(certified) as listener, socket.create_connection(("127.0.0.1", listener.getsockname()[1])) as silent:
+        silent.sendall(said)
+        silent.setblocking(False)
+        tls = ReloadingContext(certified).context
+        with accepting(listener, Seats(total=1, per_address=0), tls=tls, handshake_timeout=0.05):
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1], ssl=client_context(certified))
+            assert await reader.read(5) == b"hello"
+            writer.close()
+
+
+@pytest.mark.anyio
+async def test_the_handshake_has_a_timeout_of_its_own(certified, serving):
+    """The server's setting is the one that counts, not the time for heads."""
+
+    async def app(_scope, _receive, _send):
+        """Is never asked."""
+
+    options = dataclasses.replace(certified, tls_handshake_timeout=0.05, request_header_timeout=3600)
+    async with serving(app, options, tls=ReloadingContext(certified).context) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        assert await reader.read() == b""
+        writer.close()
+
+
+@pytest.mark.anyio
+async def test_closing_gives_up_open_handshakes(certified):
+    """A silent client does not keep a server from stopping."""
+    seats = Seats(total=1, per_address=0)
+    with listen(certified) as listener, socket.create_connection(("127.0.0.1", listener.getsockname()[1])):
+        with accepting(listener, seats, tls=ReloadingContext(certified).context) as acceptor:
+            while not seats.full:
+                await asyncio.sleep(0)
+        await acceptor.wait_closed()
+    assert not seats.full
+
+
+@pytest.mark.anyio
+async def test_a_connection_that_goes_on_over_websocket_keeps_its_seat(listener):
+    """The seat changes hands with the connection, and becomes free when that ends."""
+
+    async def app(scope, receive, send):
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await receive()
+        await send({"type": "websocket.accept"})
+        await receive()
+
+    config = Config(app, ws="none", interface="asgi3", log_config=None, ws_ping_interval=None)
+    config.load()
+    state = ServerState()
+    connection = connection_class(max_head_bytes=1000, head_timeout=60)
+    seats = Seats(total=1, per_address=0)
+    acceptor = Acceptor(listener, seats, tls=None, handshake_timeout=60)
+    acceptor.start(lambda: connection(config, state, {}))
+    port = listener.getsockname()[1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(UPGRADE)
+    assert (await reader.readline()).startswith(b"HTTP/1.1 101 ")
+    assert seats.full
+    writer.close()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+    writer.close()
+    acceptor.close()
+    while state.tasks or seats.full:
+        await asyncio.sleep(0)

@@ -1,0 +1,72 @@
+"""How many connections there may be."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from kcp_py.cli.seats import AUTOMATIC, Seats, client_of, connections_that_fit
+
+
+@pytest.mark.parametrize(
+    ("host", "client"),
+    [
+        pytest.param("192.0.2.1", "192.0.2.1", id="IPv4"),
+        pytest.param("::ffff:192.0.2.1", "192.0.2.1", id="IPv4 in IPv6"),
+        pytest.param("2001:db8:1:2:3:4:5:6", "20010db800010002", id="IPv6"),
+        pytest.param("2001:db8:1:2::9", "20010db800010002", id="the same network"),
+        pytest.param("fe80::1%eth0", "fe80000000000000", id="IPv6 with a zone"),
+        pytest.param("127.0.0.1", "", id="loopback"),
+        pytest.param("127.9.9.9", "", id="all of loopback"),
+        pytest.param("::1", "", id="loopback of IPv6"),
+        pytest.param("::ffff:127.0.0.1", "", id="loopback in IPv6"),
+    ],
+)
+def test_clients(host, client):
+    """Connections are counted by the address that a client cannot change at will."""
+    assert client_of(host) == client
+
+
+@pytest.mark.parametrize(
+    ("per_address", "host", "granted"),
+    [
+        pytest.param(3, "192.0.2.1", 3, id="limit"),
+        pytest.param(AUTOMATIC, "192.0.2.1", 5, id="half"),
+        pytest.param(0, "192.0.2.1", 10, id="no limit"),
+        pytest.param(3, "127.0.0.1", 10, id="loopback"),
+    ],
+)
+def test_one_address_has_a_limit(per_address, host, granted):
+    """Others are let in all the same, and a connection that ends makes room for another of the same address."""
+    seats = Seats(total=10, per_address=per_address)
+    mine = [seat for _ in range(granted) if (seat := seats.take(host))]
+    assert len(mine) == granted
+    if granted < 10:
+        assert seats.take(host) is None
+        assert seats.take("192.0.2.2") is not None
+    mine[0].leave()
+    assert seats.take(host) is not None
+
+
+def test_all_together_have_a_limit():
+    """The first seat that becomes free is told of, once."""
+    told = []
+    seats = Seats(total=2, per_address=0)
+    seats.on_free = lambda: told.append(seats.full)
+    taken = [seat for number in "12" if (seat := seats.take(f"192.0.2.{number}"))]
+    assert seats.full
+    for seat in taken:
+        seat.leave()
+        seat.leave()
+    assert told == [False]
+
+
+def test_room_is_what_is_left_of_the_descriptors():
+    """Each open file takes the place of a connection, and some are kept for files still to be opened."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = connections_that_fit()
+    with Path("/dev/null").open() as _one, Path("/dev/null").open() as _two:
+        assert connections_that_fit() == before - 2
+    assert 0 < before < soft
