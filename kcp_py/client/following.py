@@ -9,7 +9,7 @@ from kcp_py.apimachinery import errors
 from kcp_py.client.contract import Change
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.store.access import translate
-from kcp_py.storage.contract import CompactedError, Storage, StorageError
+from kcp_py.storage.contract import CompactedError, Storage, StorageError, readable
 from kcp_py.storage.keys import ResourceKeys
 from kcp_py.watchcache import Feed, ObjectEvent, WatchEndedError, WatchOverflowError
 
@@ -59,7 +59,7 @@ async def scan_changes(
                 if start is None:
                     await watcher.wait()
                     continue
-                page = await storage.range(keys.prefix, start=start, limit=_CHUNK)
+                page = await readable(storage.range(keys.prefix, start=start, limit=_CHUNK))
                 start = page.items[-1].key + "\x00" if page.more else None
                 for item in page.items:
                     if wanted(item.value):

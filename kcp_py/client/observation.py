@@ -9,7 +9,7 @@ from kcp_py.aio.turns import Turns
 from kcp_py.client.contract import Concerned, ObjectChange
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.store.access import translate
-from kcp_py.storage.contract import Storage, StorageError
+from kcp_py.storage.contract import Storage, StorageError, readable
 from kcp_py.storage.keys import resource_of, route_of
 from kcp_py.watchcache import Feed, ObjectEvent
 
@@ -46,7 +46,7 @@ async def stored_objects(
             start: str | None = ""
             seen = 0
             while start is not None and not (limit and seen >= limit):
-                page = await storage.range(prefix, start=start, limit=_PAGE)
+                page = await readable(storage.range(prefix, start=start, limit=_PAGE))
                 revision = page.revision
                 seen += len(page.items)
                 start = page.items[-1].key + "\x00" if page.more else None

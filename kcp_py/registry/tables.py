@@ -25,7 +25,7 @@ from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.conversion import Webhooks
 from kcp_py.registry.definitions import CompiledDefinition, Definitions, HeldNames, same_content
 from kcp_py.registry.resource import Served, ServedResource
-from kcp_py.storage.contract import KeyValue, Storage
+from kcp_py.storage.contract import KeyValue, Storage, readable
 from kcp_py.storage.keys import ResourceKeys, custom_resource_keys
 from kcp_py.watchcache import Feed, ObjectEvent
 
@@ -279,7 +279,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
             return defined
         start = ""
         while True:
-            page = await self._storage.range(prefix, start=start, limit=_PAGE)
+            page = await readable(self._storage.range(prefix, start=start, limit=_PAGE))
             for item in page.items:
                 defined[item.key] = await self._define(item)
                 await turns.take()

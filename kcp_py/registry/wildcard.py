@@ -13,7 +13,7 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.definitions import CompiledDefinition
 from kcp_py.registry.resource import Served
 from kcp_py.registry.tables import ResourceTable, ResourceTables
-from kcp_py.storage.contract import Storage
+from kcp_py.storage.contract import Storage, readable
 from kcp_py.storage.keys import ResourceKeys
 from kcp_py.watchcache import Feed, ObjectEvent
 
@@ -75,7 +75,7 @@ class WildcardIndex:
             while self._clusters is None:
                 self._changed_meanwhile = []
                 gaps = self._gaps
-                found = await self._storage.range(self._keys.prefix, keys_only=True)
+                found = await readable(self._storage.range(self._keys.prefix, keys_only=True))
                 if gaps != self._gaps:
                     continue
                 index: dict[str, dict[Name, None]] = {}

@@ -25,7 +25,7 @@ Errors are the classes below and nothing else; drivers translate what their libr
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import Final, NamedTuple, Protocol, Self
 
 
@@ -101,6 +101,8 @@ Operation = Put | Delete
 LARGEST_PAGE_BYTES: Final = 32 * 1024 * 1024
 """A page that was asked for with a limit ends with the first value that goes beyond this."""
 
+_NAMED_KEYS: Final = 10
+
 
 class StorageError(Exception):
     """The root of what storage raises."""
@@ -144,6 +146,18 @@ class UnknownOutcomeError(UnavailableError):
     """A write was sent and its answer did not come: it may have taken effect, now or later. Never to be repeated unseen."""
 
 
+class DamagedError(StorageError):
+    """Stored bytes are not what was written, and are not given out."""
+
+    def __init__(self, keys: Sequence[str] = (), found: RangeResult | None = None) -> None:
+        what = f"what is stored at {', '.join(keys[:_NAMED_KEYS])}" if keys else "a part of the store"
+        super().__init__(f"{what} is damaged: its checksum is wrong")
+        self.keys = tuple(keys)
+        """The keys that cannot be read; empty where the keys themselves cannot."""
+        self.found = found
+        """What a range has beside them; None where that is not known."""
+
+
 class NoSpaceError(StorageError):
     """The store is full; reads go on."""
 
@@ -155,7 +169,11 @@ class Storage(Protocol):
     """
 
     async def get(self, key: str) -> KeyValue | None:
-        """The key as it stands now, or None."""
+        """The key as it stands now, or None.
+
+        Raises:
+            DamagedError: it cannot be read.
+        """
         ...
 
     async def range(
@@ -181,6 +199,7 @@ class Storage(Protocol):
         Raises:
             CompactedError: `revision` is no longer kept.
             FutureRevisionError: `revision` has not happened yet.
+            DamagedError: some of it cannot be read; the error has the rest.
         """
         ...
 
@@ -236,6 +255,20 @@ class Storage(Protocol):
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *exc_info: object) -> None: ...
+
+
+async def readable(reading: Awaitable[RangeResult]) -> RangeResult:
+    """What can be read of a range, for those who serve many clusters together: what is damaged is left out, and the driver has logged it.
+
+    Raises:
+        StorageError: of every other kind.
+    """
+    try:
+        return await reading
+    except DamagedError as error:
+        if error.found is None:
+            raise
+        return error.found
 
 
 def fitting(items: Sequence[KeyValue]) -> int:

@@ -17,7 +17,7 @@ from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.access import Admission
-from kcp_py.storage.contract import Compare, ConflictError, KeyValue, Put
+from kcp_py.storage.contract import Compare, ConflictError, KeyValue, Put, readable
 from kcp_py.tenancy.logicalcluster import cluster_url, logical_cluster_keys, new_logical_cluster
 from kcp_py.watchcache import Feed, ObjectEvent, Route
 from kcp_py.watchcache.feed import derived_event
@@ -115,7 +115,7 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
     async def scopes(self, first: Name | None, limit: int, revision: int) -> Sequence[ClusterScope]:
         """The clusters that existed at a revision (0: now), in name order from `first` (None: the first one) on."""
         start = self._keys.cluster_prefix(first) if first else ""
-        found = await self._access.storage.range(self._keys.prefix, start=start, limit=limit, revision=revision)
+        found = await readable(self._access.storage.range(self._keys.prefix, start=start, limit=limit, revision=revision))
         return [self._scope_of(self._keys.parse(item.key).cluster, item) for item in found.items]
 
     async def _load(self, cluster: Name) -> ClusterScope | None:

@@ -123,6 +123,8 @@ def translate(error: contract.StorageError) -> StatusError:
             return errors.expired(errors.LIST_EXPIRED)
         case contract.FutureRevisionError():
             return errors.too_large_resource_version(error.revision, error.current)
+        case contract.DamagedError():
+            return errors.internal(str(error))
         case contract.NoSpaceError():
             return StatusError(507, "", "the store is full: nothing can be written until objects are deleted or space is made")
         case contract.UnknownOutcomeError():

@@ -11,7 +11,7 @@ from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.read import default_revision, defaults_of
-from kcp_py.storage.contract import KeyValue, RangeResult, prefix_end
+from kcp_py.storage.contract import KeyValue, RangeResult, prefix_end, readable
 
 ScopeScan = Callable[[Name | None, int, int], Awaitable[Sequence[ClusterScope]]]
 """(first cluster or None, limit or 0, revision or 0) -> the clusters that exist, in name order."""
@@ -60,7 +60,9 @@ async def scan(access: Access, served: Served, what: Scan, *, scopes: ScopeScan 
         prefix = resource.keys.namespace_prefix(what.scope.name, what.namespace)
     else:
         prefix = resource.keys.cluster_prefix(what.scope.name)
-    found = await access.storage.range(prefix, start=what.start, limit=what.limit, revision=what.revision, count=what.counted)
+    reading = access.storage.range(prefix, start=what.start, limit=what.limit, revision=what.revision, count=what.counted)
+    # An object that is damaged is an error in its own cluster, and must not keep those of all others from who reads them together.
+    found = await (readable(reading) if what.scope is None else reading)
     if what.scope is None and (foreign := resource.keys.foreign_prefix):
         found = await _without(foreign, access, prefix, what, found=found)
     remaining = found.total - len(found.items) if what.counted else -1
@@ -91,7 +93,7 @@ async def _without(foreign: str, access: Access, prefix: str, what: Scan, *, fou
         total -= hidden.total
     if not found.more or kept[at:]:
         return found._replace(items=kept, total=total)
-    rest = await access.storage.range(prefix, start=end, limit=what.limit - len(kept), revision=found.revision)
+    rest = await readable(access.storage.range(prefix, start=end, limit=what.limit - len(kept), revision=found.revision))
     return RangeResult([*kept, *rest.items], found.revision, rest.more, total)
 
 

@@ -1,39 +1,42 @@
-"""Opens the file: the lock, the checks before anything is changed, the connections.
+"""Opens the file: the locks, the checks before anything is changed, the connections.
 
-The order matters. The lock comes first, because closing any descriptor of a database file drops the POSIX locks that SQLite holds on it in
-this process. The header is read before SQLite is let near the file. A new database is built beside and renamed, so that a half-made one is
-never seen.
+The order matters. The locks come first, because closing any descriptor of a database file drops the POSIX locks that SQLite holds on it in
+this process. The header and the write-ahead log are read before SQLite is let near the file. A new database is built beside and renamed, so
+that a half-made one is never seen.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from pathlib import Path
-from typing import Any, Final
+from time import monotonic
+from typing import Final
 
 import apsw
+import structlog
 
-from kcp_py.storage.sqlite.errors import (
-    CorruptDatabaseError,
-    DatabaseFileError,
-    IncompatibleDatabaseError,
-    LockedDatabaseError,
-    translated,
-)
-from kcp_py.storage.sqlite.schema import APPLICATION_ID, CREATE, FORMAT
+from kcp_py.storage.contract import DamagedError
+from kcp_py.storage.sqlite import checksums
+from kcp_py.storage.sqlite.errors import CorruptDatabaseError, DatabaseFileError, translated
+from kcp_py.storage.sqlite.header import WHAT_TO_DO, check_header, check_size
+from kcp_py.storage.sqlite.locks import FileLock, LockFile
+from kcp_py.storage.sqlite.log import read_log
+from kcp_py.storage.sqlite.rewriting import Progress, create, rewrite
+from kcp_py.storage.sqlite.schema import FORMAT
+from kcp_py.storage.sqlite.state import fetch
 
-_MAGIC: Final = b"SQLite format 3\x00"
-_HEADER: Final = 100
+_log: Final = structlog.get_logger("kcp_py.storage")
+
 _TABLES: Final = {"current", "value", "history", "meta"}
+_PROGRESS_SECONDS: Final = 5.0
 
 
 class Database:
     """An opened and locked file, from which connections are made."""
 
     def __init__(self, path: str | Path, *, max_pages: int = 0) -> None:
-        """Lock and check the file; create it where there is none.
+        """Lock and check the file; create it where there is none; bring it to the present format.
 
         Args:
             path: the file; symbolic links are resolved. Its folder must exist.
@@ -43,20 +46,23 @@ class Database:
             LockedDatabaseError: it is in use.
             IncompatibleDatabaseError: it is not ours, or newer than we are.
             CorruptDatabaseError: it is damaged.
+            NoSpaceError: there is no room to bring it to the present format.
             DatabaseFileError: it cannot be opened or created.
         """
         self.path = os.path.realpath(path)
         self._max_pages = max_pages
+        self._file_lock: FileLock | None = None
         try:
-            self._lock = _Lock(self.path)
+            self._lock = LockFile(self.path)
         except OSError as error:
             raise DatabaseFileError(f"cannot open {self.path}: {error.strerror}") from error
         try:
-            if _is_new(self.path):
-                _create(self.path)
-            self._check_readable()
+            self._prepare()
+            self._lock.hold(log_expected=self._lock.log_expected)
         except BaseException as error:
-            self._lock.release(remove=self._lock.made)
+            if self._file_lock is not None:
+                self._file_lock.release()
+            self._lock.release(remove=self._lock.made, clean=False)
             if isinstance(error, OSError):
                 raise DatabaseFileError(f"cannot open {self.path}: {error.strerror}") from error
             if isinstance(error, apsw.Error):
@@ -65,7 +71,7 @@ class Database:
 
     def connect(self, *, writer: bool = False) -> apsw.Connection:
         """A new connection; one at most may be the writer's."""
-        connection = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=64)
+        connection = checksums.connect(self.path)
         connection.set_busy_timeout(50)
         connection.wal_autocheckpoint(0)
         _pragma(connection, "synchronous = FULL")
@@ -78,107 +84,112 @@ class Database:
             _pragma(connection, f"journal_size_limit = {64 << 20}")
             if self._max_pages:
                 _pragma(connection, f"max_page_count = {self._max_pages}")
+            fetch(connection, "SELECT 1 FROM meta")  # makes the log, which must be there from now on
+            self._lock.hold(log_expected=True)
         else:
             _pragma(connection, "query_only = ON")
         return connection
 
+    def close_writer(self, connection: apsw.Connection) -> None:
+        """Carry the log over into the file, and close the last connection."""
+        try:
+            busy, _, _ = fetch(connection, "PRAGMA wal_checkpoint(TRUNCATE)")[0]
+            if not busy:
+                self._lock.hold()
+        except apsw.Error:
+            pass  # the log stays, and is expected
+        connection.close()
+
     def close(self) -> None:
-        """Release the lock. Every connection must have been closed."""
-        self._lock.release()
+        """Release the locks. Every connection must have been closed."""
+        if self._file_lock is not None:
+            self._file_lock.release()
+        self._lock.release(clean=not Path(f"{self.path}-wal").exists())
+
+    def _prepare(self) -> None:
+        try:
+            self._file_lock = FileLock(self.path)
+        except FileNotFoundError:
+            if _size(f"{self.path}-wal"):
+                raise CorruptDatabaseError(
+                    f"{self.path} is missing, but its write-ahead log {self.path}-wal is there: put the file back, or run kcp-py restore"
+                ) from None
+            create(self.path)
+            self._file_lock = FileLock(self.path)
+            self._lock.log_expected = False
+            return
+        if self._lock.log_expected and not Path(f"{self.path}-wal").exists():
+            raise CorruptDatabaseError(
+                f"the write-ahead log {self.path}-wal is missing, and acknowledged writes with it: put it back, or run kcp-py restore; "
+                f"to go on without them, remove {self.path}.lock"
+            )
+        version = check_header(self.path)
+        log = read_log(self.path)
+        if log.damage:
+            raise CorruptDatabaseError(
+                f"{self.path}: {log.damage}; run kcp-py restore, or move {self.path}-wal away to go on without what it holds"
+            )
+        if log.doubt:
+            _log.warning("storage_log_cut_short", path=self.path, error=log.doubt)
+        check_size(self.path, log)
+        self._check_readable()
+        if version < FORMAT:
+            self._migrate()
+
+    def _migrate(self) -> None:
+        """Write the content into a file of the present format, which takes the old one's place."""
+        _log.info("storage_migration_started", path=self.path, format=FORMAT)
+        source = checksums.connect(self.path)
+        try:
+            source.set_busy_timeout(1000)
+            # The log must be gone before the new file has the old one's name: it would be applied to it.
+            if fetch(source, "PRAGMA journal_mode = DELETE") != [("delete",)]:
+                raise DatabaseFileError(f"{self.path} is in use by another program, and cannot be brought to format {FORMAT}")
+            self._lock.hold()
+            self._lock.log_expected = False
+            rewrite(source, self.path, history=True, progress=self._told())
+        finally:
+            source.close()
+        replaced, self._file_lock = self._file_lock, FileLock(self.path)
+        if replaced is not None:
+            replaced.release()
+        _log.info("storage_migrated", path=self.path, format=FORMAT)
+
+    def _told(self) -> Progress:
+        next_at = monotonic() + _PROGRESS_SECONDS
+
+        def progress(done: int, total: int) -> None:
+            nonlocal next_at
+            if monotonic() > next_at:
+                next_at = monotonic() + _PROGRESS_SECONDS
+                _log.info("storage_migration_progress", path=self.path, rows=done, total=total)
+
+        return progress
 
     def _check_readable(self) -> None:
-        connection = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE)
+        connection = checksums.connect(self.path)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         try:
             connection.set_busy_timeout(1000)
             found = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
             if not found >= _TABLES:
-                raise CorruptDatabaseError(f"{self.path} is damaged: tables are missing")
+                raise CorruptDatabaseError(f"{self.path} is damaged: tables are missing; {WHAT_TO_DO}")
             for table in sorted(_TABLES):
                 connection.execute(f"SELECT * FROM {table} LIMIT 1").fetchall()  # noqa: S608
-            ((pages,),) = connection.execute("PRAGMA page_count")
-            ((size,),) = connection.execute("PRAGMA page_size")
-            log = Path(f"{self.path}-wal")
-            if not (log.exists() and log.stat().st_size) and Path(self.path).stat().st_size < pages * size:
-                raise CorruptDatabaseError(f"{self.path} is damaged: it is shorter than it says")
         except apsw.Error as error:
             problem = translated(error)
-            if isinstance(problem, CorruptDatabaseError):
-                raise CorruptDatabaseError(f"{self.path} is damaged: {error}") from error
+            if isinstance(problem, CorruptDatabaseError | DamagedError):
+                raise CorruptDatabaseError(f"{self.path} is damaged: {error}; {WHAT_TO_DO}") from error
             raise problem from error
         finally:
             connection.close()
 
 
-class _Lock:
-    """An advisory lock beside the file, which names its holder."""
-
-    def __init__(self, path: str) -> None:
-        self._path = Path(f"{path}.lock")
-        self.made = not self._path.exists()
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(self._descriptor, 20, 0).decode("ascii", "replace").strip()
-            os.close(self._descriptor)
-            who = f"process {holder}" if holder.isdigit() else "another process"
-            raise LockedDatabaseError(f"{path} is in use by {who}") from None
-        except OSError:
-            os.close(self._descriptor)
-            raise
-        os.truncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
-
-    def release(self, *, remove: bool = False) -> None:
-        if remove:
-            with contextlib.suppress(OSError):
-                self._path.unlink()
-        else:
-            os.truncate(self._descriptor, 0)
-        os.close(self._descriptor)
-
-
-def _is_new(path: str) -> bool:
-    """Whether there is no database yet; refuses what is not ours by the header's own bytes."""
+def _size(path: str) -> int:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return Path(path).stat().st_size
     except FileNotFoundError:
-        return True
-    try:
-        header = os.pread(descriptor, _HEADER, 0)
-    finally:
-        os.close(descriptor)
-    if not header:
-        return True
-    if header[:16] != _MAGIC or len(header) < _HEADER:
-        raise IncompatibleDatabaseError(f"{path} is not a database")
-    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        raise IncompatibleDatabaseError(f"{path} is a database of another program")
-    version = int.from_bytes(header[60:64], "big")
-    if version > FORMAT:
-        raise IncompatibleDatabaseError(f"{path} was written by a newer version (format {version}; this version reads up to {FORMAT})")
-    return False
-
-
-def _create(path: str) -> None:
-    draft = Path(f"{path}.new")
-    for leftover in (draft, Path(f"{draft}-journal"), Path(f"{draft}-wal"), Path(f"{draft}-shm")):
-        leftover.unlink(missing_ok=True)
-    os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    connection = apsw.Connection(str(draft), flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
-        for _ in connection.execute(CREATE):
-            pass
-        _pragma(connection, "journal_mode = WAL")
-    finally:
-        connection.close()
-    draft.replace(path)
-    folder = os.open(draft.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        return 0
 
 
 def copy_log(connection: apsw.Connection) -> None:
@@ -186,11 +197,6 @@ def copy_log(connection: apsw.Connection) -> None:
     # Nothing is lost by a failure: the log stays, and the next attempt finds it. A disk that is full or fails is reported by the writes.
     with contextlib.suppress(apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError):
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-
-
-def fetch(connection: apsw.Connection, statement: str, *bindings: apsw.SQLiteValue) -> list[Any]:
-    """All rows. A statement that has not come to its end keeps its snapshot open, so none is left half-read by accident."""
-    return connection.execute(statement, bindings).fetchall()
 
 
 def _pragma(connection: apsw.Connection, setting: str) -> None:

@@ -26,7 +26,8 @@ from kcp_py.storage.sqlite.checkpoint import Checkpointer
 from kcp_py.storage.sqlite.database import Database
 from kcp_py.storage.sqlite.errors import translated
 from kcp_py.storage.sqlite.hot import HotKeys
-from kcp_py.storage.sqlite.reader import Reader, read_state
+from kcp_py.storage.sqlite.reader import Reader
+from kcp_py.storage.sqlite.state import read_state
 from kcp_py.storage.sqlite.worker import Worker
 from kcp_py.storage.sqlite.writer import Writer
 from kcp_py.storage.validation import check_transaction
@@ -227,7 +228,7 @@ class _Parts:
         await self.writer.close()
         await self._checkpointer.close()
         await self.reader.close()
-        await self._worker.submit(self._connection.close)  # carries the log over into the file
+        await self._worker.submit(lambda: self._database.close_writer(self._connection))
         self._worker.stop()
         self._database.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import apsw
 
-from kcp_py.storage.contract import NoSpaceError, StorageError, UnavailableError
+from kcp_py.storage.contract import DamagedError, NoSpaceError, StorageError, UnavailableError
 
 
 class DatabaseFileError(StorageError):
@@ -23,11 +23,20 @@ class LockedDatabaseError(DatabaseFileError):
     """Another process (or another part of this one) has the file open as its store."""
 
 
+def is_damage(error: apsw.Error) -> bool:
+    """Whether a page could not be read because its checksum, or what it says of others, is wrong."""
+    if isinstance(error, apsw.IOError):
+        return bool(getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA)
+    return isinstance(error, apsw.CorruptError)
+
+
 def translated(error: apsw.Error) -> StorageError:
     """The contract's error for one of SQLite's."""
     match error:
         case apsw.FullError():
             return NoSpaceError("no space is left for the database")
+        case apsw.IOError() if is_damage(error):
+            return DamagedError()
         case apsw.CorruptError() | apsw.NotADBError():
             return CorruptDatabaseError(f"the database is damaged: {error}")
         case _:

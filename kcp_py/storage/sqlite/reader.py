@@ -7,15 +7,27 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from time import perf_counter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import apsw
+import structlog
 
-from kcp_py.storage.contract import LARGEST_PAGE_BYTES, CompactedError, Event, FutureRevisionError, KeyValue, RangeResult, fitting
+from kcp_py.storage.contract import (
+    LARGEST_PAGE_BYTES,
+    CompactedError,
+    DamagedError,
+    Event,
+    FutureRevisionError,
+    KeyValue,
+    RangeResult,
+    fitting,
+)
 from kcp_py.storage.feed import Changes
-from kcp_py.storage.sqlite.database import Database, fetch
-from kcp_py.storage.sqlite.errors import translated
+from kcp_py.storage.sqlite.database import Database
+from kcp_py.storage.sqlite.errors import is_damage, translated
+from kcp_py.storage.sqlite.salvage import salvage
 from kcp_py.storage.sqlite.schema import ORDINAL_BITS, ORDINAL_MASK, key_bounds, last_seq
+from kcp_py.storage.sqlite.state import State, fetch, read_state
 
 _ROWS: Final = 64
 """Rows read between two looks at the clock."""
@@ -30,7 +42,6 @@ _LARGEST_SLICE: Final = 4 << 20
 _MOST_IDLE: Final = 2
 """Connections kept for the next range."""
 
-_STATE: Final = "SELECT (SELECT seq FROM history ORDER BY seq DESC LIMIT 1), (SELECT number FROM meta WHERE name = 'compact_revision')"
 _ITEM: Final = f"""
     SELECT c.key, v.value, c.seq >> {ORDINAL_BITS}, c.create_revision FROM current c CROSS JOIN value v ON v.seq = c.seq
 """  # noqa: S608 - made of constants
@@ -52,20 +63,13 @@ _CHANGES: Final = """
     WHERE h.seq > ? AND h.seq <= ? AND h.key >= ? AND h.key < ? ORDER BY h.seq
 """
 
+_log: Final = structlog.get_logger("kcp_py.storage")
+_SALVAGES: Final = 20
+"""How often a damaged range is read anew because of writes meanwhile."""
+_MOST_TOLD: Final = 1_000
+"""Damaged keys that are logged."""
+
 _key_value: Final[Callable[[Any], KeyValue]] = partial(tuple.__new__, KeyValue)
-
-
-class State(NamedTuple):
-    """Where the store is, in one snapshot."""
-
-    revision: int
-    compact_revision: int
-
-
-def read_state(connection: apsw.Connection) -> State:
-    """The revisions, as the connection's transaction sees them."""
-    ((newest, compact_revision),) = fetch(connection, _STATE)
-    return State(max((newest or 0) >> ORDINAL_BITS, compact_revision), compact_revision)
 
 
 class Reader:
@@ -77,6 +81,8 @@ class Reader:
         self._point = self._points.cursor()
         self._idle: list[apsw.Connection] = []
         self._running = 0
+        self.damaged: set[str] = set()
+        """The keys that were found to be damaged; empty text for what has no key."""
 
     async def close(self) -> None:
         """Wait for the ranges that are running, then close the connections."""
@@ -94,6 +100,8 @@ class Reader:
             rows: list[Any] = self._point.execute(_GET, (key,)).fetchall()
             return _key_value(rows[0]) if rows else None
         except apsw.Error as error:
+            if is_damage(error):
+                raise self._told(DamagedError([key])) from error
             raise translated(error) from error
         except UnicodeEncodeError:
             return None  # no such key can have been written
@@ -123,7 +131,14 @@ class Reader:
             undone = _NOTHING
             if revision and revision < state.revision:
                 undone = await _undo(connection, revision, state.revision, lower, upper)
-            items, more = await _items(connection, lower, upper, limit, undone, keys_only=keys_only)
+            try:
+                items, more = await _items(connection, lower, upper, limit, undone, keys_only=keys_only)
+            except apsw.Error as error:
+                if not is_damage(error):
+                    raise
+                raise self._told(
+                    await self._salvaged(connection, (lower, upper), limit=limit, revision=revision, keys_only=keys_only)
+                ) from error
             total = -1
             if count:
                 total = len(items)
@@ -150,9 +165,36 @@ class Reader:
                 bound = _boundary(connection, last_seq(after), last_seq(until))
                 return _slice(connection.execute(_CHANGES, (last_seq(after), bound, lower, upper)), bound >> ORDINAL_BITS)
             finally:
-                connection.execute("COMMIT")
+                if connection.in_transaction:
+                    connection.execute("COMMIT")
         except apsw.Error as error:
+            if is_damage(error):
+                self._told(DamagedError())
+                raise CompactedError(after + 1, until) from error  # who lists again learns what can still be read
             raise translated(error) from error
+
+    async def _salvaged(
+        self, connection: apsw.Connection, bounds: tuple[str, str | bytes], *, limit: int, revision: int, keys_only: bool
+    ) -> DamagedError:
+        for _ in range(_SALVAGES):
+            # An error ends the snapshot, so what was read belongs together only if nothing was written meanwhile.
+            state = read_state(connection)
+            undone = _NOTHING
+            if revision and revision < state.revision:
+                undone = await _undo(connection, revision, state.revision, *bounds)
+            at = revision or state.revision
+            error = salvage(connection, bounds, limit=limit, revision=at, undone=undone.then, keys_only=keys_only)
+            if read_state(connection) == state:
+                return error
+        return DamagedError()
+
+    def _told(self, error: DamagedError) -> DamagedError:
+        """Log an error, once for each key."""
+        for key in error.keys or ("",):
+            if key not in self.damaged and len(self.damaged) < _MOST_TOLD:
+                self.damaged.add(key)
+                _log.error("storage_damaged", key=key or None, error="a checksum is wrong; restore a backup, see kcp-py doctor")
+        return error
 
     def _put_back(self, connection: apsw.Connection) -> None:
         try:
@@ -193,7 +235,13 @@ async def _undo(connection: apsw.Connection, revision: int, until: int, lower: s
     after, end = last_seq(revision), last_seq(until)
     while after < end:
         bound = _boundary(connection, after, end)
-        for key, previous, create_revision, deleted in fetch(connection, _WRITES, after, bound, lower, upper):
+        try:
+            rows = fetch(connection, _WRITES, after, bound, lower, upper)
+        except apsw.Error as error:
+            if is_damage(error):
+                raise CompactedError(revision, until) from error  # the past is lost, and the present need not be
+            raise
+        for key, previous, create_revision, deleted in rows:
             undone.then.setdefault(key, (previous, create_revision))
             undone.now[key] = not deleted
         after = bound

@@ -20,8 +20,13 @@ from typing import Final
 APPLICATION_ID: Final = 0x6B637079
 """`kcpy`."""
 
-FORMAT: Final = 1
-"""`PRAGMA user_version`; raised when an older program could not read the file."""
+FORMAT: Final = 2
+"""`PRAGMA user_version`; raised when an older program could not use the file.
+
+1 had the same tables, in pages without checksums. A program of that time would write pages without them.
+"""
+CHECKED_FORMAT: Final = 2
+"""The first format whose pages have checksums."""
 
 ORDINAL_BITS: Final = 10
 ORDINAL_MASK: Final = (1 << ORDINAL_BITS) - 1

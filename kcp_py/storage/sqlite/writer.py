@@ -19,6 +19,7 @@ from kcp_py.storage.contract import (
     CompactedError,
     Compare,
     ConflictError,
+    DamagedError,
     Event,
     FutureRevisionError,
     KeyValue,
@@ -31,8 +32,8 @@ from kcp_py.storage.spans import Spans
 from kcp_py.storage.sqlite.database import copy_log
 from kcp_py.storage.sqlite.errors import translated
 from kcp_py.storage.sqlite.hot import HotKeys
-from kcp_py.storage.sqlite.reader import State
 from kcp_py.storage.sqlite.schema import ORDINAL_BITS, last_seq
+from kcp_py.storage.sqlite.state import State
 from kcp_py.storage.sqlite.worker import Worker
 
 _LARGEST_GROUP: Final = 512
@@ -182,6 +183,8 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - carried to the callers: the task that serves all of them must not end
             self._roll_back()
             problem = translated(error) if isinstance(error, apsw.Error) else error
+            if isinstance(problem, DamagedError) and len(group) == 1:
+                problem = DamagedError([operation.key for operation in group[0].operations])
             if len(group) > 1 and self.broken is None and not isinstance(problem, UnavailableError):
                 # Perhaps one large value did not fit: the others must not suffer for it.
                 for request in group:

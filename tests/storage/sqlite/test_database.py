@@ -18,6 +18,7 @@ from kcp_py.storage.sqlite import (
     IncompatibleDatabaseError,
     LockedDatabaseError,
     SQLiteStorage,
+    checksums,
     integrity_check,
 )
 from kcp_py.storage.sqlite.errors import DatabaseFileError
@@ -33,6 +34,32 @@ async def main():
         sys.stdin.read()
 asyncio.run(main())
 """
+
+
+def beside(path: Path, ending: str) -> Path:
+    """One of the files that a database has beside it."""
+    return path.with_name(path.name + ending)
+
+
+_WRITES = 20
+_KILLED = """
+import asyncio, os, signal, sys
+from kcp_py.storage.contract import Put
+from kcp_py.storage.sqlite import SQLiteStorage
+async def main():
+    async with SQLiteStorage(sys.argv[1]) as storage:
+        first = await storage.revision()
+        for number in range(int(sys.argv[2])):
+            await storage.transact([], [Put(f"/killed/{number}", b"y" * 3000)])
+        os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(main())
+"""
+
+
+def _write_and_be_killed(path: Path) -> None:
+    """Leave a database as a killed server does: with `_WRITES` acknowledged writes, the last of them in the log."""
+    subprocess.run([sys.executable, "-c", _KILLED, str(path), str(_WRITES)], check=False)
+    assert beside(path, "-wal").stat().st_size
 
 
 async def _fill(path: Path, count: int = 300) -> None:
@@ -169,7 +196,7 @@ async def test_integrity_check_finds_what_sqlite_cannot(tmp_path: Path) -> None:
     async with SQLiteStorage(path) as storage:
         for _ in range(2):
             await storage.transact([], [Put("/a", b"1"), Put("/b", b"1")])
-    connection = apsw.Connection(str(path))
+    connection = checksums.connect(str(path))
     connection.execute("DELETE FROM value WHERE seq = (SELECT seq FROM current WHERE key = '/a')").fetchall()
     connection.execute("UPDATE current SET seq = (SELECT min(seq) + 1 FROM history) WHERE key = '/b'").fetchall()
     connection.close()
@@ -190,12 +217,96 @@ async def test_missing_folder(tmp_path: Path) -> None:
         await SQLiteStorage(tmp_path / "no" / "store.db").__aenter__()
 
 
-async def test_empty_file_becomes_a_store(tmp_path: Path) -> None:
-    """An empty file, as mktemp leaves it, is no one's."""
+async def test_empty_file(tmp_path: Path) -> None:
+    """A file of no bytes may be all that is left of a store: it is refused with what to do, and left alone."""
     path = tmp_path / "store.db"
     path.touch()
+    with pytest.raises(CorruptDatabaseError, match=r"is empty: put the file back or run kcp-py restore; .* remove it"):
+        await SQLiteStorage(path).__aenter__()
+    assert _snapshot(tmp_path) == {"store.db": b""}
+    assert integrity_check(path)[0].startswith("empty")
+
+
+async def test_missing_beside_its_log(tmp_path: Path) -> None:
+    """A log without its database is not made the log of a new one."""
+    path = tmp_path / "store.db"
+    _write_and_be_killed(path)
+    path.unlink()
+    log = beside(path, "-wal").read_bytes()
+    with pytest.raises(CorruptDatabaseError, match=r"store\.db is missing, but its write-ahead log"):
+        await SQLiteStorage(path).__aenter__()
+    assert not path.exists()
+    assert beside(path, "-wal").read_bytes() == log
+
+
+async def test_missing_log(tmp_path: Path) -> None:
+    """A database whose log was taken away after a kill is refused: what was acknowledged is in the log."""
+    path = tmp_path / "store.db"
+    _write_and_be_killed(path)
+    log = beside(path, "-wal")
+    log.rename(tmp_path / "away")
+    for _ in range(2):
+        with pytest.raises(CorruptDatabaseError, match="is missing, and acknowledged writes with it"):
+            await SQLiteStorage(path).__aenter__()
+    (tmp_path / "away").rename(log)
     async with SQLiteStorage(path) as storage:
-        await storage.check()
+        assert await storage.revision() == _WRITES
+
+
+@pytest.mark.parametrize("frame", [0, 3, -1], ids=["the header", "the middle", "the end"])
+async def test_damaged_log(tmp_path: Path, frame: int) -> None:
+    """A flipped bit in the log is told; where it takes acknowledged writes with it, the database is refused and left alone."""
+    path = tmp_path / "store.db"
+    _write_and_be_killed(path)
+    log = beside(path, "-wal")
+    content = bytearray(log.read_bytes())
+    content[(32 + 4120 * frame + 100) if frame > 0 else 10 if frame == 0 else -1000] ^= 4
+    log.write_bytes(content)
+    assert any("write-ahead log" in problem for problem in integrity_check(path))
+    if frame < 0:
+        async with SQLiteStorage(path) as storage:
+            assert await storage.revision() == _WRITES - 1
+        return
+    with pytest.raises(CorruptDatabaseError, match=r"write-ahead log is damaged.*kcp-py restore"):
+        await SQLiteStorage(path).__aenter__()
+    assert log.read_bytes() == content
+
+
+async def test_cut_short_beside_a_log(tmp_path: Path) -> None:
+    """A database that lost its end is refused also where a log is there that may hold pages of it."""
+    path = tmp_path / "store.db"
+    await _fill(path)
+    _write_and_be_killed(path)
+    content = path.read_bytes()[: -3 * 4096]
+    path.write_bytes(content)
+    with pytest.raises(CorruptDatabaseError, match=r"it has .* bytes, and should have"):
+        await SQLiteStorage(path).__aenter__()
+    assert path.read_bytes() == content
+    assert any("should have" in problem for problem in integrity_check(path))
+
+
+@pytest.mark.parametrize("how", ["hard link", "removed lock file"])
+async def test_second_open_by_another_way(tmp_path: Path, how: str) -> None:
+    """The database itself is locked: neither another name of the file nor a missing lock file lets a second store open it."""
+    path, other = tmp_path / "store.db", tmp_path / "other.db"
+    async with SQLiteStorage(path) as storage:
+        if how == "hard link":
+            other.hardlink_to(path)
+        else:
+            (tmp_path / "store.db.lock").unlink()
+            other = path
+        with pytest.raises(LockedDatabaseError, match="in use"):
+            await SQLiteStorage(other).__aenter__()
+        command = [sys.executable, "-c", _HOLDER, str(other)]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        assert "LockedDatabaseError" in done.stderr
+        assert await storage.transact([], [Put("/a", b"x")]) == 1
+        assert integrity_check(path) == []
+        reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        assert reader.execute("SELECT key FROM current").fetchall() == [("/a",)]
+        reader.close()
+    async with SQLiteStorage(path) as storage:
+        assert await storage.revision() == 1
 
 
 async def test_interrupted_creation(tmp_path: Path) -> None:

@@ -1,0 +1,75 @@
+"""What a server does, and what its clients and its operator are told, when the disk fails it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from e2e.conftest import ServerProcess
+from e2e.informer import configmap
+
+NewServer = Callable[..., ServerProcess]
+
+
+def _run(server: ServerProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command of the program with the server's settings."""
+    command = [sys.executable, "-m", "kcp_py", *arguments, "--root-directory", str(server.root)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def _configmaps(cluster: str, name: str = "") -> str:
+    return f"/clusters/{cluster}/api/v1/namespaces/default/configmaps{name and '/'}{name}"
+
+
+def test_a_flipped_bit_is_told_to_its_owner_and_spares_all_others(new_server: NewServer) -> None:
+    """The damaged object is an error with its name in its cluster, absent from the wildcard list, logged, and found by doctor."""
+    server = new_server().start()
+    for cluster in ("blue", "green"):
+        for name in ("large", "small"):
+            text = f"{cluster} " * (3000 if name == "large" else 3)
+            assert server.request("POST", _configmaps(cluster), configmap(name, {"text": text})).code == 201
+    assert server.stop() == 0
+    database = server.root / "kcp.db"
+    content = bytearray(database.read_bytes())
+    content[content.index(b"green " * 680) + 7] ^= 1
+    database.write_bytes(content)
+    examined = _run(server, "doctor")
+    assert examined.returncode == 1
+    assert "/configmaps/green/default/large cannot be read" in examined.stdout
+    server.start()
+    for path in (_configmaps("green", "large"), _configmaps("green")):
+        answer = server.request("GET", path)
+        assert answer.code == 500
+        assert "/configmaps/green/default/large is damaged" in answer.json["message"]
+    assert server.request("GET", _configmaps("green", "small")).code == 200
+    assert len(server.request("GET", _configmaps("blue")).json["items"]) == 2
+    wildcard = server.request("GET", "/clusters/*/api/v1/configmaps")
+    assert wildcard.code == 200
+    mine = [item for item in wildcard.json["items"] if item["metadata"]["name"] in ("large", "small")]
+    assert [(item["metadata"]["annotations"]["kcp.io/cluster"], item["metadata"]["name"]) for item in mine] == [
+        ("blue", "large"),
+        ("blue", "small"),
+        ("green", "small"),
+    ]
+    assert "storage_damaged" in server.log_file.read_text()
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("left", [0, 8192], ids=["empty", "cut short"])
+def test_a_database_that_was_cut_short_is_refused(new_server: NewServer, left: int) -> None:
+    """The server does not start on what is left of a database, says what to do, and leaves it as it is; doctor calls it wrong."""
+    server = new_server().start()
+    assert server.request("POST", _configmaps("a"), configmap("one", {"n": "1"})).code == 201
+    assert server.stop() == 0
+    database = server.root / "kcp.db"
+    content = database.read_bytes()[:left]
+    database.write_bytes(content)
+    started = _run(server, "start", "--secure-port", "0")
+    assert started.returncode == 1
+    assert started.stdout == ""
+    assert "kcp-py restore" in started.stderr
+    assert database.read_bytes() == content
+    assert _run(server, "doctor").returncode == 1

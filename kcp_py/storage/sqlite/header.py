@@ -1,0 +1,84 @@
+"""Judges a database by its first page and its size, before SQLite opens it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from kcp_py.storage.sqlite.checksums import PAGE_SIZE, RESERVED, page_is_sound, pages
+from kcp_py.storage.sqlite.errors import CorruptDatabaseError, IncompatibleDatabaseError
+from kcp_py.storage.sqlite.log import Log
+from kcp_py.storage.sqlite.schema import APPLICATION_ID, CHECKED_FORMAT, FORMAT
+
+WHAT_TO_DO: Final = "kcp-py doctor says what is damaged; kcp-py restore puts a backup in its place"
+
+_MAGIC: Final = b"SQLite format 3\x00"
+_HEADER: Final = 100
+
+
+def check_header(path: str, *, in_use: bool = False) -> int:
+    """The format of a database (https://sqlite.org/fileformat.html#the_database_header).
+
+    Args:
+        path: the file.
+        in_use: connections may be open to it.
+
+    Raises:
+        OSError: it cannot be read.
+        CorruptDatabaseError: it is empty or damaged.
+        IncompatibleDatabaseError: it is not ours, or newer.
+    """
+    page = _beginning(path, in_use=in_use)
+    if not page:
+        raise CorruptDatabaseError(f"{path} is empty: put the file back or run kcp-py restore; to begin with an empty store, remove it")
+    if page[:16] != _MAGIC or len(page) < _HEADER:
+        raise IncompatibleDatabaseError(f"{path} is not a database")
+    reserved = page[20]
+    version = int.from_bytes(page[60:64], "big")
+    if int.from_bytes(page[68:72], "big") != APPLICATION_ID:
+        raise IncompatibleDatabaseError(f"{path} is a database of another program")
+    if version > FORMAT:
+        raise IncompatibleDatabaseError(f"{path} was written by a newer version (format {version}; this version reads up to {FORMAT})")
+    if reserved != (RESERVED if version >= CHECKED_FORMAT else 0) or page[16:18] != PAGE_SIZE.to_bytes(2, "big"):
+        raise CorruptDatabaseError(f"{path} is damaged: its header contradicts itself; {WHAT_TO_DO}")
+    # A page that is being written into the file when the power fails is in the log, too.
+    if reserved and not page_is_sound(page) and not _has_log(path):
+        raise CorruptDatabaseError(f"{path} is damaged: the checksum of its first page is wrong; {WHAT_TO_DO}")
+    return version
+
+
+def check_size(path: str, log: Log, *, in_use: bool = False) -> None:
+    """Whether all pages are there.
+
+    Args:
+        path: the file.
+        log: its write-ahead log.
+        in_use: connections may be open to it.
+
+    Raises:
+        CorruptDatabaseError: it was cut short.
+    """
+    wanted = log.size or int.from_bytes(_beginning(path, in_use=in_use)[28:32], "big")
+    size = Path(path).stat().st_size
+    there = size // PAGE_SIZE
+    if wanted > there and not log.pages.issuperset(range(there + 1, wanted + 1)):
+        raise CorruptDatabaseError(f"{path} is damaged: it has {size} bytes, and should have {wanted * PAGE_SIZE}; {WHAT_TO_DO}")
+
+
+def _beginning(path: str, *, in_use: bool) -> bytes:
+    """The first page of a file, or what there is of it."""
+    if in_use:
+        return next(iter(pages(path)), (1, b""))[1]
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(descriptor, PAGE_SIZE, 0)
+    finally:
+        os.close(descriptor)
+
+
+def _has_log(path: str) -> bool:
+    try:
+        return Path(f"{path}-wal").stat().st_size > 0
+    except FileNotFoundError:
+        return False
