@@ -201,7 +201,7 @@ class ControlPlane:
             metrics=RequestMetrics(registry),
             access_log=access_log,
             anonymous=options.anonymous_auth,
-            default_cluster=parse_name(options.default_cluster),
+            default_cluster=parse_name(options.default_cluster) if options.default_cluster else None,
             cluster_header=options.cluster_header,
             request_timeout=options.request_timeout,
         )

@@ -137,6 +137,10 @@ def _parse_cluster(text: str) -> str:
         raise ValueError(f'"{text}" is not the name of a logical cluster') from None
 
 
+def _parse_optional_cluster(text: str) -> str:
+    return _parse_cluster(text) if text else ""
+
+
 def _parse_header(text: str) -> str:
     if text and _HEADER.fullmatch(text) is None:
         raise ValueError(f'"{text}" is not the name of an HTTP header')
@@ -191,7 +195,7 @@ DURATION: Final = Kind("DURATION", parse_duration, render_duration, _STRING)
 SIZE: Final = Kind("SIZE", _parse_size, _render_size, {"type": ["string", "integer"], "minimum": 0})
 ADDRESS: Final = Kind("ADDRESS", _parse_address, str, _STRING)
 HOST: Final = Kind("HOST", _parse_host, str, _STRING)
-CLUSTER: Final = Kind("NAME", _parse_cluster, str, _STRING)
+OPTIONAL_CLUSTER: Final = Kind("NAME", _parse_optional_cluster, str, _STRING)
 HEADER: Final = Kind("HEADER", _parse_header, str, _STRING)
 LIST: Final = Kind("NAME,…", _parse_list, ",".join, _STRINGS)
 URLS: Final = Kind("URL,…", _parse_urls, ",".join, _STRINGS)

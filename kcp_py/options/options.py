@@ -10,12 +10,12 @@ from typing import Any, Literal
 from kcp_py.options.kinds import (
     ADDRESS,
     BOOLEAN,
-    CLUSTER,
     DURATION,
     HEADER,
     HOST,
     LIST,
     NETWORKS,
+    OPTIONAL_CLUSTER,
     OPTIONAL_PATH,
     PATH,
     PREFIX,
@@ -102,7 +102,12 @@ class Options:
         "How often one of the servers has etcd forget what is older than this, so that one to two intervals of history are kept; 0: never.",
     )
 
-    default_cluster: str = _setting(CLUSTER, "root", CLUSTERS, "Logical cluster of requests that name none.")
+    default_cluster: str = _setting(
+        OPTIONAL_CLUSTER,
+        "root",
+        CLUSTERS,
+        "Logical cluster of requests that name none. Empty: they are refused, so that a client that loses the path writes nowhere.",
+    )
     logical_clusters: Literal["implicit", "declared"] = _setting(
         choice("implicit", "declared"),
         "implicit",

@@ -45,7 +45,7 @@ class ChainSettings:
     metrics: RequestMetrics
     access_log: AccessLog | None = None
     anonymous: bool = True
-    default_cluster: Name = ROOT
+    default_cluster: Name | None = ROOT
     cluster_header: str = "X-Kubernetes-Cluster"
     resolve: Resolve = resolve_nothing
     request_timeout: float = 60.0

@@ -25,24 +25,29 @@ _CLUSTERLESS: Final = frozenset(("/healthz", "/livez", "/readyz", "/version", "/
 _CLUSTERLESS_BELOW: Final = ("/healthz/", "/livez/", "/readyz/", "/.well-known/")
 
 
+_OF_A_CLUSTER: Final = frozenset(("", "api", "apis", "openapi"))
+"""First segments of the paths whose answers are those of a logical cluster: resources, discovery, OpenAPI, and the index of them."""
+
+
 class Target(NamedTuple):
     """Where a request goes."""
 
-    selection: Name | Path | Wildcard
-    """A `Path` has to be resolved to a name."""
+    selection: Name | Path | Wildcard | None
+    """A `Path` has to be resolved to a name. None where the request has to name a cluster and does not."""
     explicit: bool
     """Whether the client named it."""
     path: str
     """What is left for the API: decoded, beginning with a slash."""
 
 
-def parse_target(raw_path: bytes, header: Sequence[bytes], default: Name) -> Target:
+def parse_target(raw_path: bytes, header: Sequence[bytes], default: Name | None) -> Target:
     """Split a request path into the logical cluster and the rest.
 
     Args:
         raw_path: as sent, without the query.
         header: every value of the header that may name the cluster; empty where it is switched off.
-        default: for requests that name none.
+        default: for requests that name none. None: those for resources, discovery or OpenAPI have to name one, and all others are the
+            server's own.
 
     Raises:
         StatusError: 400 for anything ambiguous or not canonical, 404 for a second prefix, 501 for `/metrics` inside a cluster.
@@ -53,12 +58,12 @@ def parse_target(raw_path: bytes, header: Sequence[bytes], default: Name) -> Tar
 
 
 @lru_cache(maxsize=_CACHED_PATHS)
-def _parse_path_cached(raw_path: bytes, default: Name) -> Target:
+def _parse_path_cached(raw_path: bytes, default: Name | None) -> Target:
     """What a path alone says, kept for those who ask again; what is refused is not kept."""
     return _parse_target(raw_path, (), default)
 
 
-def _parse_target(raw_path: bytes, header: Sequence[bytes], default: Name) -> Target:
+def _parse_target(raw_path: bytes, header: Sequence[bytes], default: Name | None) -> Target:
     if len(raw_path) > MAX_PATH_BYTES:
         raise bad_request(f"the request path is longer than {MAX_PATH_BYTES} bytes")
     named: Name | Path | Wildcard | None = None
@@ -79,6 +84,8 @@ def _parse_target(raw_path: bytes, header: Sequence[bytes], default: Name) -> Ta
     path = decode_path(raw_path)
     if named is None:
         if path in _CLUSTERLESS or path.startswith(_CLUSTERLESS_BELOW):
+            return Target(ROOT, False, path)
+        if default is None and path.split("/", 2)[1] not in _OF_A_CLUSTER:
             return Target(ROOT, False, path)
         return Target(default, False, path)
     if path == "/metrics":

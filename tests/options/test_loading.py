@@ -82,6 +82,11 @@ def test_an_empty_header_switches_the_header_off():
     assert load(environ={"KCP_PY_CLUSTER_HEADER": ""}).cluster_header == ""
 
 
+def test_there_may_be_no_default_cluster():
+    """An empty value means that each request has to name its cluster."""
+    assert load(environ={"KCP_PY_DEFAULT_CLUSTER": ""}).default_cluster == ""
+
+
 FLAG_ERRORS = [
     ("secure_port", "70000", "--secure-port: 70000 is not between 0 and 65535"),
     ("secure_port", "x", '--secure-port: "x" is not a whole number'),

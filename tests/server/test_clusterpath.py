@@ -144,6 +144,31 @@ _piece = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("raw", "selection"),
+    [
+        pytest.param(b"/api/v1/pods", None, id="resources"),
+        pytest.param(b"/apis/g/v1/things/x", None, id="custom resources"),
+        pytest.param(b"/api", None, id="discovery"),
+        pytest.param(b"/apis/", None, id="discovery with a slash"),
+        pytest.param(b"/openapi/v3", None, id="OpenAPI"),
+        pytest.param(b"/%61pi/v1/pods", None, id="an encoded path"),
+        pytest.param(b"/", None, id="index"),
+        pytest.param(b"/healthz", ROOT, id="health"),
+        pytest.param(b"/readyz/etcd", ROOT, id="health check"),
+        pytest.param(b"/livez", ROOT, id="liveness"),
+        pytest.param(b"/version", ROOT, id="version"),
+        pytest.param(b"/metrics", ROOT, id="metrics"),
+        pytest.param(b"/docs", ROOT, id="a page of the server"),
+        pytest.param(b"/clusters/team-a/api/v1/pods", "team-a", id="named"),
+        pytest.param(b"/clusters/*/api/v1/pods", WILDCARD, id="wildcard"),
+    ],
+)
+def test_without_a_default(raw, selection):
+    """Nothing of a cluster is reached without naming it; the server's own pages are."""
+    assert parse_target(raw, [], None).selection == selection
+
+
 @given(
     raw=st.one_of(st.lists(_piece, max_size=12).map(b"".join), st.binary(max_size=40).map(lambda rest: b"/clusters/" + rest)),
     header=st.lists(st.sampled_from([b"team-a", b"team-b", b"*", b"", b"root:org", b"x/y"]), max_size=2),

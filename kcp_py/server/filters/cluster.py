@@ -8,7 +8,7 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kcp_py.aio.aside import SHARE
-from kcp_py.apimachinery.errors import not_found, unknown_path
+from kcp_py.apimachinery.errors import bad_request, not_found, unknown_path
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name, Path
 from kcp_py.server.clusterpath import parse_target
@@ -28,25 +28,29 @@ class ClusterFilter:
     """Sets `cluster`, `explicit_cluster` and `path` of the exchange."""
 
     def __init__(
-        self, app: ASGIApp, *, default_cluster: Name, header: str = "X-Kubernetes-Cluster", resolve: Resolve = resolve_nothing
+        self, app: ASGIApp, *, default_cluster: Name | None, header: str = "X-Kubernetes-Cluster", resolve: Resolve = resolve_nothing
     ) -> None:
         """Wrap `app`.
 
         Args:
             app: the next filter.
-            default_cluster: of requests that name none.
+            default_cluster: of requests that name none; None refuses them, unless they are for pages of the server itself.
             header: which may name the cluster; empty switches it off.
             resolve: what knows the tree of workspaces.
         """
         self._app = app
         self._default = default_cluster
         self._header = header.lower().encode()
+        also = f" or in the header {header}" if header else ""
+        self._no_cluster = f"the request names no logical cluster: name it in the server URL (https://HOST:PORT/clusters/NAME){also}"
         self._resolve = resolve
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         exchange = exchange_of(scope)
         header = exchange.header_values(self._header) if self._header else ()
         selection, exchange.explicit_cluster, exchange.path = parse_target(_path_below_root(scope), header, self._default)
+        if selection is None:
+            raise bad_request(self._no_cluster)
         if isinstance(selection, str) and ":" in selection and not selection.startswith("system:"):
             return self._go_to(Path(selection), scope, receive, send)
         exchange.cluster = selection  # type: ignore[assignment] # a Path was handled above

@@ -28,6 +28,25 @@ async def test_default(ask, probe):
     assert (probe.last.cluster, probe.last.explicit_cluster) == ("main", False)
 
 
+@pytest.mark.parametrize(
+    ("header", "named"),
+    [("X-Kubernetes-Cluster", " or in the header X-Kubernetes-Cluster"), ("X-Tenant", " or in the header X-Tenant"), ("", "")],
+    ids=["usual header", "another header", "no header"],
+)
+async def test_no_default(ask, probe, header, named):
+    """Where there is no default cluster, the refusal says how a request names one."""
+    refused = await ask(chain(probe, default_cluster=None, header=header), "/api/v1/pods")
+    assert (refused.status, refused.json()["reason"]) == (400, "BadRequest")
+    fix = f"name it in the server URL (https://HOST:PORT/clusters/NAME){named}"
+    assert refused.json()["message"] == f"the request names no logical cluster: {fix}"
+
+
+async def test_no_default_and_a_header(ask, probe):
+    """The header is enough."""
+    await ask(chain(probe, default_cluster=None), "/api/v1/pods", headers=[("X-Kubernetes-Cluster", "team-a")])
+    assert probe.last.cluster == "team-a"
+
+
 async def test_wildcard(ask, probe):
     """The wildcard is its own value, not a name."""
     await ask(chain(probe), "/clusters/*/api/v1/pods")
