@@ -146,8 +146,19 @@ class Client(Protocol):
         uid: str = "",
         resource_version: str = "",
         propagation: str = "",
+        grace: int | None = None,
     ) -> None:
         """Delete an object, or mark it while finalizers remain.
+
+        Args:
+            cluster: which.
+            resource: which.
+            namespace: empty for cluster-scoped objects.
+            name: which.
+            uid: precondition; empty for none.
+            resource_version: precondition; empty for none.
+            propagation: `Orphan`, `Foreground`, `Background`, or empty for the kind's default.
+            grace: seconds until the deletion takes effect, of kinds that know such a time; None for the kind's default.
 
         Raises:
             StatusError: 404, 403, 409 for a failed precondition.

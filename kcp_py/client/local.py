@@ -203,11 +203,13 @@ class LocalClient:
         uid: str = "",
         resource_version: str = "",
         propagation: str = "",
+        grace: int | None = None,
     ) -> None:
         """`Client.delete`."""
+        deletion = Deletion(propagation, uid, resource_version, grace=grace)
 
         async def attempt(scope: ClusterScope, served: Served) -> Written:
-            return await delete(self._access, scope, served, namespace, name, deletion=Deletion(propagation, uid, resource_version))
+            return await delete(self._access, scope, served, namespace, name, deletion=deletion)
 
         await self._carry_out(cluster, resource, attempt)
 

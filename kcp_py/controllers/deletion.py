@@ -9,6 +9,7 @@ from typing import Any, Final
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import Change, Client
 from kcp_py.controllers import objects
+from kcp_py.controllers.loop import Later
 from kcp_py.controllers.queue import Key
 
 DELETION_TIMESTAMP: Final = b'"deletionTimestamp":"'
@@ -41,12 +42,19 @@ class DeletionController(ABC):
         if change.value is not None and DELETION_TIMESTAMP in change.value:
             yield Key(change.cluster, change.name)
 
-    async def reconcile(self, key: Key) -> int:
+    async def reconcile(self, key: Key) -> int | Later:
         """`Controller.reconcile`."""
         obj = await objects.find(self._client, self.resource, key)
-        if obj is None or not obj["metadata"].get("deletionTimestamp"):
+        if obj is None:
             return 0
+        if not obj["metadata"].get("deletionTimestamp"):
+            return await self._before_deletion(key, obj)
         return await self._empty(key, obj)
+
+    async def _before_deletion(self, key: Key, obj: dict[str, Any]) -> int | Later:
+        """`reconcile` of an object that is not being deleted."""
+        del key, obj
+        return 0
 
     @abstractmethod
     async def _empty(self, key: Key, obj: dict[str, Any]) -> int:

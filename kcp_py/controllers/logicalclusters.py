@@ -6,23 +6,58 @@ Source: kcp `pkg/reconciler/core/logicalclusterdeletion`: phase Deleting, condit
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
+from kcp_py.apimachinery.timestamps import parse_time
+from kcp_py.client import Change
 from kcp_py.controllers.content import delete_cluster_content
 from kcp_py.controllers.deletion import DeletionController, finalizers_remain
+from kcp_py.controllers.loop import Later
 from kcp_py.controllers.queue import Key
-from kcp_py.registry.builtin.logicalclusters import DELETION_FINALIZER
+from kcp_py.registry.builtin.logicalclusters import DELETE_AFTER_ANNOTATION, DELETION_FINALIZER, delete_after
 from kcp_py.tenancy import LOGICAL_CLUSTER
 
 CONTENT_DELETED: Final = "WorkspaceContentDeleted"
 
 
+LONGEST_WAIT_SECONDS: Final = 600.0
+"""How long the end of a grace period is waited for before the clock is looked at again, which may have been set."""
+
+_DELETE_AFTER: Final = f'"{DELETE_AFTER_ANNOTATION}":'.encode()
+
+
 class LogicalClusterController(DeletionController):
-    """Empties terminating clusters."""
+    """Empties terminating clusters, and deletes clusters whose grace period has ended."""
 
     name = "logicalclusters"
     resource = LOGICAL_CLUSTER
     per_cluster = 1
+
+    def wanted(self, value: bytes) -> bool:
+        """Those that are being deleted or wait for the end of their grace period."""
+        return _DELETE_AFTER in value or super().wanted(value)
+
+    def keys(self, change: Change) -> Iterable[Key]:
+        """The cluster, once it is deleted."""
+        if change.value is not None and _DELETE_AFTER in change.value:
+            yield Key(change.cluster, change.name)
+        else:
+            yield from super().keys(change)
+
+    async def _before_deletion(self, key: Key, obj: dict[str, Any]) -> int | Later:
+        after = delete_after(obj)
+        if after is None:
+            return 0
+        remaining = parse_time(after) - parse_time(self._now())
+        if remaining > 0:
+            return Later(min(remaining, LONGEST_WAIT_SECONDS))
+        metadata = obj["metadata"]
+        # With both preconditions: an undelete that comes meanwhile wins.
+        await self._client.delete(
+            key.cluster, self.resource, "", key.name, uid=metadata["uid"], resource_version=metadata["resourceVersion"], grace=0
+        )
+        return 0
 
     async def _empty(self, key: Key, obj: dict[str, Any]) -> int:
         finalizers = obj["metadata"].get("finalizers") or ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import structlog
 
@@ -20,6 +20,12 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.contr
 _RESTART_SECONDS: Final = 0.1
 
 
+class Later(NamedTuple):
+    """All is done for now; the object has to be looked at again after a time."""
+
+    seconds: float
+
+
 class Reconciler(Protocol):
     """What makes one thing true, for one object at a time, from whatever state it finds."""
 
@@ -28,11 +34,11 @@ class Reconciler(Protocol):
     per_cluster: int
     """How many objects of one cluster it may work on at the same time."""
 
-    async def reconcile(self, key: Key) -> int:
+    async def reconcile(self, key: Key) -> int | Later:
         """Do what is to be done now. Called again from the beginning whenever something failed.
 
         Returns:
-            How many objects of the cluster have to go before there is more to do; 0 where all is done.
+            How many objects of the cluster have to go before there is more to do; 0 where all is done; `Later` where time has to pass.
 
         Raises:
             StatusError: something failed; a conflict means that the object changed meanwhile.
@@ -138,14 +144,17 @@ class ReconcileLoop:
                 await self._pace.take()
             try:
                 awaited = await self._reconcile(key)
-                if awaited == 0:
+                if isinstance(awaited, Later):
+                    queue.forget(key)
+                    queue.add_after(key, awaited.seconds)
+                elif awaited == 0:
                     queue.forget(key)
                 else:
                     queue.retry(key, removals=awaited or 0)
             finally:
                 queue.done(key)
 
-    async def _reconcile(self, key: Key) -> int | None:
+    async def _reconcile(self, key: Key) -> int | Later | None:
         """The controller's answer; None where it failed."""
         try:
             return await self._controller.reconcile(key)

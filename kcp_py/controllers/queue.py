@@ -92,6 +92,11 @@ class WorkQueue:
         self._waiting.setdefault(cluster, {})[name] = None
         self._give_turn(cluster)
 
+    def add_after(self, key: Key, seconds: float) -> None:
+        """Have a key looked at after a time, or when it is added before."""
+        self._stop_waiting(key)
+        self._delayed[key] = self._schedule(seconds, lambda: self.add(key))
+
     def retry(self, key: Key, *, removals: int = 0) -> None:
         """Have a key looked at again later: ever later, the more often this is called in a row.
 

@@ -25,10 +25,12 @@ from kcp_py.controllers import start_controllers
 from kcp_py.egress import Caller, Networks, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
+from kcp_py.registry.builtin.logicalclusters import LogicalClusterStrategy
 from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store import Access
+from kcp_py.registry.strategy import Strategy
 from kcp_py.registry.tables import ResourceTables
 from kcp_py.registry.wildcard import WildcardIndex
 from kcp_py.server.chain import ASGIApp, ChainSettings, create_edge
@@ -44,7 +46,7 @@ from kcp_py.storage.opening import open_storage
 from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
-from kcp_py.tenancy import LogicalClusters
+from kcp_py.tenancy import LOGICAL_CLUSTER, LogicalClusters
 from kcp_py.tenancy.key_migration import migrate_keys
 from kcp_py.watchcache import Feed
 
@@ -129,7 +131,11 @@ class ControlPlane:
 
             known = known_resources(root, options.builtin_kinds)
         names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *known)}
-        builtins = (*builtin_resources(root, strategies={_DEFINITIONS: DefinitionStrategy(builtin=frozenset(names))}), *known)
+        strategies: dict[GroupResource, Strategy] = {
+            _DEFINITIONS: DefinitionStrategy(builtin=frozenset(names)),
+            LOGICAL_CLUSTER.group_resource: LogicalClusterStrategy(deletion_grace=options.logical_cluster_deletion_grace),
+        }
+        builtins = (*builtin_resources(root, strategies=strategies), *known)
         webhooks = Caller(Networks(options.webhook_networks), services=self._services)
         self._stack.push_async_callback(webhooks.aclose)
         tables = ResourceTables(storage, feed, builtins, root=root, definition_keys=definition_keys, webhooks=webhooks)

@@ -114,6 +114,12 @@ class Options:
         CLUSTERS,
         "Whether privileged callers may use a logical cluster that does not exist yet (implicit: the first write creates it).",
     )
+    logical_cluster_deletion_grace: float = _setting(
+        DURATION,
+        0.0,
+        CLUSTERS,
+        "How long a deleted logical cluster can be undeleted before its content is deleted, unless the deletion has a gracePeriodSeconds.",
+    )
     cluster_header: str = _setting(
         HEADER,
         "X-Kubernetes-Cluster",

@@ -27,6 +27,8 @@ class ClusterScope(NamedTuple):
     inactive: bool = False
     guard: tuple[Compare, ...] = ()
     birth: tuple[Operation, ...] = ()
+    delete_after: str = ""
+    """RFC 3339: until when a deleted cluster can be undeleted. Empty for a cluster that is not deleted, or whose content is going."""
 
 
 class StaleScopeError(Exception):

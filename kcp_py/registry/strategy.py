@@ -85,6 +85,16 @@ class Strategy:
         del obj
         return ""
 
+    def postpone_delete(self, obj: dict[str, Any], grace: int | None) -> dict[str, Any] | None:
+        """What a deletion makes of an object that it does not delete yet; None where it deletes it.
+
+        Args:
+            obj: as stored; not changed.
+            grace: `gracePeriodSeconds` of the deletion; None where it has none.
+        """
+        del obj, grace
+        return None
+
     def prepare_for_delete(self, obj: dict[str, Any]) -> bool:
         """Called once when an object is first deleted; may add finalizers or change status. Returns whether `obj` was changed."""
         del obj

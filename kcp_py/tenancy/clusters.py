@@ -10,7 +10,7 @@ import orjson
 
 from kcp_py.apimachinery import errors
 from kcp_py.logicalcluster import ROOT, Name, is_system
-from kcp_py.registry.builtin.logicalclusters import NAME, is_inactive
+from kcp_py.registry.builtin.logicalclusters import NAME, delete_after, is_inactive
 from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.namespaces import default_namespaces, namespace_keys
 from kcp_py.registry.rendering import encode_stored
@@ -133,12 +133,13 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
             terminating=bool(metadata.get("deletionTimestamp")),
             inactive=is_inactive(obj),
             guard=(Compare(item.key, mod_revision=item.mod_revision),),
+            delete_after=delete_after(obj) or "",
         )
 
     def _changed(self, event: ObjectEvent) -> None:
         cluster = Name(event.route.cluster)
         self.invalidate(cluster)
-        if event.value is None or is_inactive(orjson.loads(event.value)):
+        if event.value is None or not _is_served(orjson.loads(event.value)):
             for callback in self._on_gone:
                 callback(cluster)
 
@@ -156,3 +157,8 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
                 yield derived_event(event, route, value=value, previous=None)
             else:
                 yield derived_event(event, route, value=None, previous=value)
+
+
+def _is_served(obj: dict[str, Any]) -> bool:
+    """Whether requests other than those for the LogicalCluster object itself are answered."""
+    return not is_inactive(obj) and delete_after(obj) is None

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import Any
 
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.timestamps import format_time
 from kcp_py.controllers import start_controllers
+from kcp_py.controllers.logicalclusters import LONGEST_WAIT_SECONDS, LogicalClusterController
+from kcp_py.controllers.loop import Later
+from kcp_py.controllers.queue import Key
 from kcp_py.logicalcluster import WILDCARD, Name
 from kcp_py.storage.memory import MemoryStorage
 from tests.client.registry import (
@@ -194,3 +200,61 @@ async def test_a_restart_goes_on_with_the_deletion() -> None:
         await registry.until_gone(TEAM, LOGICAL_CLUSTERS, "", "cluster")
         assert await registry.keys("team-a") == []
         assert len(await registry.keys("team-b")) == 2
+
+
+async def test_the_grace_period_is_waited_for(registry: Registry) -> None:
+    """Before its end nothing of the content goes and the clock is looked at again; at its end everything goes."""
+    uid = (await fill(registry, TEAM))["metadata"]["uid"]
+    await registry.client.delete(TEAM, LOGICAL_CLUSTERS, "", "cluster", grace=3600)
+    keys = await registry.keys("team-a")
+    clock = time.time()
+    controller = LogicalClusterController(registry.client, now=lambda: format_time(clock))
+    key = Key(TEAM, "cluster")
+    assert await controller.reconcile(key) == Later(LONGEST_WAIT_SECONDS)
+    clock += 3500
+    remaining = await controller.reconcile(key)
+    assert isinstance(remaining, Later)
+    assert 95 <= remaining.seconds <= 105
+    assert await registry.keys("team-a") == keys
+    clock += 105
+    assert await controller.reconcile(key) == 0
+    await gone(registry, TEAM, uid)
+    assert await registry.keys("team-a") == []
+
+
+async def test_an_undelete_wins_over_the_end(registry: Registry) -> None:
+    """A cluster that is undeleted between the look at the clock and the deletion is not deleted."""
+    await fill(registry, TEAM)
+    await registry.client.delete(TEAM, LOGICAL_CLUSTERS, "", "cluster", grace=3600)
+    deleted = await registry.client.get(TEAM, LOGICAL_CLUSTERS, "", "cluster")
+    metadata = {**deleted["metadata"], "annotations": {}}
+    await registry.client.update(TEAM, LOGICAL_CLUSTERS, {**deleted, "metadata": metadata})
+    controller = LogicalClusterController(registry.client, now=lambda: format_time(time.time() + 7200))
+    with pytest.raises(StatusError) as caught:
+        await controller._before_deletion(Key(TEAM, "cluster"), deleted)
+    assert caught.value.reason == "Conflict"
+    assert await controller.reconcile(Key(TEAM, "cluster")) == 0
+    assert "deletionTimestamp" not in (await registry.client.get(TEAM, LOGICAL_CLUSTERS, "", "cluster"))["metadata"]
+
+
+async def test_a_restart_keeps_the_grace_period() -> None:
+    """A server that starts before the end keeps the cluster; one that starts after it deletes the cluster."""
+    storage = MemoryStorage()
+    async with open_registry(storage) as registry:
+        await registry.client.create(TEAM, CONFIG_MAPS, config_map("one"))
+        await registry.client.delete(TEAM, LOGICAL_CLUSTERS, "", "cluster", grace=3600)
+    async with open_registry(storage) as registry:
+        (loop,) = start_controllers(registry.supervisor, registry.client, ["logicalclusters"])
+
+        async def waits() -> bool:
+            await asyncio.sleep(0)
+            return loop.queue.delayed == 1
+
+        async with asyncio.timeout(60):
+            while not await waits():
+                pass
+        assert len(await registry.keys("team-a")) == 2
+    async with open_registry(storage) as registry:
+        start_controllers(registry.supervisor, registry.client, clock=lambda: time.time() + 7200)
+        await registry.until_gone(TEAM, LOGICAL_CLUSTERS, "", "cluster")
+        assert await registry.keys("team-a") == []

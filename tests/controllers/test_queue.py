@@ -69,6 +69,20 @@ async def test_clusters_take_turns() -> None:
     assert len(taken) == 1002
 
 
+async def test_a_key_comes_after_its_time() -> None:
+    """A key that has to wait comes once its time has passed, or when it is added before; it comes once."""
+    time = VirtualTime()
+    queue = WorkQueue(schedule=time.schedule)
+    queue.add_after(Key(A, "late"), 600)
+    queue.add_after(Key(A, "added"), 600)
+    queue.add(Key(A, "added"))
+    assert await drain(queue) == [Key(A, "added")]
+    time.advance(599)
+    assert (await drain(queue), queue.delayed) == ([], 1)
+    time.advance(1)
+    assert (await drain(queue), queue.delayed) == ([Key(A, "late")], 0)
+
+
 async def test_a_key_waits_once() -> None:
     """Adding a waiting key again changes nothing."""
     queue = WorkQueue()

@@ -28,6 +28,8 @@ class Deletion(NamedTuple):
     resource_version: str = ""
     """Precondition; empty for none."""
     dry_run: bool = False
+    grace: int | None = None
+    """Seconds; None for the kind's default. Few kinds know a grace period."""
 
 
 async def delete(access: Access, scope: ClusterScope, served: Served, namespace: str, name: str, *, deletion: Deletion) -> Written:
@@ -48,11 +50,23 @@ async def delete(access: Access, scope: ClusterScope, served: Served, namespace:
             raise errors.forbidden(resource.group_resource, name, refusal)
         await access.validate(Admission("DELETE", scope, served, namespace, name, "", None, old, deletion.dry_run))
         try:
+            if (kept := resource.strategy.postpone_delete(old, deletion.grace)) is not None:
+                return await _postpone(access, scope, served, item, obj=kept, dry_run=deletion.dry_run)
             return await _delete_once(access, scope, served, item, old=old, deletion=deletion)
         except ConflictError as conflict:
             if conflict.key != item.key:
                 raise StaleScopeError(conflict.key) from conflict
     raise errors.conflict(resource.group_resource, name, errors.OBJECT_MODIFIED)
+
+
+async def _postpone(access: Access, scope: ClusterScope, served: Served, item: KeyValue, *, obj: dict[str, Any], dry_run: bool) -> Written:
+    """Store what a deletion makes of an object that stays for now."""
+    stored = await to_storage(served.resource, obj)
+    value = encode_stored(stored)
+    if dry_run or value == item.value:
+        return Written(stored, value, item.mod_revision)
+    revision = await access.transact(served, scope, (Compare(item.key, mod_revision=item.mod_revision),), (Put(item.key, value),))
+    return Written(stored, value, revision)
 
 
 async def _delete_once(

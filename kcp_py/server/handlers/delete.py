@@ -114,4 +114,5 @@ def _deletion(options: DeleteOptions, strategy: Strategy) -> Deletion:
         uid=(preconditions.uid or "") if preconditions else "",
         resource_version=(preconditions.resource_version or "") if preconditions else "",
         dry_run=options.dry_run,
+        grace=options.grace_period_seconds,
     )

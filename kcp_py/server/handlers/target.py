@@ -94,7 +94,8 @@ async def resolve_scope(backend: Backend, context: RequestContext, cluster: Name
     """The scope of the cluster that a request names.
 
     Raises:
-        StatusError: 403, the same for a cluster that does not exist as for one that the caller may not enter; 403 for an inactive one.
+        StatusError: 403, the same for a cluster that does not exist as for one that the caller may not enter; 403 for one that is
+            inactive or deleted.
     """
     scope = await backend.clusters.scope(cluster)
     if scope is None:
@@ -103,6 +104,10 @@ async def resolve_scope(backend: Backend, context: RequestContext, cluster: Name
         if not (backend.implicit_clusters or creates_it):
             raise forbidden(context.user, info)
         return backend.clusters.unborn(cluster)
+    if scope.delete_after and not _passes_inactive(context):
+        resource = GroupResource(LOGICAL_CLUSTER.group, LOGICAL_CLUSTER.resource)
+        hint = f'until {scope.delete_after} "kcp-py cluster undelete {cluster}" brings it back'
+        raise errors.forbidden(resource, cluster, f"logical cluster is deleted; {hint}")
     if scope.inactive and not _passes_inactive(context):
         resource = GroupResource(LOGICAL_CLUSTER.group, LOGICAL_CLUSTER.resource)
         raise errors.forbidden(resource, cluster, "logical cluster is marked inactive")

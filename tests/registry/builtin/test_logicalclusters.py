@@ -111,3 +111,47 @@ def test_switched_off(annotations, *, inactive):
     """Either annotation does it, with the text `true` alone."""
     assert is_inactive({"metadata": {"annotations": annotations}}) is inactive
     assert is_inactive({"metadata": {}}) is False
+
+
+AFTER = "kcp-py.io/delete-after"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "refused"),
+    [
+        pytest.param({}, False, id="none"),
+        pytest.param({"kcp-py.io/deletion-protection": "true"}, True, id="true"),
+        pytest.param({"kcp-py.io/deletion-protection": "yes"}, True, id="any word"),
+        pytest.param({"kcp-py.io/deletion-protection": ""}, True, id="empty"),
+        pytest.param({"kcp-py.io/deletion-protection": "false"}, False, id="false"),
+    ],
+)
+def test_protection(annotations, refused):
+    """Any value but false protects, and only from a deletion that has not begun."""
+    obj = {"metadata": {"name": "cluster", "annotations": annotations}}
+    assert bool(STRATEGY.check_delete(obj)) is refused
+    obj["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert STRATEGY.check_delete(obj) == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "grace", "until"),
+    [
+        pytest.param(0, None, None, id="no grace"),
+        pytest.param(60, None, "1970-01-01T00:01:00Z", id="the option's"),
+        pytest.param(60, 0, None, id="at once"),
+        pytest.param(0, 30, "1970-01-01T00:00:30Z", id="the deletion's"),
+        pytest.param(60, 2**63 - 1, "1979-12-30T00:00:00Z", id="the longest"),
+    ],
+)
+def test_grace(option, grace, until):
+    """The deletion's own grace period wins over the option; without one the object is deleted at once."""
+    strategy = LogicalClusterStrategy(deletion_grace=option, clock=lambda: 0.0)
+    obj = cluster()
+    strategy.prepare_for_create(obj)
+    kept = strategy.postpone_delete(obj, grace)
+    assert (kept and kept["metadata"]["annotations"][AFTER]) == until
+    assert obj["status"]["phase"] == "Ready"
+    if kept is not None:
+        assert (kept["status"]["phase"], kept["metadata"]["labels"]["tenancy.kcp.io/phase"]) == ("Inactive", "Inactive")
+        assert strategy.postpone_delete(kept, None) is kept
