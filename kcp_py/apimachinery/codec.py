@@ -20,12 +20,15 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_STRICT_ERRORS",
     "DecodeError",
+    "Pairs",
     "decode_json",
+    "decode_pairs",
     "decode_yaml",
     "decode_yaml_strict",
     "duplicate_fields",
     "encode_pretty",
     "encode_yaml",
+    "sorted_pairs",
     "too_deep",
 ]
 
@@ -75,10 +78,10 @@ def duplicate_fields(body: bytes, value: Any = None) -> list[str]:
         return []
     found = False
 
-    def pairs_of(pairs: list[tuple[str, Any]]) -> _Pairs:
+    def pairs_of(pairs: list[tuple[str, Any]]) -> Pairs:
         nonlocal found
         found = found or len(dict(pairs)) != len(pairs)
-        return _Pairs(pairs)
+        return Pairs(pairs)
 
     document = json.loads(body, object_pairs_hook=pairs_of, parse_constant=str, parse_int=str, parse_float=str)
     if not found:
@@ -86,6 +89,18 @@ def duplicate_fields(body: bytes, value: Any = None) -> list[str]:
     errors: dict[str, None] = {}
     _collect_duplicates(document, "", errors)
     return list(errors)
+
+
+def decode_pairs(body: bytes) -> Any:
+    """A JSON body that `decode_json` has accepted, its objects as `Pairs`; numbers are texts."""
+    return json.loads(body, object_pairs_hook=Pairs, parse_constant=str, parse_int=str, parse_float=str)
+
+
+def sorted_pairs(value: Any) -> Any:
+    """A decoded value with its objects as `Pairs`, sorted by key, as Go writes them on the way from YAML to JSON."""
+    if isinstance(value, dict):
+        return Pairs([(name, sorted_pairs(part)) for name, part in sorted(value.items())])
+    return [sorted_pairs(part) for part in value] if isinstance(value, list) else value
 
 
 def encode_pretty(obj: Any) -> bytes:
@@ -123,8 +138,8 @@ def encode_yaml(obj: Any) -> bytes:
     return yaml_encoding.encode(obj)
 
 
-class _Pairs:
-    """A JSON object with its keys as written."""
+class Pairs:
+    """A JSON object with its keys as written: in order, and as often as they are there."""
 
     __slots__ = ("pairs",)
 
@@ -135,18 +150,18 @@ class _Pairs:
 def _collect_duplicates(node: Any, path: str, errors: dict[str, None]) -> None:
     if len(errors) >= MAX_STRICT_ERRORS:
         return
-    if isinstance(node, _Pairs):
+    if isinstance(node, Pairs):
         seen: set[str] = set()
         for key, value in node.pairs:
             here = f"{path}.{key}" if path else key
             if key in seen and len(errors) < MAX_STRICT_ERRORS:
                 errors[f'duplicate field "{here}"'] = None
             seen.add(key)
-            if isinstance(value, _Pairs | list):
+            if isinstance(value, Pairs | list):
                 _collect_duplicates(value, here, errors)
     else:
         for index, item in enumerate(node):
-            if isinstance(item, _Pairs | list):
+            if isinstance(item, Pairs | list):
                 _collect_duplicates(item, f"{path}[{index}]", errors)
 
 

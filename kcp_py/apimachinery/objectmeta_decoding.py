@@ -15,6 +15,7 @@ from kcp_py.apimachinery.go_types import json_type
 
 OWNER_REFERENCE_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 """In the order in which upstream writes them; the first four are always written."""
+_MANAGED_FIELDS: Final = frozenset({"manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"})
 _INT64_MAX: Final = 2**63 - 1
 _LONGEST_TIME: Final = 40
 """Characters of a time that is worth remembering."""
@@ -210,6 +211,13 @@ def prune_object_meta(meta: dict[str, Any]) -> list[str]:
         elif field == "finalizers":
             if None in value:
                 meta[field] = [item or "" for item in value]
+        elif field == "managedFields":
+            for index, entry in enumerate(value):
+                if isinstance(entry, dict) and not entry.keys() <= _MANAGED_FIELDS:
+                    foreign = [name for name in entry if name not in _MANAGED_FIELDS]
+                    unknown.extend(f"managedFields[{index}].{name}" for name in foreign)
+                    for name in foreign:
+                        del entry[name]
         elif field == "ownerReferences":
             meta[field] = [_pruned_owner_reference(item, index, unknown) for index, item in enumerate(value)]
         elif field in {"creationTimestamp", "deletionTimestamp"} and (len(value) != 20 or value[-1] != "Z"):

@@ -73,10 +73,10 @@ _DECODED_AS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 _JSON_SCHEMA: Final = _APIEXTENSIONS + "JSONSchemaProps"
 _SCHEMA_OR_ELSE: Final[Mapping[str, Mapping[str, Any]]] = {
-    # A schema without a type: pruned like one where it is one, left alone where it is something else.
-    _JSON_SCHEMA + "OrArray": {"items": {"$ref": REFERENCE_PREFIX + _JSON_SCHEMA}},
-    _JSON_SCHEMA + "OrBool": {},
-    _JSON_SCHEMA + "OrStringArray": {"items": {}},
+    # A schema without a type: pruned like one where it is one, left alone where it is something else. Go decodes it apart.
+    _JSON_SCHEMA + "OrArray": {"items": {"$ref": REFERENCE_PREFIX + _JSON_SCHEMA}, "x-lenient": True},
+    _JSON_SCHEMA + "OrBool": {"x-lenient": True},
+    _JSON_SCHEMA + "OrStringArray": {"items": {}, "x-lenient": True},
 }
 _RECURSIVE: Final = frozenset({_JSON_SCHEMA, *_SCHEMA_OR_ELSE})
 

@@ -21,6 +21,14 @@ class CompiledSchema(Protocol):
         """
         ...
 
+    def strict_errors(self, document: Any) -> list[str]:
+        """What strict decoding says of a typed kind's body: unknown and repeated fields, in the order of the document.
+
+        Args:
+            document: the body with its objects as `codec.Pairs`.
+        """
+        ...
+
     def type_error(self, obj: dict[str, Any]) -> FieldError | None:
         """What is of the wrong type in the first embedded resource that has such a thing: upstream does not decode the object then."""
         ...

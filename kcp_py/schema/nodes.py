@@ -18,6 +18,9 @@ MAX_DEPTH: Final = 128
 META_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
 """What every object has without its schema saying so."""
 
+LENIENT: Final = "x-lenient"
+"""The keyword behind `Node.lenient`, in the schemas of built-in kinds."""
+
 NO_DEFAULT: Final[Any] = object()
 """Stands for the absence of a default: null is not one either, upstream drops it."""
 
@@ -70,6 +73,8 @@ class Node:
     list_map_keys: tuple[str, ...] = ()
     ref: str = ""
     """The name of a definition; all other members are unset then."""
+    lenient: bool = False
+    """Whether upstream decodes the value apart, where strict decoding sees nothing: what is unknown is dropped without a word."""
     typed: bool = False
     """Whether upstream decodes into a struct: a list is then never taken for a string that has a format."""
 
@@ -166,6 +171,7 @@ class _Reader:
                 embedded=get("x-kubernetes-embedded-resource") is True,
                 list_type=get("x-kubernetes-list-type") or "",
                 list_map_keys=tuple(get("x-kubernetes-list-map-keys") or ()),
+                lenient=get(LENIENT) is True,
                 typed=self._typed,
             ),
         )
@@ -178,6 +184,7 @@ _OWN: Final = frozenset({
     "type", "nullable", "format", "required", "enum", "pattern", "minLength", "maxLength", "minimum", "exclusiveMinimum", "maximum",
     "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "minProperties", "maxProperties", "default", "x-kubernetes-int-or-string",
     "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
+    LENIENT,
 })  # fmt: skip
 """The keywords that say something about a value of the node itself."""
 

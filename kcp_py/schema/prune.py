@@ -113,6 +113,7 @@ class Pruner:
         self._definitions = definitions
         self._fields: list[str] = []
         self._metadata: list[str] = []
+        self._silent = False
 
     def dropped(self, *, custom: bool) -> list[str]:
         """The paths of what was dropped.
@@ -126,6 +127,11 @@ class Pruner:
         """Drop what `node` does not know. `skip` names fields that are not looked at, `keep` leaves the unknown ones."""
         if node.ref:
             node = self._definitions[node.ref]
+        if node.lenient and not self._silent:
+            self._silent = True
+            self.prune(node, value, path, skip=skip, keep=keep)
+            self._silent = False
+            return
         keep = keep or node.preserve
         if type(value) is dict:
             if node.embedded:
@@ -167,5 +173,5 @@ class Pruner:
                 pending.extend((part, (current_path, f"[{index}]")) for index, part in reversed(list(enumerate(current))))
 
     def _drop(self, path: Path, dropped: list[str] | None = None) -> None:
-        if len(self._fields) + len(self._metadata) < MAX_PATHS:
+        if not self._silent and len(self._fields) + len(self._metadata) < MAX_PATHS:
             (self._fields if dropped is None else dropped).append(render(path))

@@ -20,6 +20,7 @@ from kcp_py.schema.predicate import Predicate, PredicateCompiler
 from kcp_py.schema.prune import Clean, CleanCompiler, Pruner
 from kcp_py.schema.report import NO_FIELD, Reporter, structure_errors
 from kcp_py.schema.rules.tree import RuleNode, compile_tree
+from kcp_py.schema.strictness import strict_errors
 from kcp_py.schema.widths import exceeds, pattern_weight, width
 
 __all__ = ["SchemaTooDeepError", "StructuralSchema", "compile_schema"]
@@ -79,6 +80,10 @@ class StructuralSchema:
         pruner = Pruner(self.definitions)
         pruner.prune(self.root, obj, skip=self._implicit)
         return pruner.dropped(custom=self._custom)
+
+    def strict_errors(self, document: Any) -> list[str]:
+        """See `contract.CompiledSchema.strict_errors`."""
+        return strict_errors(self.root, self.definitions, document)
 
     def type_error(self, obj: dict[str, Any]) -> FieldError | None:
         """See `contract.CompiledSchema.type_error`."""

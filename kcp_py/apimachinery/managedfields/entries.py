@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import go_quote
-from kcp_py.apimachinery.managedfields.fieldsets import FieldSetError, decode, union
+from kcp_py.apimachinery.managedfields.fieldsets import FieldSet, FieldSetError, decode, ordered, union
 from kcp_py.apimachinery.managedfields.ownership import Manager, Owned, Owners
 from kcp_py.apimachinery.timestamps import normalize_time
 
@@ -36,10 +36,12 @@ class Managed:
     Attributes:
         owners: manager -> what it owns.
         times: manager -> RFC 3339 time of its last change; managers without one are missing.
+        stored: identity -> set of fields that was read from the store, where its members are in order.
     """
 
     owners: Owners = field(default_factory=dict)
     times: dict[Manager, str] = field(default_factory=dict)
+    stored: dict[int, FieldSet] = field(default_factory=dict)
 
 
 def is_reset(entries: Any) -> bool:
@@ -81,6 +83,8 @@ def decode_entries(entries: Any, *, stored: bool = False) -> Managed:
         except FieldSetError as error:
             raise ManagedFieldsError(str(error)) from error
         managed.owners[manager] = Owned(fields, version, applied=operation == APPLY)
+        if stored:
+            managed.stored[id(fields)] = fields
         if time := _text(entry, "time"):
             try:
                 managed.times[manager] = time if stored or len(time) == _TIME_LENGTH else normalize_time(time)
@@ -119,7 +123,7 @@ def _entry(managed: Managed, manager: Manager) -> dict[str, Any]:
     if (time := managed.times.get(manager)) is not None:
         entry["time"] = time
     entry["fieldsType"] = FIELDS_V1
-    entry["fieldsV1"] = owned.fields
+    entry["fieldsV1"] = owned.fields if id(owned.fields) in managed.stored else ordered(owned.fields)
     if manager.subresource:
         entry["subresource"] = manager.subresource
     return entry

@@ -31,6 +31,7 @@ __all__ = [
     "is_member",
     "key_element",
     "member",
+    "ordered",
     "paths",
     "settled",
     "show",
@@ -45,6 +46,8 @@ FieldSet = dict[str, Any]
 
 EMPTY: Final[FieldSet] = {}
 OWN: Final = "."
+_BEHIND_FIELDS: Final = "g"
+"""Path elements of other kinds than `.` and `f:` sort behind it."""
 _MAX_DEPTH: Final = 128
 _HTML: Final = re.compile("[<>&\u2028\u2029]")
 _INDEX: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
@@ -271,6 +274,48 @@ def child_type(kind: MergeType, element: str) -> MergeType:
     if element.startswith("f:") and (found := kind.fields.get(element[2:])) is not None:
         return found
     return kind.element or SCALAR
+
+
+def ordered(fields: FieldSet) -> FieldSet:
+    """The set with its members in the order of upstream: fields, items with keys, values, indices (`PathElement.Less`)."""
+    if not fields:
+        return fields
+    names = sorted(fields)
+    if names[-1] > _BEHIND_FIELDS:
+        names.sort(key=_rank)
+    return {name: ordered(below) if (below := fields[name]) else below for name in names}
+
+
+def _rank(element: str) -> tuple[int, Any]:
+    kind, text = element[:2], element[2:]
+    match kind:
+        case "k:":
+            return 2, [(name, _value_rank(value)) for name, value in sorted(orjson.loads(text).items())]
+        case "v:":
+            return 3, _value_rank(orjson.loads(text))
+        case "i:":
+            return 4, int(text)
+        case "f:":
+            return 1, text
+        case _:
+            return 0, text
+
+
+def _value_rank(value: Any) -> tuple[int, Any]:
+    """Numbers come before texts, these before booleans, lists, maps and null (structured-merge-diff `value.Compare`)."""
+    match value:
+        case bool():
+            return 2, value
+        case int() | float():
+            return 0, value
+        case str():
+            return 1, value
+        case list():
+            return 3, [_value_rank(item) for item in value]
+        case dict():
+            return 4, [(name, _value_rank(item)) for name, item in sorted(value.items())]
+        case _:
+            return 5, 0
 
 
 def paths(fields: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

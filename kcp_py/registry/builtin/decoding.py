@@ -63,6 +63,10 @@ class DeferredSchema:
         """See `contract.CompiledSchema.prune`."""
         return self.compiled.prune(obj)
 
+    def strict_errors(self, document: Any) -> list[str]:
+        """See `contract.CompiledSchema.strict_errors`."""
+        return self.compiled.strict_errors(document)
+
     def type_error(self, obj: dict[str, Any]) -> FieldError | None:
         """See `contract.CompiledSchema.type_error`. Types are looked at with the defaults."""
         del obj

@@ -113,6 +113,7 @@ class KnownKindSchema:
         for step in (self._compiled.is_valid, self._compiled.prune, self._compiled.default):
             step({})
         self.prune = self._compiled.prune
+        self.strict_errors = self._compiled.strict_errors
         self.restore_defaults = self._compiled.restore_defaults
         self.validate = self._compiled.validate
         self.validate_status = self._compiled.validate_status

@@ -219,9 +219,7 @@ def _check_lock(resource: ServedResource, new: dict[str, Any], old: dict[str, An
         if given != str(item.mod_revision):
             raise errors.conflict(resource.group_resource, name, errors.OBJECT_MODIFIED)
     elif not resource.strategy.allow_unconditional_update:
-        # The value is printed in hexadecimal, as upstream prints the unsigned zero.
         problem = invalid("metadata.resourceVersion", 0, "must be specified for an update")
-        problem = problem._replace(text=problem.text.replace("Invalid value: 0:", "Invalid value: 0x0:"))
         # Upstream names the resource where other faults name the kind (`Store.Update`).
         raise errors.invalid(str(resource.group_resource), name, [problem])
 

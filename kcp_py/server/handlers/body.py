@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors, protobuf
-from kcp_py.apimachinery.codec import decode_json, decode_yaml_strict, duplicate_fields
+from kcp_py.apimachinery.codec import (
+    MAX_STRICT_ERRORS,
+    decode_json,
+    decode_pairs,
+    decode_yaml,
+    decode_yaml_strict,
+    duplicate_fields,
+    sorted_pairs,
+)
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.apimachinery.go_types import json_type
@@ -19,7 +27,6 @@ from kcp_py.schema.default import MAX_FILLED, TooManyDefaultsError
 from kcp_py.server.negotiation import Media
 
 _EXCERPT_BYTES: Final = 30
-_MAX_STRICT_ISSUES: Final = 100
 _YAML_ERRORS: Final = "yaml: unmarshal errors:\n  "
 
 
@@ -32,6 +39,10 @@ class BodySchema(Protocol):
 
     def prune(self, obj: dict[str, Any]) -> list[str]:
         """See `schema.contract.CompiledSchema.prune`."""
+        ...
+
+    def strict_errors(self, document: Any) -> list[str]:
+        """See `schema.contract.CompiledSchema.strict_errors`."""
         ...
 
     def default(self, obj: dict[str, Any], limit: int = MAX_FILLED) -> None:
@@ -65,6 +76,15 @@ class BodyKind(Protocol):
     def schema(self) -> BodySchema: ...
 
 
+class Sent(NamedTuple):
+    """A body as it was sent."""
+
+    body: bytes
+    media: Media
+    repeated: Sequence[str] = ()
+    """What `decode` had to say of keys that stand in it twice."""
+
+
 INLINE_BYTES: Final[Mapping[Media, int]] = {"json": 64 * 1024, "yaml": 8 * 1024, "protobuf": 32 * 1024}
 """Sizes of bodies up to which the event loop reads them itself: one to two milliseconds of work."""
 _INLINE_FILLED: Final = 64 * 1024
@@ -87,7 +107,8 @@ async def read(body: bytes, media: Media, resource: BodyKind, *, field_validatio
     repeated: list[str] | None = None if field_validation == "Ignore" else []
     large = len(body) > INLINE_BYTES[media]
     obj = await run_aside(decode, body, media, resource, repeated) if large else decode(body, media, resource, repeated)
-    return await settle(obj, resource, field_validation=field_validation, warnings=warnings, repeated=repeated or (), large=large)
+    sent = Sent(body, media, repeated or ())
+    return await settle(obj, resource, field_validation=field_validation, warnings=warnings, sent=sent, large=large)
 
 
 def decode(body: bytes, media: Media, resource: BodyKind, repeated: list[str] | None = None) -> dict[str, Any]:
@@ -201,9 +222,9 @@ async def settle(
     *,
     field_validation: str,
     warnings: list[str],
+    sent: Sent | None = None,
     repeated: Sequence[str] = (),
     large: bool = False,
-    patched: bool = False,
 ) -> dict[str, Any]:
     """Prune what the kind does not know, tell the client as it asked to be told, and fill defaults; in place.
 
@@ -212,18 +233,22 @@ async def settle(
         resource: its kind.
         field_validation: `Strict`, `Warn` (also when empty) or `Ignore`.
         warnings: filled under `Warn`.
-        repeated: what `decode` had to say of keys that stand in the body twice.
+        sent: the body that it was decoded from; None: it is what a patch made.
+        repeated: what is wrong with that patch itself.
         large: whether it is too large for the event loop.
-        patched: it is what a patch made: upstream sorts members where patches touch them, and so comes by what is unknown in order.
 
     Raises:
         StatusError: 400 for unknown or duplicate fields under `Strict`, and for values of the wrong type in typed kinds; 413 where defaults
             make it too large.
     """
     if large:
-        await run_aside(_prune, obj, resource, field_validation=field_validation, warnings=warnings, repeated=repeated, patched=patched)
+        issues = await run_aside(_prune, obj, resource, sent, repeated, strict=field_validation != "Ignore")
     else:
-        _prune(obj, resource, field_validation=field_validation, warnings=warnings, repeated=repeated, patched=patched)
+        issues = _prune(obj, resource, sent, repeated, strict=field_validation != "Ignore")
+    if issues and field_validation == "Strict":
+        raise cannot_be_handled(resource, f"strict decoding error: {', '.join(issues[:MAX_STRICT_ERRORS])}")
+    warnings.extend(warning_lines(issues))
+    if not large:
         try:
             resource.schema.default(obj, _INLINE_FILLED)
         except TooManyDefaultsError:
@@ -239,9 +264,12 @@ async def settle(
     return obj
 
 
-def _prune(
-    obj: dict[str, Any], resource: BodyKind, *, field_validation: str, warnings: list[str], repeated: Sequence[str], patched: bool
-) -> None:
+def _prune(obj: dict[str, Any], resource: BodyKind, sent: Sent | None, repeated: Sequence[str], *, strict: bool) -> Sequence[str]:
+    """Drop what the kind does not know, in place.
+
+    Returns:
+        What is wrong with the body, in upstream's order; nothing unless that is asked for.
+    """
     metadata = obj["metadata"]
     annotations = metadata.get("annotations")
     if annotations is not None:
@@ -250,21 +278,31 @@ def _prune(
     unknown = [f"metadata.{name}" for name in prune_object_meta(metadata)]
     if mistake := resource.schema.type_error(obj):
         raise cannot_be_handled(resource, str(mistake))
+    # Custom resources are maps when their metadata are decoded, and maps are written in order. So is what a patch has touched.
+    unknown.sort()
     unknown += resource.schema.prune(obj)
-    if patched:
-        unknown.sort()
-    issues = [*repeated, *(f'unknown field "{path}"' for path in unknown)]
-    if issues and field_validation == "Strict":
-        problem = f"strict decoding error: {', '.join(issues[:_MAX_STRICT_ISSUES])}"
-        raise cannot_be_handled(resource, problem) if resource.builtin else errors.bad_request(problem)
-    if issues and field_validation != "Ignore":
-        warnings.extend(warning_lines(issues))
+    if sent is not None:
+        repeated = sent.repeated
+    if not strict or not (unknown or repeated):
+        return ()
+    if resource.builtin:
+        if sent is not None:
+            return _struct_errors(sent, resource)
+        unknown = sorted(set(unknown))
+    return [*repeated, *(f'unknown field "{path}"' for path in unknown)]
+
+
+def _struct_errors(sent: Sent, resource: BodyKind) -> Sequence[str]:
+    """What strict decoding says of the body of a typed kind: for YAML, the document is the JSON that it is turned into."""
+    if sent.media == "yaml":
+        return [*sent.repeated, *resource.schema.strict_errors(sorted_pairs(decode_yaml(sent.body)))]
+    return resource.schema.strict_errors(decode_pairs(sent.body)) if sent.media == "json" else ()
 
 
 def warning_lines(issues: Sequence[str]) -> Sequence[str]:
     """What is wrong with a body, as warnings. A header has one line: of what YAML says in several, each is a warning of its own."""
-    lines = [line for issue in issues[:_MAX_STRICT_ISSUES] for line in issue.removeprefix(_YAML_ERRORS).split("\n  ")]
-    return lines[:_MAX_STRICT_ISSUES]
+    lines = [line for issue in issues[:MAX_STRICT_ERRORS] for line in issue.removeprefix(_YAML_ERRORS).split("\n  ")]
+    return lines[:MAX_STRICT_ERRORS]
 
 
 def _unrecognized(resource: BodyKind, detail: str) -> str:

@@ -71,7 +71,6 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
                 warnings=exchange.warnings,
                 repeated=repeated,
                 large=large,
-                patched=True,
             )
         except StatusError as error:
             if error.code != 400:

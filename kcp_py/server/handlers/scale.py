@@ -6,12 +6,15 @@ The object keeps its own kind everywhere below the handlers: a Scale exists in r
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.apimachinery.objectmeta_decoding import mismatch
+from kcp_py.bootstrap.kinds import validation_schema
 from kcp_py.schema.merge_types import merge_type
+from kcp_py.schema.structural import StructuralSchema, compile_schema
 from kcp_py.server.handlers.body import cannot_be_handled
 
 _INT32: Final = "int32"
@@ -53,6 +56,10 @@ class _ScaleSchema:
             unknown += [f"{field}.{name}" for name in value if name not in types]
         return unknown
 
+    def strict_errors(self, document: Any) -> list[str]:
+        """See `schema.contract.CompiledSchema.strict_errors`."""
+        return _form().strict_errors(document)
+
     def default(self, obj: dict[str, Any], limit: int = 0) -> None:
         """What is missing is zero."""
 
@@ -81,6 +88,13 @@ SCALE_TYPE: Final = merge_type(
     },
     resource=True,
 )
+
+
+@cache
+def _form() -> StructuralSchema:
+    """The schema of the kind."""
+    document, definitions = validation_schema("io.k8s.api.autoscaling.v1.Scale")
+    return compile_schema(document, definitions=definitions, custom=False)
 
 
 def _is_int32(value: Any) -> bool:

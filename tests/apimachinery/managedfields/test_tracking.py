@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kcp_py.apimachinery.managedfields.fieldsets import ordered
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, Versions
 from kcp_py.apimachinery.managedfields.tracking import Writer, conflict_message, conflicts_of, track_apply, track_update
 from kcp_py.apimachinery.managedfields.types import MergeType
@@ -369,3 +370,22 @@ def test_keys_that_no_64_bits_hold_are_owned_as_they_are() -> None:
     """A huge number as the key of a list's item is one item, and no failure."""
     obj = created(ports=[{"port": 2.0**70, "protocol": "TCP"}])
     assert changed(obj, writer("other"), ports=[{"port": 2.0**70, "protocol": "TCP"}])["spec"] == obj["spec"]
+
+
+def test_fields_are_written_in_order() -> None:
+    """Upstream's, whatever the order in the object: names, items with keys, which compare by value, values, and indices by number."""
+    fields: dict[str, Any] = {
+        "i:10": {},
+        'v:"b"': {},
+        "v:2": {},
+        'k:{"port":443}': {"f:z": {}, ".": {}, "f:a": {}},
+        'k:{"port":80}': {},
+        "f:b": {},
+        "i:9": {},
+        "f:B": {},
+        "v:10": {},
+        'k:{"name":"x","port":1}': {},
+    }
+    told = list(ordered(fields))
+    assert told == ["f:B", "f:b", 'k:{"name":"x","port":1}', 'k:{"port":80}', 'k:{"port":443}', "v:2", "v:10", 'v:"b"', "i:9", "i:10"]
+    assert list(ordered(fields)['k:{"port":443}']) == [".", "f:a", "f:z"]

@@ -73,6 +73,9 @@ class Schema(CompiledSchema):
         obj.get("data", {}).pop("old", None)
         return []
 
+    def strict_errors(self, document: Any) -> list[str]:  # noqa: ARG002
+        return []
+
     def type_error(self, obj: dict[str, Any]) -> FieldError | None:  # noqa: ARG002
         return None
 

@@ -62,7 +62,7 @@ async def test_without_a_version_the_latest_is_replaced(world: World, lock: str)
     with pytest.raises(StatusError) as caught:
         await world.update("one", lambda obj: obj["metadata"].update(resourceVersion=lock), WIDGETS)
     assert caught.value.message == (
-        'widgets.example.com "one" is invalid: metadata.resourceVersion: Invalid value: 0x0: must be specified for an update'
+        'widgets.example.com "one" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update'
     )
 
 

@@ -41,7 +41,7 @@ async def test_an_update_leaves_the_status_and_counts_generations(api: Api) -> N
     assert changed["metadata"]["generation"] == 2
     del changed["metadata"]["resourceVersion"]
     status = await api.fails(422, "PUT", CRD, changed)
-    assert "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update" in status["message"]
+    assert "metadata.resourceVersion: Invalid value: 0: must be specified for an update" in status["message"]
     assert (await api("PUT", f"{ALL}/gadgets.example.com", definition("gadgets"))).status_code in {404, 422}
 
 

@@ -88,7 +88,7 @@ async def test_the_lock(api: Api) -> None:
     one = await widget(api)
     unversioned = {**one, "metadata": {key: value for key, value in one["metadata"].items() if key != "resourceVersion"}}
     status = await api.fails(422, "PUT", STATUS, {**unversioned, "status": {"ready": 1}})
-    fault = "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"
+    fault = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
     assert status["message"] == f'widgets.example.com "one" is invalid: {fault}'
     await api.ok("PUT", STATUS, {**one, "status": {"ready": 1}})
     await api.fails(409, "PUT", STATUS, {**one, "status": {"ready": 2}})

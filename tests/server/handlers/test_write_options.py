@@ -166,7 +166,7 @@ async def test_patches_of_identity(filled: Api, patch: dict[str, Any], code: int
             "patch: …json: cannot unmarshal number into Go struct field ObjectMeta.metadata.resourceVersion of type string",
         ),
         (MAP, {"metadata": 5}, "patch: …json: cannot unmarshal number into Go struct field ConfigMap.metadata of type v1.ObjectMeta"),
-        (WIDGET, {"metadata": {"resourceVersion": None}}, "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"),
+        (WIDGET, {"metadata": {"resourceVersion": None}}, "metadata.resourceVersion: Invalid value: 0: must be specified for an update"),
     ],
     ids=["kind", "version", "scale's kind", "custom kind", "uid", "custom uid", "type", "metadata", "no version"],
 )
@@ -212,25 +212,66 @@ async def test_other_media_types_are_no_patches(filled: Api, media: str) -> None
 @pytest.mark.parametrize("headers", [JSON, YAML], ids=["json", "yaml"])
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 async def test_strictness(filled: Api, method: str, headers: dict[str, str], path: str) -> None:
-    """What is unknown or said twice is refused, warned about or ignored, as asked; typed kinds name themselves."""
+    """What is unknown or said twice is refused, warned about or ignored, as asked. A struct has no place for what is unknown."""
     obj = await filled.ok("GET", f"{path}/one") if method == "PUT" else (config_map("two") if path == MAPS else instance("two"))
     sent = {**obj, "metadata": {**obj["metadata"], "nope": 1}, "more": 1}
     body = encode_yaml(sent) + b"more: 1\n" if headers == YAML else json.dumps(sent).encode()[:-1] + b',"more":1}'
     line = body.count(b"\n")
     twice = f'line {line}: key "more" already set in map' if headers == YAML else 'duplicate field "more"'
     unknown = ['unknown field "metadata.nope"', 'unknown field "more"']
+    repeated = [] if (path, headers) == (MAPS, JSON) else [twice]
     target = path if method == "POST" else f"{path}/one"
     status = await filled.fails(400, method, target, content=body, headers=headers, params={"fieldValidation": "Strict"})
-    prefix = 'ConfigMap in version "v1" cannot be handled as a ConfigMap: ' if path == MAPS else ""
-    issue = f"yaml: unmarshal errors:\n  {twice}" if headers == YAML else twice
-    assert status["message"] == f"{prefix}strict decoding error: {', '.join([issue, *unknown])}"
+    kind = "ConfigMap" if path == MAPS else "Widget"
+    issues = [f"yaml: unmarshal errors:\n  {twice}"] if headers == YAML else repeated
+    frame = f'{kind} in version "v1" cannot be handled as a {kind}: strict decoding error: '
+    assert status["message"] == frame + ", ".join([*issues, *unknown])
     for validation in ("Warn", ""):
         params = {"dryRun": "All", **({"fieldValidation": validation} if validation else {})}
         response = await filled(method, target, content=body, headers=headers, params=params)
         said = [warning.removeprefix('299 - "').removesuffix('"').replace("\\", "") for warning in response.headers.get_list("warning")]
-        assert (response.status_code < 300, said) == (True, [twice, *unknown])
+        assert (response.status_code < 300, said) == (True, [*repeated, *unknown])
     response = await filled(method, target, content=body, headers=headers, params={"dryRun": "All", "fieldValidation": "Ignore"})
     assert (response.status_code < 300, response.headers.get("warning")) == (True, None)
+
+
+async def test_strict_decoding_tells_in_the_order_of_the_document(filled: Api) -> None:
+    """Typed kinds, unknown and repeated fields alike, each once; nothing below what is unknown, and nothing in what is decoded apart."""
+    body = (
+        b'{"zoo":1,"zoo":2,"apiVersion":"v1","metadata":{"b":{"c":1,"c":2},"name":"two","a":1,"name":"two","labels":{"x":"1","x":"2"},'
+        b'"managedFields":[{"manager":"m","more":1,"fieldsV1":{"f:a":{},"f:a":{}}}]},"kind":"ConfigMap","data":{"k":"1","k":"2"},"bar":1,"data":{}}'
+    )
+    told = [
+        'unknown field "zoo"',
+        'unknown field "metadata.b"',
+        'unknown field "metadata.a"',
+        'duplicate field "metadata.name"',
+        'duplicate field "metadata.labels.x"',
+        'unknown field "metadata.managedFields[0].more"',
+        'duplicate field "data.k"',
+        'unknown field "bar"',
+        'duplicate field "data"',
+    ]
+    status = await filled.fails(400, "POST", MAPS, content=body, headers=JSON, params={"fieldValidation": "Strict"})
+    assert status["message"] == 'ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: ' + ", ".join(told)
+    yaml = b"kind: ConfigMap\nzoo: 1\nmetadata: {zoo: 1, name: two, ape: 1}\nbar: 1\n"
+    status = await filled.fails(400, "POST", MAPS, content=yaml, headers=YAML, params={"fieldValidation": "Strict"})
+    sorted_fields = [f'unknown field "{name}"' for name in ("bar", "metadata.ape", "metadata.zoo", "zoo")]
+    assert status["message"].endswith("strict decoding error: " + ", ".join(sorted_fields))
+
+
+async def test_strict_decoding_tells_of_custom_resources_in_the_order_of_the_pruning(filled: Api) -> None:
+    """Repeated fields as they stand, then those that the metadata and then those that the schema does not know, both sorted."""
+    body = (
+        b'{"apiVersion":"example.com/v1","kind":"Widget","spec":{"z":1,"size":1,"size":2},"zoo":1,"bar":{"a":1,"a":2},'
+        b'"metadata":{"y":1,"name":"two","ownerReferences":[{"apiVersion":"v1","kind":"a","name":"a","uid":"u","bar":1}],'
+        b'"managedFields":[{"foo":1}],"name":"two","a":1}}'
+    )
+    told = [f'duplicate field "{name}"' for name in ("spec.size", "bar.a", "metadata.name")]
+    told += [f'unknown field "metadata.{name}"' for name in ("a", "managedFields[0].foo", "ownerReferences[0].bar", "y")]
+    told += [f'unknown field "{name}"' for name in ("bar", "spec.z", "zoo")]
+    status = await filled.fails(400, "POST", WIDGETS, content=body, headers=JSON, params={"fieldValidation": "Strict"})
+    assert status["message"] == 'Widget in version "v1" cannot be handled as a Widget: strict decoding error: ' + ", ".join(told)
 
 
 async def test_strictness_of_patches(filled: Api) -> None:
@@ -244,3 +285,19 @@ async def test_strictness_of_patches(filled: Api) -> None:
     assert status["message"] == (
         ' "" is invalid: patch: Invalid value: "map[more:map[$patch:replace] zoo:1]": strict decoding error: unknown field "zoo"'
     )
+
+
+async def test_owned_fields_are_written_in_order(api: Api) -> None:
+    """Of a create, of an update and of an apply, however the request has them."""
+    sent = config_map("one", {"z": "1", "a": "1", "m": "1"}, labels={"y": "1", "b": "1"})
+    await api.ok("POST", MAPS, sent)
+    await api.ok("PATCH", f"{MAPS}/one", {"data": {"m": "2", "c": "2"}}, headers=MERGE, params={"fieldManager": "second"})
+    config = {"data": {"q": "3", "d": "3"}, "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}
+    headers = {"Content-Type": "application/apply-patch+yaml"}
+    applied = await api.ok("PATCH", f"{MAPS}/one", config, headers=headers, params={"fieldManager": "third"})
+
+    def check(fields: dict[str, Any]) -> int:
+        assert list(fields) == sorted(fields)
+        return 1 + sum(map(check, fields.values()))
+
+    assert sum(check(entry["fieldsV1"]) for entry in applied["metadata"]["managedFields"]) > 15
