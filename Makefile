@@ -66,6 +66,7 @@ format: $(VENV)/.installed-for-tests ## Format the code and mend what can be men
 
 update: $(VENV)/.installed-for-tests ## Generate again what is generated and committed
 	@$(BIN)/python hack/update_configuration_reference.py
+	@$(BIN)/python hack/update_log_events.py
 	@$(BIN)/python hack/update_corpus_table.py
 
 bench: $(VENV)/.installed-for-tests ## Measure, and print each figure beside that of a bare server (needs a quiet machine)

@@ -45,7 +45,7 @@ def abused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         before = resident(server)
         yield server
         assert resident(server) - before < LARGEST_GROWTH
-        assert "request failed" not in server.log_file.read_text()
+        assert "request_failed" not in server.log_file.read_text()
     finally:
         server.stop()
 

@@ -7,6 +7,7 @@ touched.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import ipaddress
 import socket
@@ -79,6 +80,25 @@ def ensure_certificates(options: Options, *, now: dt.datetime) -> bool:
         names = serving_names(options)
         written |= _ensure_serving(_Files(options.serving_cert_file, options.serving_key_file), authority, names, now=now)
     return _ensure_admin(_admin_files(options), authority, now) or written
+
+
+def serving_certificates(options: Options) -> list[tuple[Path, x509.Certificate]]:
+    """The certificates that the server presents or verifies clients with, and their files.
+
+    Files that cannot be read are left out: the server does not start with them.
+    """
+    found: list[tuple[Path, x509.Certificate]] = []
+    for path in dict.fromkeys((options.serving_cert_file, *options.client_ca_files)):
+        with contextlib.suppress(CertificateError, OSError):
+            found += [(path, certificate) for certificate in load_certificates(path)]
+    return found
+
+
+def expiring_certificates(options: Options, *, now: dt.datetime) -> list[tuple[Path, dt.datetime]]:
+    """Those of `serving_certificates` that `needs_renewal` is true of; the server's own ones have been renewed by then."""
+    return [
+        (path, certificate.not_valid_after_utc) for path, certificate in serving_certificates(options) if needs_renewal(certificate, now)
+    ]
 
 
 def admin_key_pair(options: Options) -> KeyPair:

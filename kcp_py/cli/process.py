@@ -9,16 +9,19 @@ import datetime as dt
 import fcntl
 import gc
 import os
+import platform
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
 import structlog
 
+from kcp_py._version import __version__
 from kcp_py.authn.tokenfile import TokenFileError
-from kcp_py.cli.certificates import CertificateError, ensure_certificates
+from kcp_py.cli.certificates import CertificateError, ensure_certificates, expiring_certificates, serving_certificates
 from kcp_py.cli.credentials import ensure_token_file, write_kubeconfig
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.files import make_private_directory
@@ -30,8 +33,13 @@ from kcp_py.options import Options
 from kcp_py.storage.contract import StorageError
 from kcp_py.telemetry.logs import configure_logging
 
+if TYPE_CHECKING:
+    from kcp_py.controlplane import ControlPlane
+
 FILES_POLL: Final = 3.0
 """Seconds between looks at the certificate files."""
+WARNING_INTERVAL: Final = 86400.0
+"""Seconds between two warnings of a certificate that ends soon."""
 RENEWAL_POLL: Final = 3600.0
 """Seconds between checks whether an own certificate nears its end."""
 
@@ -56,6 +64,7 @@ def run_server(options: Options, *, out: IO[str]) -> int:
     # Every file the process makes, the database included, is for its user alone.
     os.umask(0o077)
     raise_descriptor_limit()
+    began = time.monotonic()
     configure_logging(options.log_level, options.log_format)
     forward_standard_logging()
     with contextlib.ExitStack() as stack:
@@ -64,7 +73,7 @@ def run_server(options: Options, *, out: IO[str]) -> int:
             stack.enter_context(_locked(options.root_directory))
             # The port that was really taken, where a free one was asked for.
             options = dataclasses.replace(options, secure_port=listener.getsockname()[1])
-            ensure_certificates(options, now=_now())
+            issued = ensure_certificates(options, now=_now())
             ensure_token_file(options)
             tls = None if options.plain_http else ReloadingContext(options)
         except ListenError as error:
@@ -74,11 +83,14 @@ def run_server(options: Options, *, out: IO[str]) -> int:
         except (CertificateError, ValueError) as error:
             raise CommandError(str(error)) from None
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_run(options, listener, tls=tls, out=out))
+            runner.run(_run(options, listener, began, tls=tls, issued=issued, out=out))
+        _log.info("server_stopped", uptime_seconds=round(time.monotonic() - began, 1))
     return 0
 
 
-async def _run(options: Options, listener: socket.socket, *, tls: ReloadingContext | None, out: IO[str]) -> None:
+async def _run(
+    options: Options, listener: socket.socket, began: float, *, tls: ReloadingContext | None, issued: bool, out: IO[str]
+) -> None:
     from kcp_py.controlplane import ControlPlane
 
     async with contextlib.AsyncExitStack() as stack:
@@ -101,8 +113,21 @@ async def _run(options: Options, listener: socket.socket, *, tls: ReloadingConte
         except OSError as error:
             raise CommandError(f"{options.kubeconfig_file}: {error.strerror or error}") from None
         await stack.enter_async_context(_maintained(options, tls))
+        if tls is not None:
+            control_plane.gauges.add(
+                "kcp_certificate_expiration_timestamp_seconds",
+                "Unix time at which the first certificate of a file ends: of the server, and of authorities that clients are verified by.",
+                lambda: _certificate_ends(options),
+                labels=("file",),
+            )
+        started = await _description(options, control_plane)
 
         def announce() -> None:
+            # Not before: a start that fails says so in one line, and nothing else.
+            if issued:
+                _log.info("certificates_issued", directory=str(options.pki_directory))
+            _warn_of_expiry(options)
+            _log.info("server_started", **started, seconds=round(time.monotonic() - began, 3))
             out.write(_next_steps(options))
             out.flush()
 
@@ -114,6 +139,22 @@ async def _run(options: Options, listener: socket.socket, *, tls: ReloadingConte
             on_shutdown=control_plane.begin_shutdown,
             on_ready=announce,
         )
+
+
+async def _description(options: Options, control_plane: ControlPlane) -> dict[str, str | int]:
+    """The fields of `server_started`, but for the time that the start took."""
+    host = f"[{options.bind_address}]" if ":" in options.bind_address else options.bind_address
+    return {
+        "version": __version__,
+        "python": platform.python_version(),
+        "address": f"{host}:{options.secure_port}",
+        "url": options.external_url(options.secure_port),
+        "storage": options.storage,
+        "root_directory": str(options.root_directory),
+        "pid": os.getpid(),
+        "uid": os.getuid(),
+        "root_cluster_uid": await control_plane.root_cluster_uid(),
+    }
 
 
 def _next_steps(options: Options) -> str:
@@ -161,6 +202,7 @@ async def _maintained(options: Options, tls: ReloadingContext | None) -> AsyncIt
 
 async def _maintain(options: Options, tls: ReloadingContext) -> None:
     until_renewal = RENEWAL_POLL
+    until_warning = WARNING_INTERVAL
     while True:
         await asyncio.sleep(FILES_POLL)
         until_renewal -= FILES_POLL
@@ -168,6 +210,10 @@ async def _maintain(options: Options, tls: ReloadingContext) -> None:
             if until_renewal <= 0:
                 until_renewal = RENEWAL_POLL
                 await asyncio.to_thread(_renew, options)
+            until_warning -= FILES_POLL
+            if until_warning <= 0:
+                until_warning = WARNING_INTERVAL
+                _warn_of_expiry(options)
             if tls.reload_if_changed():
                 _log.info("certificates_reloaded")
         except (CertificateError, OSError) as error:
@@ -176,7 +222,23 @@ async def _maintain(options: Options, tls: ReloadingContext) -> None:
 
 def _renew(options: Options) -> None:
     if ensure_certificates(options, now=_now()):
+        _log.info("certificates_issued", directory=str(options.pki_directory))
         write_kubeconfig(options, port=options.secure_port)
+
+
+def _warn_of_expiry(options: Options) -> None:
+    if options.plain_http:
+        return
+    for path, end in expiring_certificates(options, now=_now()):
+        _log.warning("certificate_expires_soon", file=str(path), not_after=end.isoformat())
+
+
+def _certificate_ends(options: Options) -> dict[tuple[str, ...], float]:
+    ends: dict[tuple[str, ...], float] = {}
+    for path, certificate in serving_certificates(options):
+        end = certificate.not_valid_after_utc.timestamp()
+        ends[path.name,] = min(end, ends.get((path.name,), end))
+    return ends
 
 
 @contextlib.contextmanager

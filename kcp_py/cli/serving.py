@@ -144,16 +144,18 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Generator[None, None, None]:
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
-            loop.add_signal_handler(number, self._stop)
+            loop.add_signal_handler(number, self._stop, number)
         try:
             yield
         finally:
             for number in STOP_SIGNALS:
                 loop.remove_signal_handler(number)
 
-    def _stop(self) -> None:
+    def _stop(self, number: signal.Signals) -> None:
         if self._stopping is not None:
+            _log.warning("server_killed", signal=number.name)
             os._exit(1)
+        _log.info("server_stopping", signal=number.name, grace_seconds=self.config.timeout_graceful_shutdown)
         self._stopping = asyncio.get_running_loop().create_task(self._stop_in_order())
 
     async def _stop_in_order(self) -> None:

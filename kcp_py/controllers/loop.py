@@ -116,6 +116,11 @@ class ReconcileLoop:
         self.queue = queue if queue is not None else WorkQueue(per_cluster=controller.per_cluster)
         client.on_removal(self.queue.removed)
 
+    @property
+    def name(self) -> str:
+        """Of the controller."""
+        return self._controller.name
+
     async def run(self) -> None:
         """Reconcile until cancelled.
 

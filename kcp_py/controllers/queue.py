@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
+from kcp_py.controllers.queuemetrics import QueueMetrics
 from kcp_py.logicalcluster import Name
 
 FIRST_DELAY_SECONDS: Final = 0.02
@@ -51,6 +53,7 @@ class WorkQueue:
         schedule: Schedule = call_later,
         jitter: Callable[[], float] = random.random,
         longest_delay: float = LONGEST_DELAY_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Make an empty queue.
 
@@ -59,14 +62,21 @@ class WorkQueue:
             schedule: for tests.
             jitter: a number from 0 to 1 that spreads retries over the second half of their delay.
             longest_delay: of retries, in seconds.
+            clock: seconds that do not go back, for the metrics.
         """
         self._per_cluster = per_cluster
         self._schedule = schedule
         self._jitter = jitter
         self._longest_delay = longest_delay
-        self._waiting: dict[Name, dict[str, None]] = {}
+        self._clock = clock
+        self.metrics = QueueMetrics()
+        self.metrics.depth = self.__len__
+        self.metrics.running = self._running
+        self._waiting: dict[Name, dict[str, float]] = {}
+        """Since when, on the clock."""
         self._turns: OrderedDict[Name, None] = OrderedDict()
-        self._taken: dict[Name, set[str]] = {}
+        self._taken: dict[Name, dict[str, float]] = {}
+        """Since when, on the clock."""
         self._again: set[Key] = set()
         self._delayed: dict[Key, Timer] = {}
         self._attempts: dict[Key, int] = {}
@@ -87,10 +97,15 @@ class WorkQueue:
         self._stop_waiting(key)
         cluster, name = key
         if name in self._taken.get(cluster, ()):
+            self.metrics.adds += key not in self._again
             self._again.add(key)
             return
-        self._waiting.setdefault(cluster, {})[name] = None
-        self._give_turn(cluster)
+        self.metrics.adds += name not in self._waiting.get(cluster, ())
+        self._enqueue(key)
+
+    def _enqueue(self, key: Key) -> None:
+        self._waiting.setdefault(key.cluster, {}).setdefault(key.name, self._clock())
+        self._give_turn(key.cluster)
 
     def add_after(self, key: Key, seconds: float) -> None:
         """Have a key looked at after a time, or when it is added before."""
@@ -107,6 +122,7 @@ class WorkQueue:
         self._stop_waiting(key)
         if removals:
             self._awaited.setdefault(key.cluster, {})[key.name] = removals
+        self.metrics.retries += 1
         attempt = self._attempts[key] = self._attempts.get(key, 0) + 1
         delay = min(self._longest_delay, FIRST_DELAY_SECONDS * 2 ** min(attempt - 1, _LARGEST_EXPONENT))
         self._delayed[key] = self._schedule(delay * (0.5 + self._jitter() / 2), lambda: self.add(key))
@@ -139,10 +155,11 @@ class WorkQueue:
         cluster, _ = self._turns.popitem(last=False)
         names = self._waiting[cluster]
         name = next(iter(names))
-        del names[name]
+        now = self._clock()
+        self.metrics.waits.observe(now - names.pop(name))
         if not names:
             del self._waiting[cluster]
-        self._taken.setdefault(cluster, set()).add(name)
+        self._taken.setdefault(cluster, {})[name] = now
         self._give_turn(cluster)
         return Key(cluster, name)
 
@@ -150,12 +167,13 @@ class WorkQueue:
         """Give a taken key back."""
         cluster, name = key
         taken = self._taken[cluster]
-        taken.discard(name)
+        self.metrics.work.observe(self._clock() - taken.pop(name))
         if not taken:
             del self._taken[cluster]
         if key in self._again:
             self._again.discard(key)
-            self.add(key)
+            self._stop_waiting(key)
+            self._enqueue(key)
         self._give_turn(cluster)
 
     def close(self) -> None:
@@ -164,6 +182,11 @@ class WorkQueue:
             timer.cancel()
         self._delayed.clear()
         self._awaited.clear()
+
+    def _running(self) -> list[float]:
+        """For how many seconds workers have had each of the keys that they have. May be called from any thread."""
+        now = self._clock()
+        return [now - since for taken in self._taken.copy().values() for since in taken.copy().values()]
 
     def _stop_waiting(self, key: Key) -> None:
         """Its time has come, or it is set anew."""

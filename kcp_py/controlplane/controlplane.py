@@ -21,7 +21,7 @@ from kcp_py.authn.tokenfile import TokenFiles
 from kcp_py.authz.authorizer import Union as AuthorizerUnion
 from kcp_py.authz.static import AlwaysAllowPaths, PrivilegedGroups
 from kcp_py.client import LocalClient
-from kcp_py.controllers import start_controllers
+from kcp_py.controllers import describe_queues, start_controllers
 from kcp_py.egress import Caller, Networks, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
@@ -43,12 +43,14 @@ from kcp_py.storage.compaction import CompactionPolicy, run_compaction, run_shar
 from kcp_py.storage.contract import Compare, ConflictError, Put, Storage, StorageError
 from kcp_py.storage.keys import internal_key, resource_keys
 from kcp_py.storage.opening import open_storage
+from kcp_py.telemetry.eventloop import EventLoopLag
+from kcp_py.telemetry.gauges import Gauges
 from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
 from kcp_py.tenancy import LOGICAL_CLUSTER, LogicalClusters
 from kcp_py.tenancy.key_migration import migrate_keys
-from kcp_py.watchcache import Feed
+from kcp_py.watchcache import Feed, Monitor
 
 _DEFINITIONS = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
 _TOKEN_KEY_BYTES = 32
@@ -69,6 +71,7 @@ class ControlPlane:
         app: the ASGI application; set while the context is open.
         backend: what the handlers work with.
         client: the in-process client.
+        gauges: further metrics that are shown; add to them at any time.
     """
 
     app: ASGIApp
@@ -87,6 +90,8 @@ class ControlPlane:
         self._given_storage = storage
         self._services = services
         self._stack = AsyncExitStack()
+        self.gauges = Gauges()
+        self._registry = MetricsRegistry()
         self._stopping = False
         self._feed_running = False
 
@@ -109,6 +114,11 @@ class ControlPlane:
         if hasattr(self, "backend"):
             self.backend.shutting_down = True
             self.backend.feed.end_watches()
+
+    async def root_cluster_uid(self) -> str:
+        """The uid of the logical cluster `root`: it tells one set of data from another."""
+        root = await self.backend.clusters.scope(ROOT)
+        return root.uid if root is not None else ""
 
     async def _build(self) -> None:
         options = self._options
@@ -163,10 +173,13 @@ class ControlPlane:
             feed=feed,
             tokens=ContinueTokens(await _token_key(storage, root)),
             implicit_clusters=options.logical_clusters == "implicit",
+            metrics=RequestMetrics(self._registry),
             limits=Limits(max_body_bytes=options.max_request_body_bytes, min_watch_seconds=int(options.min_request_timeout)),
         )
         self.client = LocalClient(access, tables=tables, wildcard=wildcard, clusters=clusters, feed=feed)
-        start_controllers(supervisor, self.client, options.controllers, builtins=builtins)
+        loops = start_controllers(supervisor, self.client, options.controllers, builtins=builtins)
+        describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
+        self._start_monitoring(supervisor, storage, clusters.prefix)
         self._start_compaction(supervisor, storage)
         self.app = await self._edge(storage, supervisor)
         supervisor.start("preload", _preload)
@@ -179,6 +192,17 @@ class ControlPlane:
         elif options.etcd_compaction_interval:
             key = internal_key(options.etcd_prefix, "compact-rev-key")
             supervisor.start("compaction", lambda: run_shared_compaction(storage, key, options.etcd_compaction_interval))
+
+    def _start_monitoring(self, supervisor: Supervisor, storage: Storage, clusters_prefix: str) -> None:
+        options = self._options
+        file = options.database_file if options.storage == "sqlite" and self._given_storage is None else None
+        monitor = Monitor(storage, self.backend.feed, clusters_prefix, database_file=file, size_of=getattr(storage, "size", None))
+        loop_lag = EventLoopLag()
+        monitor.describe(self.gauges)
+        loop_lag.describe(self.gauges)
+        self._registry.register(self.gauges)
+        supervisor.start("monitor", monitor.run)
+        supervisor.start("event loop lag", loop_lag.run)
 
     async def _follow(self, feed: Feed, started: asyncio.Event) -> None:
         self._feed_running = True
@@ -193,18 +217,16 @@ class ControlPlane:
         checks.add("etcd", storage.check)
         checks.add("informer-sync", self._check_feed, endpoints=["readyz"])
         checks.add("shutdown", self._check_running, endpoints=["readyz"])
-        registry = MetricsRegistry()
         # A server's own token is there only where the command line made one; the operator's file was asked for.
         token_files = TokenFiles([path for path in options.token_auth_files if path == options.token_auth_file or path.exists()])
         supervisor.start("token files", lambda: _reload(token_files))
-        access_log = None
-        if options.log_level == "debug":
-            access_log = AccessLog.to_stream(sys.stderr.buffer)
+        access_log = _access_log_of(options)
+        if access_log is not None:
             self._stack.callback(access_log.flush)
         settings = ChainSettings(
             authenticator=AuthenticatorUnion(ClientCertificates(), token_files.tokens),
             authorizer=AuthorizerUnion(AlwaysAllowPaths(), PrivilegedGroups()),
-            metrics=RequestMetrics(registry),
+            metrics=self.backend.metrics,
             access_log=access_log,
             anonymous=options.anonymous_auth,
             default_cluster=parse_name(options.default_cluster) if options.default_cluster else None,
@@ -213,7 +235,7 @@ class ControlPlane:
         )
         address = options.external_url(options.secure_port).partition("://")[2]
         documents = Documents(self.backend, server_address=address)
-        shell = create_shell(checks=checks, registry=registry, paths=documents.paths)
+        shell = create_shell(checks=checks, registry=self._registry, paths=documents.paths)
         return create_edge(settings, tree=ResourceTree(self.backend, documents), shell=shell)
 
     async def _check_feed(self) -> None:
@@ -223,6 +245,13 @@ class ControlPlane:
     async def _check_running(self) -> None:
         if self._stopping:
             raise RuntimeError("the server is shutting down")
+
+
+def _access_log_of(options: Options) -> AccessLog | None:
+    every = options.access_log == "all" or options.log_level == "debug"
+    if not every and (options.access_log == "none" or options.log_level == "error"):
+        return None
+    return AccessLog.to_stream(sys.stderr.buffer, options.log_format, every=every)
 
 
 def _storage_of(options: Options) -> Storage:

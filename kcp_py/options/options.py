@@ -207,8 +207,18 @@ class Options:
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
         choice("debug", "info", "warning", "error"), "info", OPERATION, "Least severity that is logged."
     )
-    log_format: Literal["auto", "json", "text"] = _setting(
-        choice("auto", "json", "text"), "auto", OPERATION, "How log lines look; auto is text on a terminal and json elsewhere."
+    log_format: Literal["auto", "json", "console", "text"] = _setting(
+        choice("auto", "json", "console", "text"),
+        "auto",
+        OPERATION,
+        "How log lines look; auto is console on a terminal and json elsewhere, text is another name of console.",
+    )
+    access_log: Literal["problems", "all", "none"] = _setting(
+        choice("problems", "all", "none"),
+        "problems",
+        OPERATION,
+        "Which requests are logged: those that end with status 500 and above or take a second or longer, all, or none; "
+        "--log-level debug logs all.",
     )
 
     @property

@@ -64,6 +64,7 @@ class Exchange:
         warnings: the list that `context.warnings` is.
         continuation: set by a handler that has started a long stream: the rest of it, carried out by `go_on` when every filter has
             returned. Thousands of idle watches then hold in memory neither the frames of all filters nor what these have learned.
+        on_end: set with the continuation by the telemetry filter; called once when the request has ended.
         resolved: set by the handler once the resource is known to exist; what metrics may name.
         status: of the response, 0 until it starts.
         finished: whether the response is complete.
@@ -90,6 +91,7 @@ class Exchange:
         "headers",
         "info",
         "method",
+        "on_end",
         "path",
         "receive",
         "resolved",
@@ -130,6 +132,7 @@ class Exchange:
         self.disconnected = False
         self.sent_bytes = 0
         self.continuation: Callable[[], Awaitable[None]] | None = None
+        self.on_end: Callable[[Exchange], None] | None = None
         self._query: Query | None = None
         self._body: bytes | None = None
         self._callbacks: list[Callable[[], None]] | None = None

@@ -11,11 +11,12 @@ intervals are kept. A client that was away for longer lists anew.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
+
+import structlog
 
 from kcp_py.storage.contract import (
     CompactedError,
@@ -25,10 +26,11 @@ from kcp_py.storage.contract import (
     NoSpaceError,
     Put,
     Storage,
+    StorageError,
     UnavailableError,
 )
 
-_log: Final = logging.getLogger(__name__)
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.storage")
 
 
 class CompactionPolicy(NamedTuple):
@@ -92,17 +94,38 @@ async def run_compaction(
         sleep: waits.
     """
     compaction = Compaction(policy)
+    outage = _Outage(policy.interval)
     while True:
         try:
             target = compaction.step(clock(), await storage.revision())
             if target:
                 await storage.compact(target)
                 compaction.compacted(target)
+                _log.debug("storage_compacted", revision=target)
+            outage.ended()
         except CompactedError as error:
             compaction.compacted(error.compact_revision)
-        except (FutureRevisionError, NoSpaceError, UnavailableError):
-            pass
+        except (FutureRevisionError, NoSpaceError, UnavailableError) as error:
+            outage.failed(error)
         await sleep(policy.interval)
+
+
+class _Outage:
+    """Logs the first of several failures in a row, and their end."""
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._failing = False
+
+    def failed(self, error: StorageError) -> None:
+        if not self._failing:
+            self._failing = True
+            _log.warning("compaction_failed", error=str(error), retry_seconds=self._interval)
+
+    def ended(self) -> None:
+        if self._failing:
+            self._failing = False
+            _log.info("compaction_recovered")
 
 
 class SharedCompaction:
@@ -163,6 +186,7 @@ class SharedCompaction:
             self._record = self._revision = self._compacted = 0
         else:
             self._compacted = revision
+            _log.info("storage_compacted", revision=revision)
 
 
 async def run_shared_compaction(
@@ -177,9 +201,12 @@ async def run_shared_compaction(
         sleep: waits.
     """
     compaction = SharedCompaction(storage, record_key)
+    outage = _Outage(interval)
     while True:
         try:
             await compaction.look()
         except UnavailableError as error:
-            _log.warning("the store is not compacted before the next look in %.0f s: %s", interval, error)
+            outage.failed(error)
+        else:
+            outage.ended()
         await sleep(interval)

@@ -1,17 +1,16 @@
 """`RequestMetrics`: kube-apiserver's request metrics, with labels that callers cannot grow.
 
-A label holds only what was resolved: a verb of a fixed set, a status code, a resource that the cluster serves. What tenants can invent in
-any number (clusters, users, names, user agents, unknown groups) is in no label, and as tenants can also make many CRDs, resources beyond a
-budget share one label value.
+Names, labels, verbs and buckets are those of k8s.io/apiserver `pkg/endpoints/metrics/metrics.go`. A label holds only what was resolved: a
+verb of a fixed set, a status code, a resource that the cluster serves. What tenants can invent in any number (clusters, users, names, user
+agents, unknown groups) is in no label. Tenants can also create many CRDs: resources beyond a budget share one label value.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from kcp_py.telemetry.histogram import Histogram, exponential
 from kcp_py.telemetry.registry import Registry
 
 if TYPE_CHECKING:
@@ -21,16 +20,65 @@ MAX_RESOURCES: Final = 500
 """Distinct resources with labels of their own."""
 OTHER: Final = "other"
 
-_VERBS: Final = frozenset(
-    ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post", "put", "head", "options", "apply")
+_VERBS: Final = frozenset(("APPLY", "CONNECT", "DELETE", "GET", "LIST", "PATCH", "POST", "PUT", "WATCH"))
+_MEASURED_SIZES: Final = frozenset(("GET", "LIST"))
+DURATION_BUCKETS: Final = (
+    *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0),
+    *(4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),
 )
-_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-_BOUNDS: Final = (*map(str, _BUCKETS), "+Inf")
+SIZE_BUCKETS: Final = exponential(1000.0, 10.0, 7)
+EVENT_SIZE_BUCKETS: Final = exponential(1024.0, 2.0, 8)
 
 Resolved = tuple[str, str, str, str]
 """Group, version, resource, subresource; all empty where no resource was resolved."""
 UNRESOLVED: Final[Resolved] = ("", "", "", "")
 _OTHERS: Final[Resolved] = (OTHER, OTHER, OTHER, OTHER)
+_LABELS: Final = ("group", "version", "resource", "subresource", "scope", "component")
+
+
+class RequestSeries:
+    """What was counted of requests with the same labels, but for the status code."""
+
+    __slots__ = ("codes", "durations", "running", "sizes")
+
+    def __init__(self, verb: str) -> None:
+        self.codes: dict[int, int] = {}
+        self.durations = Histogram(DURATION_BUCKETS)
+        self.sizes = Histogram(SIZE_BUCKETS) if verb in _MEASURED_SIZES else None
+        self.running: int | None = None
+        """Long-running requests that have not ended; None where there never was one."""
+
+    def record(self, code: int, seconds: float, size: int = 0) -> None:
+        """Count a request that has ended.
+
+        Args:
+            code: HTTP status; 0 where the client left before there was one.
+            seconds: from the request's head to the end of the response.
+            size: bytes of the response's body.
+        """
+        self.codes[code] = self.codes.get(code, 0) + 1
+        self.durations.observe(seconds)
+        if self.sizes is not None:
+            self.sizes.observe(size)
+
+
+class EventSeries:
+    """What was sent to the watches of one resource."""
+
+    __slots__ = ("sizes",)
+
+    def __init__(self) -> None:
+        self.sizes = Histogram(EVENT_SIZE_BUCKETS)
+
+    def record(self, frames: Sequence[bytes]) -> None:
+        """Count events that were sent, encoded."""
+        observe = self.sizes.observe
+        for frame in frames:
+            observe(len(frame))
+
+
+_Key = tuple[str, str, Resolved, str]
+"""Verb, dry run, resource, scope."""
 
 
 class RequestMetrics:
@@ -44,32 +92,38 @@ class RequestMetrics:
         self.in_flight: dict[str, int] = {"mutating": 0, "readOnly": 0}
         """By kind; whoever starts and ends a request counts here."""
         self._resources: set[Resolved] = {UNRESOLVED}
-        self._totals: dict[tuple[str, Resolved, int], int] = {}
-        self._durations: dict[tuple[str, str, str, str], _Durations] = {}
+        self._series: dict[_Key, RequestSeries] = {}
+        self._events: dict[Resolved, EventSeries] = {}
         registry.register(self)
 
-    def record(self, verb: str, resolved: Resolved, code: int, seconds: float | None) -> None:
-        """Count a request that has ended.
+    def series(self, verb: str, resolved: Resolved, *, scope: str = "", dry_run: str = "") -> RequestSeries:
+        """Where to count a request.
 
         Args:
-            verb: anything; unknown ones share a label.
+            verb: upstream's, in capitals; unknown ones share a label.
             resolved: `UNRESOLVED`, or what the cluster really serves.
-            code: HTTP status; 0 where the client left before there was one.
-            seconds: None for watches, which last as long as their clients like.
+            scope: `resource`, `namespace`, `cluster` or empty.
+            dry_run: `All`, `invalid` or empty.
         """
         if verb not in _VERBS:
             verb = OTHER
         if resolved not in self._resources:
             resolved = self._admit(resolved)
-        key = (verb, resolved, code)
-        self._totals[key] = self._totals.get(key, 0) + 1
-        if seconds is not None:
-            timed = (verb, resolved[0], resolved[1], resolved[2])
-            durations = self._durations.get(timed)
-            if durations is None:
-                durations = self._durations[timed] = _Durations()
-            durations.counts[bisect_left(_BUCKETS, seconds)] += 1
-            durations.total += seconds
+        key = (verb, dry_run, resolved, scope)
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = RequestSeries(verb)
+        return series
+
+    def events(self, group: str, version: str, resource: str) -> EventSeries:
+        """Where to count the events of a watch of a resource that is served."""
+        resolved = (group, version, resource, "")
+        if resolved not in self._resources:
+            resolved = self._admit(resolved)
+        series = self._events.get(resolved)
+        if series is None:
+            series = self._events[resolved] = EventSeries()
+        return series
 
     def _admit(self, resolved: Resolved) -> Resolved:
         if len(self._resources) > MAX_RESOURCES:
@@ -85,31 +139,50 @@ class RequestMetrics:
             HistogramMetricFamily,
         )
 
-        labels = ("verb", "group", "version", "resource", "subresource", "code")
-        total = CounterMetricFamily("apiserver_request", "Requests by verb, resource and status code.", labels=labels)
-        for (verb, resolved, code), count in self._totals.copy().items():
-            total.add_metric((verb, *resolved, str(code)), count)
-        yield total
+        total = CounterMetricFamily(
+            "apiserver_request", "Counter of requests by verb, resource and status code.", labels=("verb", "dry_run", *_LABELS, "code")
+        )
         duration = HistogramMetricFamily(
             "apiserver_request_duration_seconds",
-            "Time from the request's head to the end of its response, watches excepted.",
-            labels=("verb", "group", "version", "resource"),
+            "Time from the request's head to the end of its response.",
+            labels=("verb", "dry_run", *_LABELS),
         )
-        for key, durations in self._durations.copy().items():
-            running = accumulate(durations.counts.copy())
-            duration.add_metric(key, list(zip(_BOUNDS, running, strict=True)), durations.total)
-        yield duration
-        gauge = GaugeMetricFamily(
-            "apiserver_current_inflight_requests", "Requests that are being served, watches included.", labels=("request_kind",)
+        size = HistogramMetricFamily("apiserver_response_sizes", "Bytes of the responses to GET and LIST.", labels=("verb", *_LABELS))
+        running = GaugeMetricFamily(
+            "apiserver_longrunning_requests", "Long-running requests (watches) that are open.", labels=("verb", *_LABELS)
         )
-        for kind, count in self.in_flight.copy().items():
-            gauge.add_metric((kind,), count)
-        yield gauge
+        sizes: dict[tuple[str, ...], list[Histogram]] = {}
+        for (verb, dry_run, resolved, scope), series in self._series.copy().items():
+            component = "apiserver" if resolved[2] else ""
+            labels = (*resolved, scope, component)
+            for code, count in series.codes.copy().items():
+                total.add_metric((verb, dry_run, *labels, str(code)), count)
+            if series.codes:
+                duration.add_metric((verb, dry_run, *labels), series.durations.buckets(), series.durations.total)
+            if series.sizes is not None and series.codes:
+                sizes.setdefault((verb, *labels), []).append(series.sizes)
+            if series.running is not None:
+                running.add_metric((verb, *labels), series.running)
+        for size_labels, histograms in sizes.items():
+            size.add_metric(size_labels, *_merged(histograms))
+        in_flight = GaugeMetricFamily(
+            "apiserver_current_inflight_requests", "Requests that are being served, watches excepted.", labels=("request_kind",)
+        )
+        for kind, running_now in self.in_flight.copy().items():
+            in_flight.add_metric((kind,), running_now)
+        sent = CounterMetricFamily("apiserver_watch_events", "Events sent to watches.", labels=("group", "version", "resource"))
+        sent_sizes = HistogramMetricFamily(
+            "apiserver_watch_events_sizes", "Bytes of the events sent to watches.", labels=("group", "version", "resource")
+        )
+        for resolved, events in self._events.copy().items():
+            buckets = events.sizes.buckets()
+            sent.add_metric(resolved[:3], buckets[-1][1])
+            sent_sizes.add_metric(resolved[:3], buckets, events.sizes.total)
+        yield from (total, duration, size, running, in_flight, sent, sent_sizes)
 
 
-class _Durations:
-    __slots__ = ("counts", "total")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(_BUCKETS) + 1)
-        self.total = 0.0
+def _merged(histograms: Iterable[Histogram]) -> tuple[list[tuple[str, float]], float]:
+    """Histograms with the same bounds as one: dry runs are a label of durations, and none of sizes."""
+    columns = [histogram.buckets() for histogram in histograms]
+    buckets = [(column[0][0], sum(count for _, count in column)) for column in zip(*columns, strict=True)]
+    return buckets, sum(histogram.total for histogram in histograms)

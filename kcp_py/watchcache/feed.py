@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
+import structlog
+
 from kcp_py.storage.contract import Event, KeyValue, Storage, WatchBatch
 from kcp_py.storage.keys import Route, prefix_in_cluster, route_of
 from kcp_py.watchcache.event import ObjectEvent
 from kcp_py.watchcache.ring import Ring
 from kcp_py.watchcache.watcher import WatchEndedError, Watcher
+
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.watchcache")
 
 Listener = Callable[[ObjectEvent], None]
 """Called for every event of a resource, in revision order, before any watcher sees it. Must not block and must not raise."""
@@ -85,9 +89,12 @@ class Feed:
         # From here on to the start of the watch nothing waits: whoever attaches or fills a cache now gets everything after `revision`.
         self._ring = Ring(floor=self.revision, max_events=self._max_events, max_bytes=self._max_bytes)
         if self._was_running:
+            _log.warning("feed_restarted", revision=self.revision, watches=self.watchers)
             self.end_watches()
             for listener in self._gap_listeners:
                 listener()
+        else:
+            _log.debug("feed_started", revision=self.revision)
         self._was_running = True
         self._wake()
         if started is not None:

@@ -13,6 +13,8 @@ import types
 
 from cryptography import x509
 
+from kcp_py.telemetry.gauges import Gauges
+
 PREFIX = "/clusters/"
 RESOURCE = "/apis/core.kcp.io/v1alpha1/logicalclusters"
 
@@ -22,6 +24,7 @@ class ControlPlane:
         self.stopping = asyncio.Event()
         self.clusters: dict[str, int] = {}
         self.options = options
+        self.gauges = Gauges()
 
     async def __aenter__(self):
         print("opened", flush=True)
@@ -29,6 +32,9 @@ class ControlPlane:
 
     async def __aexit__(self, *_):
         print("closed", flush=True)
+
+    async def root_cluster_uid(self):
+        return "uid-root"
 
     def begin_shutdown(self):
         print("begin_shutdown", flush=True)

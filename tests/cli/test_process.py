@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import platform
 import re
 import signal
 import ssl
@@ -14,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from kcp_py._version import __version__
 from kcp_py.cli.remote import Access, RemoteServer
 
 READY = "Ctrl-C stops the server."
+EVENTS = ["certificates_issued", "server_started", "server_stopping", "server_stopped"]
 
 
 @pytest.fixture
@@ -114,7 +117,33 @@ def test_a_signal_ends_in_order(ready_server, number):
     process.send_signal(number)
     assert response.read() == b"ended\n"
     code, out, err = finish(process)
-    assert (code, out.split(), err) == (0, ["begin_shutdown", "closed"], "")
+    assert (code, out.split()) == (0, ["begin_shutdown", "closed"])
+    assert [event["event"] for event in map(json.loads, err.splitlines())] == EVENTS
+
+
+def test_start_and_stop_are_logged(ready_server, tmp_path):
+    """One line at the start says what runs where and on which data, one at the signal, and one at the end; each has its time."""
+    process, _, _, port = ready_server
+    process.send_signal(signal.SIGINT)
+    lines = {event["event"]: event for event in map(json.loads, finish(process)[2].splitlines())}
+    assert list(lines) == EVENTS
+    assert all(line.pop("timestamp").endswith("Z") and line.pop("level") == "info" for line in lines.values())
+    started = lines["server_started"]
+    assert started.pop("seconds") > 0
+    assert started == {
+        "event": "server_started",
+        "version": __version__,
+        "python": platform.python_version(),
+        "address": f"127.0.0.1:{port}",
+        "url": f"https://127.0.0.1:{port}",
+        "storage": "sqlite",
+        "root_directory": str(tmp_path / ".kcp"),
+        "pid": process.pid,
+        "uid": os.getuid(),
+        "root_cluster_uid": "uid-root",
+    }
+    assert lines["server_stopping"]["signal"] == "SIGINT"
+    assert lines["server_stopped"]["uptime_seconds"] >= 0
 
 
 def test_requests_in_flight_finish(ready_server, read_until):

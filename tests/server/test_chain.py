@@ -183,7 +183,7 @@ async def test_errors_of_the_shell(ask, server):
         broken = await ask(server.edge, "/mounted/broken", headers=ADMIN)
     assert (broken.status, broken.json()["reason"]) == (500, "InternalError")
     assert b"secret" not in broken.body
-    assert [log["event"] for log in logs] == ["request failed"]
+    assert [log["event"] for log in logs] == ["request_failed"]
 
 
 async def test_second_prefix(ask, server):

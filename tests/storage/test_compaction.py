@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from structlog.testing import capture_logs
 
 from kcp_py.storage.compaction import Compaction, CompactionPolicy, SharedCompaction, run_compaction, run_shared_compaction
 from kcp_py.storage.contract import CompactedError, Compare, FutureRevisionError, NoSpaceError, Operation, Put, UnavailableError
@@ -284,7 +285,7 @@ async def test_a_store_from_an_older_copy_is_learned_anew() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_shared_loop_outlives_a_lost_store(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_shared_loop_outlives_a_lost_store() -> None:
     """The loop looks once an interval, goes on after a store that could not be reached, and says that it was not."""
 
     class Away(_Recorded):
@@ -299,8 +300,12 @@ async def test_the_shared_loop_outlives_a_lost_store(caplog: pytest.LogCaptureFi
 
     async with Away() as storage:
         clock = _Clock(1200)
-        with pytest.raises(asyncio.CancelledError):
+        with capture_logs() as logs, pytest.raises(asyncio.CancelledError):
             await run_shared_compaction(storage, _RECORD, 300, sleep=clock.sleep)
         assert storage.looks == 4
         assert len(storage.asked) == 2
-    assert "not compacted before the next look in 300 s: away" in caplog.text
+    told = [log for log in logs if log["event"] != "storage_compacted"]
+    assert told == [
+        {"event": "compaction_failed", "log_level": "warning", "error": "away", "retry_seconds": 300},
+        {"event": "compaction_recovered", "log_level": "info"},
+    ]

@@ -48,7 +48,7 @@ def test_text(capsys):
 
 
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
-def test_no_color(capsys, monkeypatch, no_color, coloured):
+def test_no_color(monkeypatch, no_color, coloured):
     """A terminal gets colours unless NO_COLOR is set to anything."""
 
     class Terminal(io.BytesIO):
@@ -56,9 +56,11 @@ def test_no_color(capsys, monkeypatch, no_color, coloured):
             return True
 
     monkeypatch.setenv("NO_COLOR", no_color)
-    configure_logging("info", "auto", Terminal())
+    terminal = Terminal()
+    configure_logging("info", "auto", terminal)
     structlog.get_logger().info("started", port=6443)
-    assert ("\x1b[" in capsys.readouterr().err) is coloured
+    assert b"started" in terminal.getvalue()
+    assert (b"\x1b[" in terminal.getvalue()) is coloured
 
 
 @pytest.mark.anyio
@@ -88,3 +90,16 @@ async def test_access_log_of_a_stream(tmp_path):
         log.record({"code": 200})
         log.flush()
         assert (tmp_path / "access.log").read_bytes() == b'{"code":200}\n'
+
+
+@pytest.mark.parametrize("broken", [BrokenPipeError, OSError, ValueError])
+def test_a_log_that_cannot_be_written_fails_nobody(broken):
+    """A closed pipe or a full disk below the log does not fail what is logged."""
+
+    class Broken(io.BytesIO):
+        def write(self, _data):
+            raise broken
+
+    configure_logging("info", "json", Broken())
+    structlog.get_logger().info("started")
+    AccessLog.to_stream(Broken(), "json")._write(b"line")

@@ -11,9 +11,9 @@ def test_collect():
     """A registry shows what every collector has, in the order of their registration."""
     registry = MetricsRegistry()
     first, second = RequestMetrics(registry), RequestMetrics(registry)
-    first.record("get", UNRESOLVED, 200, 0.1)
-    second.record("get", UNRESOLVED, 200, 0.1)
-    second.record("get", UNRESOLVED, 200, 0.1)
+    first.series("GET", UNRESOLVED).record(200, 0.1)
+    second.series("GET", UNRESOLVED).record(200, 0.1)
+    second.series("GET", UNRESOLVED).record(200, 0.1)
     totals = [family.samples[0].value for family in registry.collect() if family.name == "apiserver_request"]
     assert totals == [1, 2]
 

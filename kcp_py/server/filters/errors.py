@@ -38,10 +38,12 @@ class ErrorsFilter:
         except ClientDisconnectedError:
             return
         except Exception:  # noqa: BLE001 - the last door: nothing of it may reach the client
-            self._log.exception("request failed", audit_id=exchange.audit_id, method=exchange.method, status=exchange.status)
+            self._log.exception("request_failed", audit_id=exchange.audit_id, method=exchange.method, status=exchange.status)
             await self._answer(exchange, _HIDDEN)
         finally:
             exchange.release()
+            if exchange.on_end is not None:
+                exchange.on_end(exchange)
             # Scope and exchange hold each other: without this, only the cycle collector would free a request.
             del scope[SCOPE_KEY]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -11,13 +12,35 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.authn.user import UNKNOWN
 from kcp_py.server.exchange import ClientDisconnectedError, Exchange, exchange_of
-from kcp_py.server.requestinfo import UNPARSED
+from kcp_py.server.requestinfo import UNPARSED, RequestInfo
 from kcp_py.telemetry.logs import AccessLog
-from kcp_py.telemetry.metrics import UNRESOLVED, RequestMetrics
+from kcp_py.telemetry.metrics import UNRESOLVED, RequestMetrics, RequestSeries
+
+SLOW_SECONDS: Final = 1.0
+"""Requests that take as long are logged as problems; watches excepted."""
 
 _SUBRESOURCES: Final = frozenset(("status", "scale", "finalize", "approval", "token"))
 """What the label may hold; other texts stand only in the path."""
+_PAGES: Final = {path: ("", "", "", path) for path in ("/healthz", "/livez", "/readyz")}
+"""Paths outside of resources that upstream counts by name."""
+_CONNECTS: Final = frozenset(("log", "exec", "portforward", "attach", "proxy"))
 _READING: Final = frozenset(("GET", "HEAD", "OPTIONS"))
+_COLLECTION_VERBS: Final = frozenset(("list", "watch", "deletecollection"))
+_APPLY: Final = b"application/apply-patch+yaml"
+_VERBS: Final = {
+    "get": "GET",
+    "head": "GET",
+    "list": "LIST",
+    "watch": "WATCH",
+    "create": "POST",
+    "post": "POST",
+    "update": "PUT",
+    "put": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+    "proxy": "CONNECT",
+}
 
 
 class TelemetryFilter:
@@ -59,33 +82,114 @@ class TelemetryFilter:
             raise
         finally:
             in_flight[kind] -= 1
-            self._record(exchange, code, self._now() - started)
+            self._record(exchange, code, started)
 
-    def _record(self, exchange: Exchange, code: int, seconds: float) -> None:
+    def _record(self, exchange: Exchange, code: int, started: float) -> None:
         info = exchange.info
         resolved = exchange.resolved
-        verb = info.verb or exchange.method.lower()
-        subresource = info.subresource if info.subresource in _SUBRESOURCES else ""
-        labels = UNRESOLVED if resolved is None else (*resolved, subresource)
-        self._metrics.record(verb, labels, code, None if verb == "watch" else seconds)
-        if self._access_log is not None:
-            self._access_log.record(_line(exchange, code, seconds))
+        if resolved is not None:
+            subresource = info.subresource if info.subresource in _SUBRESOURCES else ""
+            labels = (*resolved, subresource)
+        else:
+            labels = _PAGES.get(info.path, UNRESOLVED)
+        dry_run = _dry_run(exchange) if b"dryRun" in exchange.scope["query_string"] else ""
+        series = self._metrics.series(_verb(exchange, info), labels, scope=_scope(info), dry_run=dry_run)
+        log = self._access_log
+        if exchange.continuation is not None:
+            # What the request was is forgotten while it runs.
+            line = _line(exchange) if log is not None and log.every else None
+            exchange.on_end = _LongRequest(self, series, started, line)
+            return
+        seconds = self._now() - started
+        series.record(code, seconds, exchange.sent_bytes)
+        if log is not None and (log.every or code >= 500 or seconds >= SLOW_SECONDS):
+            log.record(_finished(_line(exchange), exchange, code, seconds))
+
+    def ended(self, exchange: Exchange, request: _LongRequest) -> None:
+        """Count a long-running request that has ended."""
+        seconds = self._now() - request.started
+        assert request.series.running is not None
+        request.series.running -= 1
+        request.series.record(exchange.status, seconds, exchange.sent_bytes)
+        if request.line is not None and self._access_log is not None:
+            self._access_log.record(_finished(request.line, exchange, exchange.status, seconds))
 
 
-def _line(exchange: Exchange, code: int, seconds: float) -> dict[str, Any]:
+class _LongRequest:
+    """What has to be known of a watch when it ends; there may be very many."""
+
+    __slots__ = ("_filter", "line", "series", "started")
+
+    def __init__(self, owner: TelemetryFilter, series: RequestSeries, started: float, line: dict[str, Any] | None) -> None:
+        self._filter = owner
+        self.series = series
+        self.started = started
+        self.line = line
+        series.running = (series.running or 0) + 1
+
+    def __call__(self, exchange: Exchange) -> None:
+        self._filter.ended(exchange, self)
+
+
+def _verb(exchange: Exchange, info: RequestInfo) -> str:
+    """Upstream's label (`cleanVerb`, `CanonicalVerb`); a text that is none for unknown methods."""
+    verb = _VERBS.get(info.verb, "")
+    if verb == "PATCH" and exchange.headers.get(b"content-type") == _APPLY:
+        return "APPLY"
+    if info.subresource in _CONNECTS:
+        return "CONNECT"
+    if not verb and info is UNPARSED:
+        verb = _VERBS.get(exchange.method.lower(), "")
+    return verb
+
+
+def _scope(info: RequestInfo) -> str:
+    if not info.is_resource:
+        return ""
+    if info.verb in _COLLECTION_VERBS:
+        return "namespace" if info.namespace else "cluster"
+    return "resource"
+
+
+def _dry_run(exchange: Exchange) -> str:
+    try:
+        values = exchange.query.get("dryRun", ())
+    except StatusError:
+        return "invalid"
+    return "" if not values else "All" if all(value == "All" for value in values) else "invalid"
+
+
+def _line(exchange: Exchange) -> dict[str, Any]:
+    """What is known of a request, in the order of the fields. The query is left out: it may hold a token."""
     line: dict[str, Any] = {
+        "timestamp": "",
+        "level": "",
         "event": "request",
         "audit_id": exchange.audit_id,
-        "method": exchange.method,
-        "code": code,
-        "milliseconds": round(seconds * 1000, 3),
-        "bytes": exchange.sent_bytes,
+        "method": exchange.method[:32],
     }
     info = exchange.info
-    if info is not UNPARSED:
+    if info is UNPARSED:
+        line["path"] = str(exchange.scope.get("path", ""))[:512]
+    else:
+        line["path"] = info.path[:512]
         line["cluster"] = str(exchange.cluster)
         line["verb"] = info.verb
-        line["path"] = info.path[:512]
+    line |= {"status": 0, "duration_seconds": 0.0, "bytes": 0}
     if exchange.user is not UNKNOWN:
         line["user"] = exchange.user.name[:256]
+    if (peer := exchange.scope.get("client")) is not None:
+        host, port = peer
+        line["peer"] = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if (agent := exchange.headers.get(b"user-agent")) is not None:
+        line["user_agent"] = agent[:256].decode("latin-1")
+    return line
+
+
+def _finished(line: dict[str, Any], exchange: Exchange, code: int, seconds: float) -> dict[str, Any]:
+    line["timestamp"] = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    line["level"] = "warning" if code >= 500 else "info"
+    line["status"] = code
+    line["duration_seconds"] = round(seconds, 6)
+    line["bytes"] = exchange.sent_bytes
     return line

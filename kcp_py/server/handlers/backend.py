@@ -12,6 +12,8 @@ from kcp_py.registry.store import Access
 from kcp_py.registry.tables import ResourceTables
 from kcp_py.registry.wildcard import WildcardIndex
 from kcp_py.server.handlers.listbudget import ListBudget
+from kcp_py.telemetry.metrics import RequestMetrics
+from kcp_py.telemetry.registry import MetricsRegistry
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.watchcache import Feed
 
@@ -45,5 +47,7 @@ class Backend:
     limits: Limits = field(default_factory=Limits)
     lists: ListBudget = field(default_factory=ListBudget)
     clock: Callable[[], float] = time.time
+    metrics: RequestMetrics = field(default_factory=lambda: RequestMetrics(MetricsRegistry()))
+    """Where the events of watches are counted."""
     alarms: Alarms = field(default_factory=Alarms)
     """Of watches: for bookmarks and for their ends."""

@@ -66,6 +66,8 @@ class _Stream:
         self._target = target
         self._frames = frames
         self._options = options
+        resource = target.resource
+        self._events = backend.metrics.events(resource.group, resource.version, resource.resource)
         self._watcher: Watcher | None = None
         self._gone = False
 
@@ -131,6 +133,7 @@ class _Stream:
                 if self._backend.shutting_down:
                     raise WatchEndedError
                 await self._exchange.send_frames(frames)
+                self._events.record(frames)
                 frames, size = [], 0
                 await turns.take()
         revision = listing.revision
@@ -188,6 +191,7 @@ class _Stream:
             return 0
         if frames := await self._frames.encode(events):
             await self._exchange.send_frames(frames)
+            self._events.record(frames)
         return events[-1].mod_revision
 
     def _timeout(self) -> float:

@@ -40,6 +40,7 @@ class HealthChecks:
     def __init__(self) -> None:
         self._checks: dict[Endpoint, dict[str, Check]] = {endpoint: {"ping": _ping, "log": _ping} for endpoint in ENDPOINTS}
         self._log = structlog.get_logger("kcp_py.health")
+        self._failing: set[str] = set()
 
     def add(self, name: str, check: Check, endpoints: Iterable[Endpoint] = ENDPOINTS) -> None:
         """Add or replace a check. `name` may have slashes, as `poststarthook/bootstrap` has."""
@@ -113,6 +114,12 @@ class HealthChecks:
             async with asyncio.timeout(LONGEST_CHECK_SECONDS):
                 await check()
         except Exception as error:  # noqa: BLE001 - whatever a check raises is its failure
-            self._log.warning("health check failed", check=name, error=repr(error))
+            # Anyone may ask for health: only a change of state is logged.
+            if name not in self._failing:
+                self._failing.add(name)
+                self._log.warning("health_check_failed", check=name, error=repr(error))
             return True
+        if name in self._failing:
+            self._failing.discard(name)
+            self._log.info("health_check_recovered", check=name)
         return False

@@ -70,6 +70,14 @@ class EtcdStorage:
         """
         return await status(self._connections)
 
+    async def size(self) -> int:
+        """Bytes of the database file of a member.
+
+        Raises:
+            UnavailableError: none answers.
+        """
+        return (await self.status()).size
+
     def lease(self, ttl: int) -> Lease:
         """A lease of so many seconds, held while its context is open."""
         return Lease(self._connections, ttl, sleep=self._sleep)

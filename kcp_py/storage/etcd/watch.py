@@ -18,12 +18,12 @@ checks that the revision before is still kept, and an event whose previous value
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import grpc
+import structlog
 
 from kcp_py.storage.contract import CompactedError, Event, KeyValue, UnavailableError, WatchBatch
 from kcp_py.storage.etcd.channel import Connection, Connections
@@ -33,7 +33,7 @@ from kcp_py.storage.etcd.maintenance import status
 from kcp_py.storage.etcd.messages import DELETE, WATCH, WatchCreateRequest, WatchProgressRequest, WatchRequest
 from kcp_py.storage.etcd.progress import ProgressRequester
 
-_log: Final = logging.getLogger(__name__)
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.storage")
 _SHORTEST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 0.5
 """Short, as a watch is needed within a second of etcd's return; while no member can be reached, nothing is asked of any."""
@@ -123,6 +123,8 @@ class Watches:
         announced = 0
         told = False
         failures = 0
+        clock = asyncio.get_running_loop().time
+        interrupted: float | None = None
         while True:
             stream = None
             try:
@@ -153,6 +155,9 @@ class Watches:
                             await self._require_kept(following)
                         events, reached = (), (0 if everything else revision)
                     failures = 0
+                    if interrupted is not None:
+                        _log.info("etcd_watch_resumed", prefix=prefix, revision=following - 1, seconds=round(clock() - interrupted, 3))
+                        interrupted = None
                     catching_up = catching_up and reached < stream.wanted
                     following = max(following, reached + 1)
                     stream.delivered = max(stream.delivered, reached)
@@ -164,12 +169,12 @@ class Watches:
                         # The reader waits for a batch without events to know that it has all there was.
                         told = True
                         yield WatchBatch((), announced)
-            except Interrupted as interruption:
-                _log.info("watch of %s after revision %d is resumed: %s", prefix, following - 1, interruption)
-                if stream is not None:
+            except (Interrupted, UnavailableError) as error:
+                if interrupted is None and not self._connections.closing.is_set():
+                    interrupted = clock()
+                    _log.warning("etcd_watch_interrupted", prefix=prefix, revision=following - 1, error=str(error))
+                if stream is not None and isinstance(error, Interrupted):
                     self._connections.avoid(stream.connection)
-            except UnavailableError as error:
-                _log.info("watch of %s after revision %d waits for etcd: %s", prefix, following - 1, error)
             finally:
                 if stream is not None:
                     self._requester.remove(stream)
@@ -182,7 +187,7 @@ class Watches:
         everything = not (await status(self._connections, connection)).ordered_progress
         if everything and not self._warned:
             self._warned = True
-            _log.warning("this etcd is older than 3.4.31 / 3.5.13: every watch reads all keys; a newer one is much cheaper")
+            _log.warning("etcd_outdated")
         metadata = await self._connections.metadata(connection)
         stream = Stream(self._connections, connection, metadata, self._connections.open_stream(WATCH, connection, metadata))
         key, end = key_range("" if everything else prefix)

@@ -60,7 +60,7 @@ async def test_unexpected_error(ask):
     assert (answer.status, answer.json()["reason"]) == (500, "InternalError")
     assert answer.json()["message"].startswith("Internal error occurred: ")
     assert b"other-tenant" not in answer.body
-    assert [(log["event"], log["audit_id"]) for log in logs] == [("request failed", answer.header("audit-id"))]
+    assert [(log["event"], log["audit_id"]) for log in logs] == [("request_failed", answer.header("audit-id"))]
 
 
 @pytest.mark.parametrize("error", [errors.bad_request("late"), KeyError("late")], ids=["status", "unexpected"])

@@ -10,6 +10,7 @@ from kcp_py.apimachinery.errors import bad_request
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.logicalcluster import ROOT
 from kcp_py.server.chain import compose
+from kcp_py.server.context import RequestContext
 from kcp_py.server.exchange import ClientDisconnectedError, exchange_of
 from kcp_py.server.filters.cluster import ClusterFilter
 from kcp_py.server.filters.errors import ErrorsFilter
@@ -55,7 +56,7 @@ async def test_resolved_resources_are_named(ask, probe):
 
     telemetry = Telemetry(handler)
     await ask(telemetry.app, "/apis/apps/v1/deployments")
-    assert telemetry.totals() == {("list", "deployments", "200"): 1}
+    assert telemetry.totals() == {("LIST", "deployments", "200"): 1}
 
 
 async def test_unknown_subresources_are_not_named(ask, probe):
@@ -77,7 +78,7 @@ async def test_unresolved_resources_are_not(ask, probe):
     """What a caller only asked for is no label."""
     telemetry = Telemetry(probe)
     await ask(telemetry.app, "/apis/secret-project.io/v7/widgets")
-    assert telemetry.totals() == {("list", "", "200"): 1}
+    assert telemetry.totals() == {("LIST", "", "200"): 1}
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ async def test_failures_are_counted(ask, probe, error, target, code):
 
 async def test_in_flight(ask, probe):
     """Requests are counted while they run, by whether they can change anything, and no longer."""
-    seen = []
+    seen: list[object] = []
 
     async def handler(scope, receive, send):
         seen.append(dict(telemetry.metrics.in_flight))
@@ -134,26 +135,148 @@ async def test_series_stay_flat_under_a_flood_of_names(ask, probe):
     assert telemetry.series() == before
 
 
+@pytest.mark.parametrize(
+    ("method", "target", "headers", "expected"),
+    [
+        pytest.param("GET", "/api/v1/namespaces/a/pods", [], ("LIST", "namespace", ""), id="list"),
+        pytest.param("GET", "/api/v1/pods", [], ("LIST", "cluster", ""), id="list of all namespaces"),
+        pytest.param("GET", "/api/v1/pods?fieldSelector=metadata.name%3Dx", [], ("LIST", "cluster", ""), id="list of one name"),
+        pytest.param("GET", "/api/v1/namespaces/a/pods?watch=1", [], ("WATCH", "namespace", ""), id="watch"),
+        pytest.param("GET", "/api/v1/namespaces/a/pods/x", [], ("GET", "resource", ""), id="get"),
+        pytest.param("HEAD", "/api/v1/namespaces/a/pods/x", [], ("GET", "resource", ""), id="head"),
+        pytest.param("POST", "/api/v1/namespaces/a/pods", [], ("POST", "resource", ""), id="create"),
+        pytest.param("POST", "/api/v1/namespaces/a/pods?dryRun=All", [], ("POST", "resource", "All"), id="dry run"),
+        pytest.param("POST", "/api/v1/namespaces/a/pods?dryRun=Some", [], ("POST", "resource", "invalid"), id="invalid dry run"),
+        pytest.param("PUT", "/api/v1/namespaces/a/pods/x", [], ("PUT", "resource", ""), id="update"),
+        pytest.param("PATCH", "/api/v1/namespaces/a/pods/x", [], ("PATCH", "resource", ""), id="patch"),
+        pytest.param(
+            "PATCH",
+            "/api/v1/namespaces/a/pods/x",
+            [("content-type", "application/apply-patch+yaml")],
+            ("APPLY", "resource", ""),
+            id="apply",
+        ),
+        pytest.param("DELETE", "/api/v1/namespaces/a/pods/x", [], ("DELETE", "resource", ""), id="delete"),
+        pytest.param("DELETE", "/api/v1/namespaces/a/pods", [], ("DELETE", "namespace", ""), id="delete of a collection"),
+        pytest.param("GET", "/api/v1/namespaces/a/pods/x/log", [], ("CONNECT", "resource", ""), id="connect"),
+        pytest.param("GET", "/version", [], ("GET", "", ""), id="no resource"),
+        pytest.param("BREW", "/api/v1/pods", [], ("other", "resource", ""), id="unknown method"),
+    ],
+)
+async def test_labels_are_those_of_upstream(ask, probe, *, method, target, headers, expected):
+    """Verb, scope and dry run of a request are what kube-apiserver 1.37 counts the same request as."""
+    telemetry = Telemetry(probe)
+    await ask(telemetry.app, target, method=method, headers=headers)
+    found = [
+        (sample.labels["verb"], sample.labels["scope"], sample.labels["dry_run"])
+        for family in telemetry.registry.collect()
+        for sample in family.samples
+        if sample.name == "apiserver_request_total"
+    ]
+    assert found == [expected]
+
+
+async def test_health_is_counted_by_path(ask, probe):
+    """Health pages are named, as upstream names them; other paths are not."""
+    telemetry = Telemetry(probe)
+    for path in ("/healthz", "/readyz", "/readyz/etcd", "/x"):
+        await ask(telemetry.app, path)
+    found = {
+        (sample.labels["subresource"], sample.labels["component"]): sample.value
+        for family in telemetry.registry.collect()
+        for sample in family.samples
+        if sample.name == "apiserver_request_total"
+    }
+    assert found == {("/healthz", ""): 1, ("/readyz", ""): 1, ("", ""): 2}
+
+
+async def test_watches_are_counted_when_they_end(ask):
+    """While a watch runs it is a gauge, and neither in flight nor counted; it counts with its duration and its line at its end."""
+    seen: list[object] = []
+    lines: list[bytes] = []
+
+    def values(name):
+        return [sample.value for family in telemetry.registry.collect() for sample in family.samples if sample.name == name]
+
+    async def handler(scope, _receive, _send):
+        exchange = exchange_of(scope)
+
+        async def go_on():
+            seen.append((values("apiserver_longrunning_requests"), values("apiserver_request_total"), dict(telemetry.metrics.in_flight)))
+            log.flush()
+            seen.append(list(lines))
+            await exchange.send_chunk(b"{}")
+            await exchange.finish()
+
+        exchange.context = RequestContext(exchange.audit_id, exchange.cluster, False, exchange.info, exchange.user, [])
+        await exchange.start_stream()
+        exchange.continuation = go_on
+
+    log = AccessLog(lines.append)
+    telemetry = Telemetry(handler, access_log=log)
+    await ask(telemetry.app, "/api/v1/pods?watch=1")
+    assert seen == [([1], [], {"mutating": 0, "readOnly": 0}), []]
+    assert values("apiserver_longrunning_requests") == [0]
+    assert values("apiserver_request_total") == [1]
+    assert values("apiserver_request_duration_seconds_count") == [1]
+    log.flush()
+    (line,) = map(orjson.loads, b"".join(lines).splitlines())
+    assert (line["verb"], line["status"], line["bytes"]) == ("watch", 200, 2)
+
+
 async def test_access_log(ask, probe):
-    """A line tells what was asked for and how it ended."""
+    """A line tells who asked for what and how it ended, without the query and without credentials."""
     lines: list[bytes] = []
     log = AccessLog(lines.append)
     telemetry = Telemetry(probe, access_log=log)
-    answer = await ask(telemetry.app, "/clusters/team-a/api/v1/pods?token=secret", headers=[("authorization", "Bearer secret")])
+    headers = [("authorization", "Bearer secret"), ("user-agent", "agent/1\n{\x1b")]
+    answer = await ask(telemetry.app, "/clusters/team-a/api/v1/pods?token=secret", headers=headers)
     await ask(telemetry.app, "/clusters/BAD/api")
     log.flush()
     first, second = map(orjson.loads, b"".join(lines).splitlines())
-    assert first.pop("milliseconds") >= 0
+    assert first.pop("duration_seconds") >= 0
+    assert first.pop("timestamp").endswith("Z")
+    assert first.pop("peer")
     assert first == {
+        "level": "info",
         "event": "request",
         "audit_id": answer.header("audit-id"),
         "method": "GET",
-        "code": 200,
+        "status": 200,
         "bytes": 2,
         "cluster": "team-a",
         "verb": "list",
         "path": "/api/v1/pods",
+        "user_agent": "agent/1\n{\x1b",
     }
-    assert second["code"] == 400
+    assert (second["status"], second["path"]) == (400, "/clusters/BAD/api")
     assert "cluster" not in second
     assert b"secret" not in b"".join(lines)
+
+
+async def test_problems_alone_are_logged(ask, probe):
+    """Unless every request is to be logged, those that failed on the server's side or took a second are."""
+    lines: list[bytes] = []
+    log = AccessLog(lines.append, every=False)
+    seconds = iter((0.0, 0.5, 10.0, 11.0, 20.0, 20.1))
+
+    async def handler(scope, receive, send):
+        if exchange_of(scope).path == "/fails":
+            raise KeyError
+        await probe(scope, receive, send)
+
+    app = compose(
+        (
+            ErrorsFilter,
+            partial(TelemetryFilter, metrics=RequestMetrics(MetricsRegistry()), access_log=log, now=lambda: next(seconds)),
+            partial(ClusterFilter, default_cluster=ROOT),
+            RequestInfoFilter,
+        ),
+        handler,
+    )
+    with capture_logs():
+        for path in ("/fast", "/slow", "/fails"):
+            await ask(app, path)
+    log.flush()
+    found = [(line["path"], line["level"], line["status"]) for line in map(orjson.loads, b"".join(lines).splitlines())]
+    assert found == [("/slow", "info", 200), ("/fails", "warning", 500)]

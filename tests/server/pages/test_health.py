@@ -51,6 +51,21 @@ async def test_failure(checks):
     assert [(log["check"], "tenant-a" in log["error"]) for log in logs] == [("etcd", True)]
 
 
+async def test_only_changes_are_logged(checks):
+    """Anyone may ask for health: a check that fails is logged when it begins to fail and when it passes again."""
+    states = iter((False, False, True, True, False))
+
+    async def flapping() -> None:
+        if not next(states):
+            raise RuntimeError
+
+    checks.add("etcd", flapping)
+    with capture_logs() as logs:
+        for _ in range(5):
+            await checks.report("livez")
+    assert [log["event"] for log in logs] == ["health_check_failed", "health_check_recovered", "health_check_failed"]
+
+
 async def test_exclude(checks):
     """An excluded check is not run."""
     checks.add("etcd", broken)

@@ -84,7 +84,10 @@ async def test_metrics(get):
     ask = get()
     await ask("/version")
     answer = await ask("/metrics")
-    assert 'apiserver_request_total{code="200",group="",resource="",subresource="",verb="get",version=""} 1.0' in answer.body.decode()
+    assert (
+        'apiserver_request_total{code="200",component="",dry_run="",group="",resource="",scope="",subresource="",verb="GET",version=""} 1.0'
+        in answer.body.decode()
+    )
     assert "process_resident_memory_bytes" in answer.body.decode()
     assert (answer.header("content-type") or "").startswith("text/plain")
 

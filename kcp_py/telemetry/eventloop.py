@@ -1,0 +1,42 @@
+"""`EventLoopLag`: how late the event loop comes to what is due."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from kcp_py.telemetry.gauges import Gauges
+from kcp_py.telemetry.histogram import Histogram
+
+INTERVAL_SECONDS: Final = 0.25
+LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class EventLoopLag:
+    """Asks for a turn four times a second and notes how late it came: what one request made all others wait."""
+
+    def __init__(self) -> None:
+        self.lag = Histogram(LAG_BUCKETS)
+
+    def describe(self, gauges: Gauges) -> None:
+        """Add the family."""
+        gauges.add(
+            "kcp_event_loop_lag_seconds",
+            "How late the event loop came to a timer, sampled four times a second.",
+            lambda: self.lag,
+            kind="histogram",
+        )
+
+    async def run(self, *, clock: Callable[[], float] | None = None, sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep) -> None:
+        """Measure until cancelled.
+
+        Args:
+            clock: seconds that do not go back; the loop's if not given.
+            sleep: waits.
+        """
+        now = clock if clock is not None else asyncio.get_running_loop().time
+        while True:
+            due = now() + INTERVAL_SECONDS
+            await sleep(INTERVAL_SECONDS)
+            self.lag.observe(max(0.0, now() - due))

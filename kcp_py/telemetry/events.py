@@ -1,0 +1,125 @@
+"""Every event that the server logs: its name, levels, fields and meaning. docs/logs.md is generated from this table.
+
+A name is in snake_case and a literal at the place where it is logged, so that it can be found in the code; `hack/verify_log_events.py`
+compares the two. Fields that are always there (`timestamp`, `level`, `event`) are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+
+class LogEvent(NamedTuple):
+    """What is documented of an event."""
+
+    levels: tuple[str, ...]
+    fields: tuple[str, ...]
+    """Those that it can have; some may be absent from a line."""
+    meaning: str
+
+
+def _event(levels: str, fields: str, meaning: str) -> LogEvent:
+    return LogEvent(tuple(levels.split()), tuple(fields.split()), meaning)
+
+
+LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
+    {
+        "accept_failed": _event(
+            "warning", "reason", "The system refused a new connection. The server tries again after 0.1 s. Logged once a minute at most."
+        ),
+        "certificate_expires_soon": _event(
+            "warning",
+            "file not_after",
+            "A certificate that the server cannot renew itself ends within 30 days. Logged at the start and every day. Replace the file.",
+        ),
+        "certificates_issued": _event(
+            "info",
+            "directory",
+            "The server's own certificates were created at the first start, or renewed because they end soon or lack a name.",
+        ),
+        "certificates_not_reloaded": _event(
+            "warning", "error", "Changed certificate files cannot be used, or renewal failed. The present certificates stay in use."
+        ),
+        "certificates_reloaded": _event("info", "", "Changed certificate files are in use for new connections."),
+        "compaction_failed": _event("warning", "error retry_seconds", "The store's history cannot be compacted. Logged once per outage."),
+        "compaction_recovered": _event("info", "", "The store's history is compacted again."),
+        "connections_exhausted": _event(
+            "warning", "reason", "The limit on open files allows no further connection; new ones wait. Logged once a minute at most."
+        ),
+        "connections_refused": _event(
+            "warning",
+            "reason",
+            "A client address has as many connections as `--max-connections-per-address` allows. Logged once a minute at most.",
+        ),
+        "definition_not_served": _event(
+            "warning",
+            "cluster name error",
+            "A stored CustomResourceDefinition cannot be compiled. Its resource is not served in that cluster.",
+        ),
+        "etcd_outdated": _event(
+            "warning", "", "etcd is older than 3.4.31 or 3.5.13. It works, but every watch reads all keys. Upgrade etcd."
+        ),
+        "etcd_watch_interrupted": _event(
+            "warning", "prefix revision error", "The watch of etcd ended: a member or the network failed. Logged once per outage."
+        ),
+        "etcd_watch_resumed": _event(
+            "info", "prefix revision seconds", "The watch of etcd goes on behind the last event that was delivered."
+        ),
+        "feed_restarted": _event(
+            "warning",
+            "revision watches",
+            "Events of the store may have been missed. Caches are dropped, and all watches end; their clients resume from history.",
+        ),
+        "feed_started": _event("debug", "revision", "The changes of the store are followed from this revision on."),
+        "health_check_failed": _event("warning", "check error", "A health check began to fail. Logged once until it passes again."),
+        "health_check_recovered": _event("info", "check", "A health check that failed passes again."),
+        "key_not_migrated": _event(
+            "warning", "key target", "An object stays under its old key, because another object has the new one. It cannot be reached."
+        ),
+        "keys_migrated": _event("info", "objects", "Objects that an earlier version stored were moved to unambiguous keys."),
+        "library_message": _event("warning error critical", "logger message", "A message of a library at level warning or above."),
+        "reconcile_failed": _event(
+            "warning error", "controller cluster name error", "A controller could not bring an object to its wanted state. It tries again."
+        ),
+        "request": _event(
+            "info warning",
+            "audit_id method path cluster verb status duration_seconds bytes user peer user_agent",
+            "A request has ended (access log). The level is warning for status 500 and above.",
+        ),
+        "request_failed": _event(
+            "error", "audit_id method status", "An unexpected error. The client received status 500 and the same audit id."
+        ),
+        "server_killed": _event("warning", "signal", "A second signal ended the process at once."),
+        "server_started": _event(
+            "info",
+            "version python address url storage root_directory pid uid root_cluster_uid seconds",
+            "Connections are accepted. `uid` is the process's user; `root_cluster_uid` identifies the data; `seconds` is the time of "
+            "the start.",
+        ),
+        "server_stopped": _event("info", "uptime_seconds", "The server has stopped in order."),
+        "server_stopping": _event("info", "signal grace_seconds", "A signal began an orderly stop. Readiness fails and watches end."),
+        "shutdown_hook_failed": _event("error", "", "An error while the stop began. The server stops nevertheless."),
+        "storage_compacted": _event(
+            "debug info", "revision", "History up to this revision was removed (info: of an etcd that servers share)."
+        ),
+        "storage_damaged": _event("error", "key error", "The checksum of a stored object is wrong. Restore a backup; see `kcp-py doctor`."),
+        "storage_log_cut_short": _event(
+            "warning", "path error", "The write-ahead log ends with a commit that is not complete. That commit counts as never made."
+        ),
+        "storage_migrated": _event("info", "path format", "The database file has the new format."),
+        "storage_migration_progress": _event("info", "path rows total", "How many rows of the database have the new format."),
+        "storage_migration_started": _event(
+            "info", "path format", "The database file is converted to a new format. It needs as much room again meanwhile."
+        ),
+        "storage_recovered": _event("info", "seconds", "The store answers again."),
+        "storage_unavailable": _event(
+            "error", "error", "The store does not answer. Logged once per outage; requests fail with 503 or 500."
+        ),
+        "task_failed": _event(
+            "error", "task error restart_seconds", "A background task failed. It starts again after the seconds that are named."
+        ),
+        "tokens_reloaded": _event("info", "", "Changed token files are in use."),
+    }
+)

@@ -1,0 +1,71 @@
+"""`Gauges`: numbers that are asked for when they are shown, and histograms that others fill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from kcp_py.telemetry.histogram import Histogram
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+Value = float | Histogram
+Read = Callable[[], Mapping[tuple[str, ...], Value] | Value | None]
+"""A value; or values by the values of the labels; or None where there is none at present. Called from any thread."""
+
+
+class _Family(NamedTuple):
+    name: str
+    documentation: str
+    kind: Literal["gauge", "counter", "histogram"]
+    labels: Sequence[str]
+    read: Read
+
+
+class Gauges:
+    """A collector made of functions, each of which reads one family. Labels must be of a small fixed set."""
+
+    def __init__(self) -> None:
+        self._families: list[_Family] = []
+
+    def add(
+        self,
+        name: str,
+        documentation: str,
+        read: Read,
+        *,
+        kind: Literal["gauge", "counter", "histogram"] = "gauge",
+        labels: Sequence[str] = (),
+    ) -> None:
+        """Add a family.
+
+        Args:
+            name: of the family; of counters without `_total`.
+            documentation: one sentence.
+            read: reads the present values.
+            kind: what they are.
+            labels: names of the labels.
+        """
+        self._families.append(_Family(name, documentation, kind, labels, read))
+
+    def collect(self) -> Iterator[Metric]:
+        """The families with their present values; those without a value are left out."""
+        from prometheus_client.core import (  # noqa: PLC0415 - slow to import, and nobody may ever look
+            CounterMetricFamily,
+            GaugeMetricFamily,
+            HistogramMetricFamily,
+        )
+
+        classes = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily, "histogram": HistogramMetricFamily}
+        for one in self._families:
+            found = one.read()
+            if found is None:
+                continue
+            family = classes[one.kind](one.name, one.documentation, labels=one.labels)
+            for labels, value in (found if isinstance(found, Mapping) else {(): found}).items():
+                if isinstance(value, Histogram):
+                    family.add_metric(labels, value.buckets(), value.total)
+                else:
+                    family.add_metric(labels, value)
+            yield family

@@ -1,0 +1,98 @@
+"""Log lines: one event as one line of JSON or as text for a terminal.
+
+Values may hold what clients sent. No value can end a line, move the cursor of a terminal or pass for another line: every character that is
+not printable (`str.isprintable`: control characters, line and paragraph separators, bidirectional overrides, lone surrogates) is escaped.
+Credentials in texts are replaced, whatever they came in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Final
+
+import orjson
+
+HIDDEN: Final = "[redacted]"
+
+_CREDENTIALS: Final = re.compile(
+    r"(?i)(?P<scheme>\b(?:bearer|basic|negotiate|digest)\s+)[^\s\"',;)}\]]+"  # of an Authorization header
+    r"|(?P<user>://)[^\s/@\"']+@"  # user and password in a URL
+    r"|(?P<query>(?:https?|wss?)://[^\s?\"']+\?)[^\s\"')\]]+"  # the query of a URL
+    r"|(?P<key>-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    re.DOTALL,
+)
+_SECRET_FIELD: Final = re.compile(r"(?i)(?:^|_)(?:authorization|cookie|password|passwd|secret|token|private_key)$")
+_COLOURS: Final = {"debug": "\x1b[2m", "info": "\x1b[32m", "warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}
+_PLAIN: Final = re.compile(r"[^\s\"'=\\]+")
+_LEADING: Final = ("timestamp", "level", "event", "exception")
+
+
+def redact(line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Replace credentials in the texts of a line, and values whose field is named after one. Changes and returns `line`."""
+    for key, value in line.items():
+        if _SECRET_FIELD.search(key):
+            line[key] = HIDDEN
+        elif isinstance(value, str):
+            line[key] = _CREDENTIALS.sub(_replacement, value)
+        elif isinstance(value, BaseException):
+            line[key] = _CREDENTIALS.sub(_replacement, repr(value))
+    return line
+
+
+def _replacement(match: re.Match[str]) -> str:
+    kept = match["scheme"] or match["user"] or match["query"] or match["key"]
+    return f"{kept}{HIDDEN}{'@' if match['user'] else ''}"
+
+
+def json_line(line: Mapping[str, Any]) -> bytes:
+    """A line of JSON with its newline. Values that JSON does not know are written as their `repr`."""
+    try:
+        written = orjson.dumps(line, default=repr, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        # Integers beyond 64 bits, lone surrogates, recursion.
+        written = json.dumps({str(key): _plain_value(value) for key, value in line.items()}).encode()
+    if not written.isascii() or b"\x7f" in written:
+        written = "".join(character if character.isprintable() else _escaped(character) for character in written.decode()).encode()
+    return written + b"\n"
+
+
+def _plain_value(value: Any) -> Any:
+    return value if isinstance(value, (bool, int, float, str, type(None))) else repr(value)
+
+
+def _escaped(character: str) -> str:
+    return json.dumps(character)[1:-1] if ord(character) != 0x7F else "\\u007f"
+
+
+def console_line(line: Mapping[str, Any], *, colours: bool = False) -> bytes:
+    """Text for a person: time, level, event, then the fields as `name=value`, and a traceback indented below.
+
+    Args:
+        line: with `timestamp`, `level` and `event`; `exception` is a traceback.
+        colours: whether the level is coloured.
+    """
+    level = str(line.get("level", ""))
+    shown = f"{level:<7}"
+    if colours and level in _COLOURS:
+        shown = f"{_COLOURS[level]}{shown}\x1b[0m"
+    parts = [_printable(str(line.get("timestamp", ""))), shown, _printable(str(line.get("event", "")))]
+    parts += [f"{_printable(str(key))}={_value(value)}" for key, value in line.items() if key not in _LEADING]
+    text = " ".join(part for part in parts if part)
+    if trace := line.get("exception"):
+        text += "".join(f"\n    {_printable(row)}" for row in str(trace).splitlines())
+    return f"{text}\n".encode()
+
+
+def _value(value: Any) -> str:
+    text = value if isinstance(value, str) else str(value)
+    return text if _PLAIN.fullmatch(text) and text.isprintable() else f'"{_printable(text, quoted=True)}"'
+
+
+def _printable(text: str, *, quoted: bool = False) -> str:
+    if quoted:
+        text = text.replace("\\", "\\\\").replace('"', '\\"')
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else _escaped(character) for character in text)
