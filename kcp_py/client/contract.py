@@ -75,6 +75,14 @@ class KnownKind(NamedTuple):
     namespaced: bool
 
 
+class Holder(NamedTuple):
+    """The cluster-scoped object whose end takes other objects along: a namespace, a CRD or a LogicalCluster."""
+
+    resource: GroupVersionResource
+    name: str
+    uid: str
+
+
 class StoredResource(NamedTuple):
     """A resource of which a cluster may hold objects."""
 
@@ -236,7 +244,13 @@ class Client(Protocol):
         ...
 
     async def delete_collection(
-        self, cluster: Name, resource: StoredResource, namespace: str = "", *, settled: Collection[str] = ()
+        self,
+        cluster: Name,
+        resource: StoredResource,
+        namespace: str = "",
+        *,
+        settled: Collection[str] = (),
+        holder: Holder | None = None,
     ) -> Remaining:
         """Delete all objects of a resource in a cluster or in one of its namespaces, whether or not it is served any more.
 
@@ -247,6 +261,10 @@ class Client(Protocol):
             resource: which.
             namespace: empty for all.
             settled: finalizers that need not be waited for. They include those that the kind puts on its objects itself.
+            holder: what the objects go with: nothing is deleted once it is gone, even if there is another one of its name.
+
+        Raises:
+            StatusError: 409 where the holder is gone.
         """
         ...
 

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import orjson
 
+from kcp_py.apimachinery.errors import StatusError
 from kcp_py.client.contract import Remaining
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store import Access, load_one
-from kcp_py.registry.store.access import definition_compares
+from kcp_py.registry.store.access import definition_compares, holds
 from kcp_py.registry.store.delete import mark
 from kcp_py.registry.store.read import to_storage
 from kcp_py.registry.strategy import Strategy
@@ -34,7 +35,13 @@ class CollectionDeletion:
         self._running = 0
 
     async def run(
-        self, prefix: str, strategy: Strategy, *, settled: Collection[str], served: Callable[[], Awaitable[Served | None]] | None = None
+        self,
+        prefix: str,
+        strategy: Strategy,
+        *,
+        settled: Collection[str],
+        served: Callable[[], Awaitable[Served | None]] | None = None,
+        guard: Sequence[Compare] = (),
     ) -> Remaining:
         """Delete every object under a prefix, or mark it where finalizers remain.
 
@@ -44,14 +51,16 @@ class CollectionDeletion:
             settled: finalizers that are not waited for.
             served: finds the custom resource as it is served, if it is. An object that is marked counts as written under the present
                 definition, and has to obey it.
+            guard: has to hold whenever something is deleted.
 
         Returns:
             What waits for finalizers.
 
         Raises:
+            StatusError: 409 where the guard does not hold any more.
             StorageError: the store could not be read or written; what was deleted stays deleted.
         """
-        one_pass = _Pass(self._access, strategy, settled, served)
+        one_pass = _Pass(self._access, strategy, settled, served, guard=guard)
         start = ""
         self._running += 1
         try:
@@ -65,6 +74,11 @@ class CollectionDeletion:
                 start = page.items[-1].key + "\x00"
         finally:
             self._running -= 1
+
+
+def holder_gone(key: str) -> StatusError:
+    """409 where the objects of a namespace, a CRD or a cluster are to be deleted that is gone."""
+    return StatusError(409, "Conflict", f"{key} is gone, or another object of the same name")
 
 
 async def remove_finalizer(access: Access, key: str, strategy: Strategy, *, finalizer: str, uid: str) -> bool:
@@ -94,9 +108,16 @@ class _Pass:
     """One pass over a collection."""
 
     def __init__(
-        self, access: Access, strategy: Strategy, settled: Collection[str], served: Callable[[], Awaitable[Served | None]] | None
+        self,
+        access: Access,
+        strategy: Strategy,
+        settled: Collection[str],
+        served: Callable[[], Awaitable[Served | None]] | None,
+        *,
+        guard: Sequence[Compare],
     ) -> None:
         self._access = access
+        self._guard = guard
         self._served = served
         self._strategy = strategy
         self._settled = frozenset(settled)
@@ -113,7 +134,7 @@ class _Pass:
         while current is not None:
             operation: Put | Delete | None = Delete(current.key)
             awaited: Sequence[str] = ()
-            compares: Sequence[Compare] = (Compare(current.key, mod_revision=current.mod_revision),)
+            compares: Sequence[Compare] = (*self._guard, Compare(current.key, mod_revision=current.mod_revision))
             if not self._plain or _FINALIZERS in current.value:
                 operation, awaited = self._operation(current)
             try:
@@ -126,6 +147,8 @@ class _Pass:
                 if conflict.key == current.key:
                     current = conflict.current
                     continue
+                if any(compare.key == conflict.key for compare in self._guard) and not await holds(self._access.storage, self._guard):
+                    raise holder_gone(conflict.key) from conflict
                 # The definition changed: whoever waits for the object comes again.
             if not isinstance(operation, Delete):
                 self.left += 1

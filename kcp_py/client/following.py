@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final
 
 from kcp_py.apimachinery import errors
 from kcp_py.client.contract import Change
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.store.access import translate
 from kcp_py.storage.contract import CompactedError, Storage, StorageError, readable
 from kcp_py.storage.keys import ResourceKeys
@@ -17,21 +18,32 @@ _CHUNK: Final = 50
 """Objects that are looked at between changes. Definitions are large, so there are few."""
 
 
-async def follow(feed: Feed, prefix: str, *, cluster: str, after: int) -> AsyncGenerator[ObjectEvent, None]:
+async def follow(
+    feed: Feed, prefix: str, *, cluster: str, after: int, begun: Callable[[], Awaitable[None]] | None = None
+) -> AsyncGenerator[ObjectEvent, None]:
     """The events of a resource after a revision, until the watch is ended.
 
+    Args:
+        feed: the store's changes.
+        prefix: the resource's.
+        cluster: one cluster, or empty for all.
+        after: the revision.
+        begun: awaited once when the end of the cluster would end the watch: checks that it has not ended before.
+
     Raises:
-        StatusError: 410 where events are no longer known.
+        StatusError: 410 where events are no longer known, or the cluster is not the one that the caller knows.
     """
     watcher = feed.attach(prefix, cluster=cluster, after=after)
     try:
+        if begun is not None:
+            await begun()
         while True:
             for event in await watcher.take():
                 yield event
             await watcher.wait()
     except WatchEndedError:
         return
-    except (CompactedError, WatchOverflowError) as error:
+    except (CompactedError, WatchOverflowError, StaleScopeError) as error:
         raise errors.expired(f"too old resource version: {after} ({feed.revision})") from error
     finally:
         await feed.detach(watcher)

@@ -17,6 +17,7 @@ from kcp_py.apimachinery.metaoptions import parse_resource_version
 from kcp_py.client.contract import (
     Change,
     Concerned,
+    Holder,
     KnownKind,
     ObjectChange,
     ObjectList,
@@ -25,7 +26,7 @@ from kcp_py.client.contract import (
     StoredResource,
     WatchEvent,
 )
-from kcp_py.client.deletion import CollectionDeletion, remove_finalizer
+from kcp_py.client.deletion import CollectionDeletion, holder_gone, remove_finalizer
 from kcp_py.client.following import follow, scan_changes
 from kcp_py.client.observation import observe, stored_objects
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
@@ -39,7 +40,7 @@ from kcp_py.registry.store.read import from_storage
 from kcp_py.registry.strategy import Strategy
 from kcp_py.registry.tables import ResourceTable, ResourceTables
 from kcp_py.registry.wildcard import WildcardIndex
-from kcp_py.storage.contract import KeyValue, StorageError
+from kcp_py.storage.contract import Compare, KeyValue, StorageError
 from kcp_py.storage.keys import CUSTOM_RESOURCES, ResourceKeys, resource_keys
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.watchcache import Feed
@@ -218,14 +219,19 @@ class LocalClient:
     ) -> AsyncGenerator[WatchEvent, None]:
         """`Client.watch`."""
         wildcard = isinstance(cluster, Wildcard)
+        after = parse_resource_version(resource_version, str(resource.group_resource))
+        begun: Callable[[], Awaitable[None]] | None = None
         if isinstance(cluster, Wildcard):
             served = await self._wildcard.find(*resource)
             if served is None:
                 raise errors.not_found(resource.group_resource, "")
         else:
-            _, served = await self._resolve(cluster, resource)
-        after = parse_resource_version(resource_version, str(resource.group_resource))
-        events = follow(self._feed, served.resource.keys.prefix, cluster="" if wildcard else str(cluster), after=after)
+            scope, served = await self._resolve(cluster, resource)
+            if 0 < after < scope.created_revision:
+                raise errors.expired(f"too old resource version: {after} ({scope.created_revision})")
+            after = max(after, scope.created_revision - 1)
+            begun = partial(self._clusters.confirm, scope)
+        events = follow(self._feed, served.resource.keys.prefix, cluster="" if wildcard else str(cluster), after=after, begun=begun)
         try:
             async for event in events:
                 owner = Name(event.route.cluster)
@@ -317,10 +323,17 @@ class LocalClient:
         return [*custom, *self._stored]
 
     async def delete_collection(
-        self, cluster: Name, resource: StoredResource, namespace: str = "", *, settled: Collection[str] = ()
+        self,
+        cluster: Name,
+        resource: StoredResource,
+        namespace: str = "",
+        *,
+        settled: Collection[str] = (),
+        holder: Holder | None = None,
     ) -> Remaining:
         """`Client.delete_collection`."""
         served = None
+        guard = await self._life_of(cluster, holder) if holder is not None else ()
         if resource.custom:
             keys, strategy = self._custom_keys(resource.group_resource), Strategy()
             served = partial(self._served_custom, cluster, resource.group_resource)
@@ -332,12 +345,27 @@ class LocalClient:
         if observer is not None:
             observer.writing(cluster)
         try:
-            return await self._deletion.run(prefix, strategy, settled=settled, served=served)
+            return await self._deletion.run(prefix, strategy, settled=settled, served=served, guard=guard)
         except StorageError as error:
             raise translate(error) from error
         finally:
             if observer is not None:
                 observer.written(cluster)
+
+    async def _life_of(self, cluster: Name, holder: Holder) -> Sequence[Compare]:
+        """What holds as long as the holder exists.
+
+        Raises:
+            StatusError: 409 where it is gone.
+        """
+        key = self._keys(holder.resource.group_resource).object_key(cluster, "", holder.name)
+        try:
+            item = await self._access.storage.get(key)
+        except StorageError as error:
+            raise translate(error) from error
+        if item is None or orjson.loads(item.value)["metadata"]["uid"] != holder.uid:
+            raise holder_gone(key)
+        return (Compare(key, create_revision=item.create_revision),)
 
     async def remove_finalizer(
         self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str, *, finalizer: str, uid: str

@@ -129,7 +129,7 @@ class DefinitionController:
     async def _delete_instances(self, key: Key, crd: dict[str, Any], resource: GroupResource) -> int:
         """How many objects wait for their finalizers."""
         try:
-            return (await delete_instances(self._client, key.cluster, resource)).objects
+            return (await delete_instances(self._client, key.cluster, resource, crd=key.name, uid=crd["metadata"]["uid"])).objects
         except StatusError as error:
             with suppress(StatusError):  # the store may be what failed
                 await self._report(key, crd, "True", "InstanceDeletionFailed", f"could not issue all deletes: {error.message}")

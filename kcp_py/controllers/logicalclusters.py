@@ -68,7 +68,7 @@ class LogicalClusterController(DeletionController):
             return 0  # each terminator that is done with changes the object, which brings it here again
         if status.get("phase") != "Deleting":
             obj = await self._client.update_status(key.cluster, self.resource, {**obj, "status": {**status, "phase": "Deleting"}})
-        content = await delete_cluster_content(self._client, key.cluster)
+        content = await delete_cluster_content(self._client, key.cluster, uid=obj["metadata"]["uid"])
         if content.resources:
             condition = {
                 "type": CONTENT_DELETED,

@@ -33,7 +33,7 @@ class NamespaceController(DeletionController):
     async def _empty(self, key: Key, obj: dict[str, Any]) -> int:
         if FINALIZER not in ((obj.get("spec") or {}).get("finalizers") or ()):
             return 0
-        content = await delete_namespace_content(self._client, key.cluster, key.name)
+        content = await delete_namespace_content(self._client, key.cluster, key.name, uid=obj["metadata"]["uid"])
         await self._report(key, obj, *conditions_of(content))
         if content.failures:
             raise content.failures[0]

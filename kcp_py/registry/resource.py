@@ -13,6 +13,7 @@ from kcp_py.registry.rendering import Renderer
 from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.contract import CompiledSchema
+from kcp_py.storage.contract import Compare
 from kcp_py.storage.keys import ResourceKeys
 
 Converter = Callable[[Sequence[dict[str, Any]], str], Awaitable[list[dict[str, Any]]]]
@@ -125,3 +126,5 @@ class Served(NamedTuple):
     """The key of the CRD that the resource comes from; empty for built-ins."""
     definition_revision: int = 0
     """The CRD's mod revision when this was worked out: writes are refused once it is another."""
+    definition_life: tuple[Compare, ...] = ()
+    """Holds for as long as the CRD exists, whatever changes in it, and not for another CRD of the same name; empty for built-ins."""

@@ -12,8 +12,8 @@ class ClusterScope(NamedTuple):
     """One life of one logical cluster.
 
     Every create carries `guard`, so that nothing is ever written into a cluster that was deleted, made again, or began to terminate
-    after the scope was worked out; and `birth`, so that the first object of a cluster that does not exist yet creates the cluster
-    in the same transaction.
+    after the scope was worked out. Updates and deletions carry `life`. A create also carries `birth`, so that the first object of a
+    cluster that does not exist yet creates the cluster in the same transaction.
     """
 
     name: Name
@@ -29,6 +29,8 @@ class ClusterScope(NamedTuple):
     birth: tuple[Operation, ...] = ()
     delete_after: str = ""
     """RFC 3339: until when a deleted cluster can be undeleted. Empty for a cluster that is not deleted, or whose content is going."""
+    life: tuple[Compare, ...] = ()
+    """Holds for as long as the cluster exists, whatever changes in it, and not for another cluster of the same name."""
 
 
 class StaleScopeError(Exception):

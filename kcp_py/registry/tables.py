@@ -25,7 +25,7 @@ from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.conversion import Webhooks
 from kcp_py.registry.definitions import CompiledDefinition, Definitions, HeldNames, same_content
 from kcp_py.registry.resource import Served, ServedResource
-from kcp_py.storage.contract import KeyValue, Storage, readable
+from kcp_py.storage.contract import Compare, KeyValue, Storage, readable
 from kcp_py.storage.keys import ResourceKeys, custom_resource_keys
 from kcp_py.watchcache import Feed, ObjectEvent
 
@@ -295,8 +295,9 @@ class ResourceTables(ClusterCache[ResourceTable]):
             _log.warning("definition_not_served", cluster=key.cluster, name=key.name, error=repr(error))
         if definition is None or self.is_builtin(definition.group, definition.plural):
             return _Defined(item.mod_revision, names, None, ())
+        life = (Compare(item.key, create_revision=item.create_revision),)
         served = [
-            ((resource.group, resource.version, resource.resource), Served(resource, item.mod_revision, item.key, item.mod_revision))
+            ((resource.group, resource.version, resource.resource), Served(resource, item.mod_revision, item.key, item.mod_revision, life))
             for resource in definition.resources
         ]
         return _Defined(item.mod_revision, names, definition, served)

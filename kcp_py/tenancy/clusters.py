@@ -14,7 +14,7 @@ from kcp_py.registry.builtin.logicalclusters import NAME, delete_after, is_inact
 from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.namespaces import default_namespaces, namespace_keys
 from kcp_py.registry.rendering import encode_stored
-from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.access import Admission
 from kcp_py.storage.contract import Compare, ConflictError, KeyValue, Put, readable
@@ -95,13 +95,25 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
                 return self.unborn(cluster)
         return scope
 
+    async def confirm(self, scope: ClusterScope) -> None:
+        """Check that a scope is still that of its cluster, as far as the feed has come.
+
+        Raises:
+            StaleScopeError: the cluster was deleted, or created, since the scope was worked out.
+            StorageError: the store cannot be read.
+        """
+        current = self.cached(scope.name) or await self.get(scope.name)
+        if (current.created_revision if current is not None else 0) != scope.created_revision:
+            raise StaleScopeError(self.key(scope.name))
+
     def unborn(self, cluster: Name) -> ClusterScope:
         """The scope of a cluster that has no object yet: reads find it empty, the first write brings it into being."""
         now = self._access.now()
         key = self.key(cluster)
         birth = encode_stored(new_logical_cluster(cluster, self._access.new_uid(), now, url=self._url))
         virtual_uid = str(uuid.uuid5(_VIRTUAL_UID_SPACE, cluster))
-        return ClusterScope(cluster, virtual_uid, 0, now, guard=(Compare(key, mod_revision=0),), birth=(Put(key, birth),))
+        absent = (Compare(key, mod_revision=0),)
+        return ClusterScope(cluster, virtual_uid, 0, now, guard=absent, birth=(Put(key, birth),), life=(Compare(key, create_revision=0),))
 
     async def ensure(self, cluster: Name) -> None:
         """Create the cluster's object if there is none."""
@@ -134,6 +146,7 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
             inactive=is_inactive(obj),
             guard=(Compare(item.key, mod_revision=item.mod_revision),),
             delete_after=delete_after(obj) or "",
+            life=(Compare(item.key, create_revision=item.create_revision),),
         )
 
     def _changed(self, event: ObjectEvent) -> None:

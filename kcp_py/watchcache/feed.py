@@ -128,7 +128,7 @@ class Feed:
         self._derived_from[target] = source
 
     def attach(self, prefix: str, *, cluster: str = "", namespace: str = "", name: str = "", after: int) -> Watcher:
-        """Subscribe to everything after a revision.
+        """Subscribe to everything after a revision: `reserve` and `begin` at once.
 
         Args:
             prefix: the resource's prefix.
@@ -137,15 +137,26 @@ class Feed:
             name: one name, or empty for all.
             after: the last revision that the subscriber has seen.
         """
-        watcher = Watcher(
-            prefix, cluster=cluster, namespace=namespace, name=name, after=max(after, self.revision), limit=self._watcher_buffer
-        )
+        watcher = self.reserve(prefix, cluster=cluster, namespace=namespace, name=name)
+        self.begin(watcher, after)
+        return watcher
+
+    def reserve(self, prefix: str, *, cluster: str = "", namespace: str = "", name: str = "") -> Watcher:
+        """Subscribe without a start. The watcher gets no events before `begin`, but ends when watches like it are ended.
+
+        For subscribers that read the present state first: it may belong to a cluster or a definition that is deleted meanwhile.
+        """
+        watcher = Watcher(prefix, cluster=cluster, namespace=namespace, name=name, limit=self._watcher_buffer)
         hub = self._hub(prefix)
         (hub.by_cluster.setdefault(cluster, set()) if cluster else hub.all_clusters).add(watcher)
         self.watchers += 1
+        return watcher
+
+    def begin(self, watcher: Watcher, after: int) -> None:
+        """Let a reserved watcher have everything after a revision, the last one that the subscriber has seen."""
+        watcher.begin(max(after, self.revision))
         if after < self.revision:
             watcher.follow(self._backlog(watcher, after, self.revision))
-        return watcher
 
     async def detach(self, watcher: Watcher) -> None:
         """End a subscription; safe to call twice."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, Sequence
+from typing import Final
 
 from kcp_py.watchcache.event import ObjectEvent
+
+_NOT_BEGUN: Final = sys.maxsize
 
 
 class WatchEndedError(Exception):
@@ -25,7 +29,7 @@ class Watcher:
 
     __slots__ = ("_after", "_backlog", "_buffer", "_ended", "_limit", "_waiter", "cluster", "name", "namespace", "prefix")
 
-    def __init__(self, prefix: str, *, cluster: str, namespace: str, name: str, after: int, limit: int) -> None:
+    def __init__(self, prefix: str, *, cluster: str, namespace: str, name: str, limit: int, after: int = _NOT_BEGUN) -> None:
         self.prefix = prefix
         self.cluster = cluster
         """Empty for all clusters."""
@@ -75,6 +79,15 @@ class Watcher:
     @property
     def ended(self) -> bool:
         return self._ended is not None
+
+    def raise_if_ended(self) -> None:
+        """Raise what `take` would raise once everything before the end was taken."""
+        if self._ended is not None:
+            raise self._ended
+
+    def begin(self, after: int) -> None:
+        """Take in events after a revision from now on. Called by the feed, once, for a watcher that was made without a start."""
+        self._after = after
 
     def wake(self) -> None:
         """Let the waiting task run, event or not."""

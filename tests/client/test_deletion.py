@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import orjson
 import pytest
 
-from kcp_py.client.contract import Remaining, StoredResource
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.client.contract import Holder, Remaining, StoredResource
 from kcp_py.logicalcluster import Name
+from kcp_py.storage.contract import Delete, Put
 from kcp_py.storage.memory import MemoryStorage
-from tests.client.registry import ROOT, WIDGETS, Registry, open_registry, widget
+from kcp_py.tenancy import LOGICAL_CLUSTER
+from tests.client.registry import DEFINITIONS, NAMESPACES, ROOT, WIDGETS, Registry, open_registry, widget
 from tests.registry.store.conftest import InterleavingStorage
 
 pytestmark = pytest.mark.anyio
@@ -66,3 +70,38 @@ async def test_a_definition_that_changes_in_the_middle_leaves_the_object_for_the
     assert (await registry.client.delete_collection(TEAM, RESOURCE)).objects == 1
     found = await held(registry)
     assert (found["spec"], bool(found["metadata"]["deletionTimestamp"])) == ({"size": 1, "color": "red"}, True)
+
+
+HOLDERS = [
+    pytest.param(Holder(DEFINITIONS, "widgets.example.com", ""), KEY, id="definition"),
+    pytest.param(Holder(NAMESPACES, "default", ""), f"{ROOT}/core/namespaces/{TEAM}/default", id="namespace"),
+    pytest.param(Holder(LOGICAL_CLUSTER, "cluster", ""), f"{ROOT}/core.kcp.io/logicalclusters/{TEAM}/cluster", id="cluster"),
+]
+
+
+@pytest.mark.parametrize(("holder", "key"), HOLDERS)
+async def test_nothing_is_deleted_once_its_holder_is_gone(
+    registry: Registry, storage: InterleavingStorage, holder: Holder, key: str
+) -> None:
+    """What another object of the holder's name holds is left alone, even if the holder is made again in the middle."""
+    item = await storage.get(key)
+    value = item.value if item is not None else b'{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default","uid":"1"}}'
+    await storage.transact([], [Put(key, value)])
+    named = holder._replace(uid=orjson.loads(value)["metadata"]["uid"])
+    with pytest.raises(StatusError) as refused:
+        await registry.client.delete_collection(TEAM, RESOURCE, holder=named._replace(uid="another"))
+    assert refused.value.code == 409
+
+    async def make_again() -> None:
+        await storage.transact([], [Delete(key)])
+        await storage.transact([], [Put(key, value)])
+
+    storage.before_write(make_again, touching="/widgets/")
+    with pytest.raises(StatusError) as refused:
+        await registry.client.delete_collection(TEAM, RESOURCE, holder=named)
+    assert (refused.value.code, storage.pending) == (409, 0)
+    left = (await storage.range(f"{ROOT}/example.com/widgets/")).items
+    assert [item.key.rpartition("/")[2] for item in left] == ["free", "held"]
+    assert not any(b"deletionTimestamp" in item.value for item in left)
+    await registry.client.delete_collection(TEAM, RESOURCE, holder=named)
+    assert [item.key.rpartition("/")[2] for item in (await storage.range(f"{ROOT}/example.com/widgets/")).items] == ["held"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.client import StoredResource
 from kcp_py.logicalcluster import WILDCARD, Name
+from kcp_py.storage.contract import Delete
 from kcp_py.storage.memory import MemoryStorage
 from tests.client.registry import CONFIG_MAPS, DEFINITIONS, Registry, config_map, definition, open_registry
 
@@ -70,6 +72,25 @@ async def test_a_watch_goes_on_where_a_list_ended(registry: Registry) -> None:
     seen = [await anext(events) for _ in range(3)]
     await events.aclose()
     assert [(event.type, event.obj["metadata"]["name"]) for event in seen] == [("ADDED", "two"), ("MODIFIED", "two"), ("DELETED", "one")]
+
+
+async def test_a_watch_of_one_cluster_belongs_to_its_life(registry: Registry) -> None:
+    """It ends with the cluster; a revision from before the cluster's beginning is refused."""
+    client = registry.client
+    before = (await client.create(OTHER, CONFIG_MAPS, config_map("one")))["metadata"]["resourceVersion"]
+    made = await client.create(TEAM, CONFIG_MAPS, config_map("one"))
+    events = client.watch(TEAM, CONFIG_MAPS, made["metadata"]["resourceVersion"])
+    await client.create(TEAM, CONFIG_MAPS, config_map("two"))
+    assert (await anext(events)).obj["metadata"]["name"] == "two"
+    key = registry.clusters.key(TEAM)
+    ended = asyncio.ensure_future(anext(events, None))
+    await registry.feed.reached(await registry.storage.transact([], [Delete(key)]))
+    registry.feed.end_watches(cluster=TEAM)
+    assert await ended is None
+    await client.create(TEAM, CONFIG_MAPS, config_map("three"))
+    with pytest.raises(StatusError) as refused:
+        await anext(client.watch(TEAM, CONFIG_MAPS, before))
+    assert refused.value.code == 410
 
 
 async def test_changes_begin_with_what_is_wanted(registry: Registry) -> None:

@@ -57,7 +57,8 @@ async def test_a_definition_serves_in_its_own_cluster(registry: Registry, elsewh
     served = await widgets(registry)
     assert served is not None
     assert served.resource.kind == "Widget"
-    assert served[1:] == (revision, definition_key(A), revision)
+    life = (Compare(definition_key(A), create_revision=revision),)
+    assert served[1:] == (revision, definition_key(A), revision, life)
     assert await widgets(registry, B) is None
     assert await widgets(registry, A, "v2") is None
 

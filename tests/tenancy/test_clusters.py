@@ -9,7 +9,7 @@ import pytest
 
 from kcp_py.logicalcluster import ROOT as ROOT_CLUSTER
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store import Access
 from kcp_py.storage.contract import Compare, ConflictError, Delete, Put
 from kcp_py.tenancy import LogicalClusters, new_logical_cluster
@@ -41,7 +41,8 @@ async def test_a_scope_says_what_the_object_says(registry: Registry, elsewhere: 
     created = await elsewhere.put(registry.clusters.key(A), stored())
     revision = await elsewhere.put(registry.clusters.key(A), stored(labels={"a": "b"}))
     guard = (Compare(registry.clusters.key(A), mod_revision=revision),)
-    assert await registry.clusters.scope(A) == ClusterScope(A, "1", created, BORN, guard=guard)
+    life = (Compare(registry.clusters.key(A), create_revision=created),)
+    assert await registry.clusters.scope(A) == ClusterScope(A, "1", created, BORN, guard=guard, life=life)
     assert registry.clusters.key(A) == f"{ROOT}/core.kcp.io/logicalclusters/{A}/cluster"
     assert registry.clusters.key(A).startswith(registry.clusters.prefix)
 
@@ -101,6 +102,26 @@ async def test_the_url_of_a_new_cluster() -> None:
         (birth,) = clusters.unborn(A).birth
         assert isinstance(birth, Put)
         assert orjson.loads(birth.value)["status"] == status
+
+
+async def test_a_scope_is_confirmed_for_its_life(registry: Registry, elsewhere: Elsewhere) -> None:
+    """Changes of the cluster leave it valid; after the end, or once another cluster has the name, it is stale."""
+    key = registry.clusters.key(A)
+    unborn = registry.clusters.unborn(A)
+    await registry.clusters.confirm(unborn)
+    await elsewhere.put(key, stored())
+    with pytest.raises(StaleScopeError):
+        await registry.clusters.confirm(unborn)
+    first = await registry.clusters.scope(A)
+    assert first is not None
+    await elsewhere.put(key, stored(labels={"a": "b"}))
+    await registry.clusters.confirm(first)
+    await elsewhere.delete(key)
+    with pytest.raises(StaleScopeError):
+        await registry.clusters.confirm(first)
+    await elsewhere.put(key, stored())
+    with pytest.raises(StaleScopeError):
+        await registry.clusters.confirm(first)
 
 
 async def test_ensure(registry: Registry, storage: SteppedStorage) -> None:

@@ -129,6 +129,24 @@ async def test_nothing_reaches_a_watcher_after_its_end() -> None:
         assert [event.route.name for event in await taken(wildcard, 2)] == ["old", "new"]
 
 
+async def test_a_reserved_watcher_ends_with_others_before_it_begins() -> None:
+    """It gets nothing before it begins, everything after its start from then on, and learns of an end in between."""
+    async with MemoryStorage() as storage, running_feed(storage) as feed:
+        start = feed.revision
+        watcher = feed.reserve(PREFIX, cluster="a")
+        assert feed.is_watched(PREFIX, "a")
+        await feed.reached(await put(storage, "a", "one"))
+        assert await watcher.take() == ()
+        feed.begin(watcher, start)
+        await feed.reached(await put(storage, "a", "two"))
+        assert [event.route.name for event in await taken(watcher, 2)] == ["one", "two"]
+        late = feed.reserve(PREFIX, cluster="a")
+        late.raise_if_ended()
+        feed.end_watches(cluster="a")
+        with pytest.raises(WatchEndedError):
+            late.raise_if_ended()
+
+
 async def test_whether_a_resource_is_watched_in_a_cluster() -> None:
     """Watches of other clusters, of all of them, and those that left do not count."""
     async with MemoryStorage() as storage, running_feed(storage) as feed:

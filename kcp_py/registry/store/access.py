@@ -13,7 +13,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.timestamps import format_time
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
-from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.storage import contract
 from kcp_py.storage.contract import Storage
 from kcp_py.storage.spans import Spans, spans_of
@@ -154,6 +154,51 @@ LOCK_ATTEMPTS = 64
 def compares_of(scope: ClusterScope, served: Served) -> Sequence[contract.Compare]:
     """The conditions under which a create may be stored at all."""
     return (*scope.guard, *definition_compares(served))
+
+
+async def holds(storage: Storage, compares: Sequence[contract.Compare], *, revision: int = 0) -> bool:
+    """Whether the conditions on `create_revision` hold, now or at a revision.
+
+    Raises:
+        StorageError: the store cannot be read, or not at the revision.
+    """
+    for compare in compares:
+        if revision:
+            found = await storage.range(compare.key, limit=1, revision=revision, keys_only=True)
+            item = found.items[0] if found.items and found.items[0].key == compare.key else None
+        else:
+            item = await storage.get(compare.key)
+        if (item.create_revision if item is not None else 0) != compare.create_revision:
+            return False
+    return True
+
+
+async def check_life(access: Access, scope: ClusterScope) -> None:
+    """Check that what was just read belongs to the cluster, and not to another one that has its name by now.
+
+    Raises:
+        StaleScopeError: it does not.
+    """
+    if not await holds(access.storage, scope.life):
+        raise StaleScopeError(scope.life[0].key)
+
+
+async def check_conflict(access: Access, scope: ClusterScope, conflict: contract.ConflictError, key: str) -> None:
+    """Tell a conflict about an object, after which it is read again, from one about what the write relied on.
+
+    Args:
+        access: the store.
+        scope: the logical cluster.
+        conflict: what the store said.
+        key: of the object. It may be the object of the cluster itself.
+
+    Raises:
+        StaleScopeError: cluster or definition changed meanwhile.
+    """
+    if conflict.key != key:
+        raise StaleScopeError(conflict.key) from conflict
+    if any(compare.key == key for compare in scope.life):
+        await check_life(access, scope)
 
 
 def definition_compares(served: Served) -> Sequence[contract.Compare]:

@@ -8,8 +8,8 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served, ServedResource
-from kcp_py.registry.scope import ClusterScope, StaleScopeError
-from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written, definition_compares
+from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written, check_conflict, check_life, definition_compares
 from kcp_py.registry.store.create import check_open
 from kcp_py.registry.store.read import find, load_one, to_storage
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Put
@@ -54,8 +54,7 @@ async def delete(access: Access, scope: ClusterScope, served: Served, namespace:
                 return await _postpone(access, scope, served, item, obj=kept, dry_run=deletion.dry_run)
             return await _delete_once(access, scope, served, item, old=old, deletion=deletion)
         except ConflictError as conflict:
-            if conflict.key != item.key:
-                raise StaleScopeError(conflict.key) from conflict
+            await check_conflict(access, scope, conflict, item.key)
     raise errors.conflict(resource.group_resource, name, errors.OBJECT_MODIFIED)
 
 
@@ -87,8 +86,11 @@ async def _delete_once(
         stored = await to_storage(resource, obj)
         value = encode_stored(stored)
         if deletion.dry_run or not item.create_revision:  # a default object is not there to be removed
+            await check_life(access, scope)
             return Written(stored, value, item.mod_revision, deleted=True)
-        revision = await access.transact(served, scope, (Compare(item.key, mod_revision=item.mod_revision),), (Delete(item.key),))
+        revision = await access.transact(
+            served, scope, (Compare(item.key, mod_revision=item.mod_revision), *scope.life), (Delete(item.key),)
+        )
         return Written(stored, value, revision, deleted=True)
     if not terminating:
         mark(metadata, access.now(), first=marked_first)
@@ -96,11 +98,12 @@ async def _delete_once(
     stored = await to_storage(resource, obj)
     value = encode_stored(stored)
     if deletion.dry_run or not changed:
+        await check_life(access, scope)
         return Written(stored, value, item.mod_revision)
     stored_already = item.create_revision != 0
     if not stored_already:
         check_open(scope, resource, metadata["name"])
-    compares = [Compare(item.key, mod_revision=item.mod_revision if stored_already else 0), *definition_compares(served)]
+    compares = [Compare(item.key, mod_revision=item.mod_revision if stored_already else 0), *scope.life, *definition_compares(served)]
     if not stored_already:
         compares += scope.guard
     operations = (Put(item.key, value), *(() if stored_already else scope.birth))

@@ -13,8 +13,17 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.registry.rendering import encode_stored, undress
 from kcp_py.registry.resource import Served, ServedResource
-from kcp_py.registry.scope import ClusterScope, StaleScopeError
-from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written, compares_of, definition_compares
+from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.store.access import (
+    LOCK_ATTEMPTS,
+    Access,
+    Admission,
+    Written,
+    check_conflict,
+    check_life,
+    compares_of,
+    definition_compares,
+)
 from kcp_py.registry.store.create import check_open, create
 from kcp_py.registry.store.ownership import FieldManager, mutate, note_write
 from kcp_py.registry.store.read import LARGE, Current, find, to_storage
@@ -102,8 +111,7 @@ async def update(
                 manager=manager,
             )
         except ConflictError as conflict:
-            if conflict.key != resource.keys.object_key(scope.name, namespace, name):
-                raise StaleScopeError(conflict.key) from conflict
+            await check_conflict(access, scope, conflict, resource.keys.object_key(scope.name, namespace, name))
     raise errors.conflict(resource.group_resource, name, errors.OBJECT_MODIFIED)
 
 
@@ -159,6 +167,9 @@ async def _replace(
         value, same = await run_aside(_encoded, stored, item, finished=finished)
     else:
         value, same = _encoded(stored, item, finished=finished)
+    if same or dry_run:
+        # What is written belongs to the cluster, or the store refuses it; what is only read has to be asked for.
+        await check_life(access, scope)
     if same:
         if value != item.value:
             stored, value = orjson.loads(item.value), item.value
@@ -166,7 +177,7 @@ async def _replace(
     if dry_run:
         return Written(stored, value, item.mod_revision, deleted=finished)
     if item.create_revision:
-        compares = [Compare(item.key, mod_revision=item.mod_revision), *definition_compares(served)]
+        compares = [Compare(item.key, mod_revision=item.mod_revision), *scope.life, *definition_compares(served)]
         birth: tuple[Operation, ...] = ()
     else:  # a default object, which becomes a stored one
         check_open(scope, resource, name)

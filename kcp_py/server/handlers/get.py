@@ -23,6 +23,7 @@ async def get(backend: Backend, exchange: Exchange, target: Target) -> None:
     if asked and asked[0] not in {"", "0"}:
         await check_revision(backend, asked[0])
     item = await get_stored(backend.access, target.one_cluster(), target.served, target.namespace, target.name)
+    await backend.clusters.confirm(target.one_cluster())
     await send_item(backend, exchange, target, item, representation)
 
 

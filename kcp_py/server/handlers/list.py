@@ -16,6 +16,7 @@ from kcp_py.apimachinery.metaoptions import EXACT, ListOptions, decode_include_o
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store import Page, RenderedPage, Scan, can_render, get, render, scan
+from kcp_py.registry.store.access import holds
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import not_of_kind, representation_of
 from kcp_py.server.handlers.backend import Backend
@@ -85,6 +86,7 @@ class Listing:
         self.more = False
         self.remaining = -1
         self._continued = bool(options.continue_token)
+        self._confirmed = target.scope is None
         self._not_older_than = 0
         if self._continued:
             revision, self.start = backend.tokens.decode(options.continue_token, self._token_scope())
@@ -116,10 +118,12 @@ class Listing:
             StatusError: 410 where the revision is no longer kept, 504 where it has not happened.
         """
         await self._check_age()
+        await self._check_life()
         try:
             page = await scan(self.backend.access, self.target.served, self._next(limit), scopes=self.backend.clusters.scopes)
         except CompactedError as error:
             raise self._expired() from error
+        await self.confirm()
         self._came_to(page, page.items[-1].key if page.items else "")
         return page
 
@@ -135,10 +139,12 @@ class Listing:
             StatusError: as `page`.
         """
         await self._check_age()
+        await self._check_life()
         try:
             page = await render(self.backend.access, self.target.served, self._next(limit))
         except CompactedError as error:
             raise self._expired() from error
+        await self.confirm()
         self._came_to(page, page.last)
         return page
 
@@ -152,6 +158,29 @@ class Listing:
             if self._not_older_than > current:
                 raise errors.too_large_resource_version(self._not_older_than, current)
             self._not_older_than = 0
+
+    async def _check_life(self) -> None:
+        """Refuse a revision at which a cluster that does not exist now did exist: it was another one of the same name."""
+        scope = self.target.scope
+        if self._confirmed or scope is None or scope.created_revision or not self.revision:
+            return
+        try:
+            if await holds(self.backend.access.storage, scope.life, revision=self.revision):
+                return
+        except CompactedError as error:
+            raise self._expired() from error
+        raise errors.expired(errors.LIST_EXPIRED)
+
+    async def confirm(self) -> None:
+        """Check, after the first read, that the cluster is still the one that was asked for.
+
+        Raises:
+            StaleScopeError: it is not; nothing of what was read may be answered.
+        """
+        if not self._confirmed:
+            assert self.target.scope is not None
+            await self.backend.clusters.confirm(self.target.scope)
+            self._confirmed = True
 
     def _came_to(self, page: Page | RenderedPage, last: str) -> None:
         self.revision = page.revision
@@ -264,6 +293,7 @@ async def _single(listing: Listing) -> Page | None:
     else:
         items = [item]
         revision = max(revision, item.mod_revision)
+    await listing.confirm()
     listing.revision = revision
     return Page(items, revision, more=False, remaining=-1)
 

@@ -65,8 +65,14 @@ class ResourceTree:
     async def _answer(self, exchange: Exchange) -> None:
         info = exchange.context.info
         handler = _HANDLERS.get(info.verb)
+        life = 0
         for attempt in range(GUARD_ATTEMPTS):
             target = await resolve(self._backend, exchange)
+            if target.scope is not None:
+                if life and target.scope.created_revision != life:
+                    # What was asked of one cluster is not done in another that has its name by now.
+                    raise errors.service_unavailable("the logical cluster was deleted, please try again", retry_after_seconds=1)
+                life = target.scope.created_revision
             if handler is None:
                 raise method_not_allowed()
             try:

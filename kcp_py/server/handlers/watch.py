@@ -13,6 +13,8 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fieldselectors import FieldRequirement, FieldSelector
 from kcp_py.apimachinery.metaoptions import ListOptions, decode_include_object, parse_resource_version
+from kcp_py.registry.scope import ClusterScope, StaleScopeError
+from kcp_py.registry.store.access import holds
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of
 from kcp_py.server.handlers.backend import Backend
@@ -37,6 +39,21 @@ async def watch(backend: Backend, exchange: Exchange, target: Target) -> None:
     """
     if backend.shutting_down:
         raise errors.service_unavailable("apiserver is shutting down", retry_after_seconds=1)
+    # From here on the end of the cluster, of the definition or of the server ends this watch.
+    watcher = backend.feed.reserve(
+        target.resource.keys.prefix,
+        cluster=target.scope.name if target.scope is not None else "",
+        namespace=target.namespace,
+        name=target.name,
+    )
+    try:
+        await _start(backend, exchange, target, watcher)
+    except BaseException:
+        await backend.feed.detach(watcher)
+        raise
+
+
+async def _start(backend: Backend, exchange: Exchange, target: Target, watcher: Watcher) -> None:
     representation = representation_of(exchange, target.resource, watch=True, listed=True)
     options = list_options(exchange, target)
     include = decode_include_object(exchange.query)
@@ -48,9 +65,28 @@ async def watch(backend: Backend, exchange: Exchange, target: Target) -> None:
     after = parse_resource_version(options.resource_version, str(target.resource.group_resource))
     if options.send_initial_events and after > backend.feed.revision and after > (current := await backend.access.storage.revision()):
         raise errors.too_large_resource_version(after, current)
-    stream = _Stream(backend, exchange, target, Frames(backend, target, representation, selection, include), options)
+    if target.scope is not None:
+        await _confirm(backend, target, target.scope)
+    frames = Frames(backend, target, representation, selection, include)
+    stream = _Stream(backend, exchange, target, frames, options, watcher=watcher)
     await stream.start(representation)
     exchange.continuation = partial(stream.run, after)
+
+
+async def _confirm(backend: Backend, target: Target, scope: ClusterScope) -> None:
+    """Check that cluster and definition did not change before the watcher was reserved. Later changes end the watcher.
+
+    Raises:
+        StaleScopeError: they did.
+    """
+    await backend.clusters.confirm(scope)
+    served = target.served
+    if served.definition_key:
+        resource = served.resource
+        table = backend.tables.cached(scope.name) or await backend.tables.get(scope.name)
+        found = table.find(resource.group, resource.version, resource.resource)
+        if found is None or found.resource is not resource:
+            raise StaleScopeError(served.definition_key)
 
 
 _INITIAL_BYTES: Final = 32 * 1024
@@ -60,7 +96,9 @@ _INITIAL_BYTES: Final = 32 * 1024
 class _Stream:
     """One watch."""
 
-    def __init__(self, backend: Backend, exchange: Exchange, target: Target, frames: Frames, options: ListOptions) -> None:
+    def __init__(
+        self, backend: Backend, exchange: Exchange, target: Target, frames: Frames, options: ListOptions, *, watcher: Watcher
+    ) -> None:
         self._backend = backend
         self._exchange = exchange
         self._target = target
@@ -68,7 +106,7 @@ class _Stream:
         self._options = options
         resource = target.resource
         self._events = backend.metrics.events(resource.group, resource.version, resource.resource)
-        self._watcher: Watcher | None = None
+        self._watcher = watcher
         self._gone = False
 
     async def start(self, representation: Representation) -> None:
@@ -80,28 +118,25 @@ class _Stream:
         """Send everything from `after` on (0: the state there is, then what comes)."""
         exchange = self._exchange
         scope = self._target.scope
-        too_old = scope is not None and 0 < after < scope.created_revision
         try:
-            if too_old:
-                assert scope is not None
+            if scope is not None and 0 < after < scope.created_revision:
                 await exchange.send_frames([self._frames.expired(after, scope.created_revision)])
             else:
                 if self._wants_initial_events(after):
                     after = await self._send_initial_events()
-                elif not after:
-                    after = await self._backend.access.storage.revision()
+                else:
+                    after = await self._first_revision(after)
                 await self._follow(after)
         except CompactedError as error:
             await exchange.send_frames([self._frames.expired(after, error.compact_revision)])
         except WatchOverflowError:
             await exchange.send_frames([self._frames.expired(after, self._backend.feed.revision)])
-        except (WatchEndedError, _ClientGoneError):
+        except (WatchEndedError, StaleScopeError, _ClientGoneError):
             pass
         except StatusError as error:
             await exchange.send_frames([self._frames.error(error)])
         finally:
-            if self._watcher is not None:
-                await self._backend.feed.detach(self._watcher)
+            await self._backend.feed.detach(self._watcher)
         if not self._gone:
             await exchange.finish()
 
@@ -119,7 +154,11 @@ class _Stream:
         )
         listing = Listing(self._backend, self._target, bare)
         turns = Turns()
+        checked = False
         async for found in matching(listing, self._frames.items):
+            if not checked:
+                await self._check_lives(listing.revision)
+                checked = True
             frames: list[bytes] = []
             size = 0
             for position, one in enumerate(found, start=1):
@@ -128,31 +167,59 @@ class _Stream:
                 size += len(frame)
                 if size < _INITIAL_BYTES and position < len(found):
                     continue
-                if self._gone:
-                    raise _ClientGoneError
-                if self._backend.shutting_down:
-                    raise WatchEndedError
+                self._watcher.raise_if_ended()
                 await self._exchange.send_frames(frames)
                 self._events.record(frames)
                 frames, size = [], 0
                 await turns.take()
         revision = listing.revision
+        if not checked:
+            await self._check_lives(revision)
+        self._watcher.raise_if_ended()
         if self._options.send_initial_events and self._options.allow_watch_bookmarks:
             await self._exchange.send_frames([self._frames.bookmark(revision, initial_events_end=True)])
         return revision
 
-    async def _follow(self, after: int) -> None:
-        if self._backend.shutting_down:
-            # It began before, but was not attached yet when the others were ended.
+    async def _check_lives(self, revision: int) -> None:
+        """End the watch where the cluster or the definition was another one at the revision that was read.
+
+        The feed may still be on its way with the end of the one that is watched.
+        """
+        scope = self._target.scope
+        if scope is None:
             return
-        target = self._target
-        watcher = self._watcher = self._backend.feed.attach(
-            target.resource.keys.prefix,
-            cluster=target.scope.name if target.scope is not None else "",
-            namespace=target.namespace,
-            name=target.name,
-            after=after,
-        )
+        lives = (*scope.life, *self._target.served.definition_life)
+        if not await holds(self._backend.access.storage, lives, revision=revision):
+            raise WatchEndedError
+
+    async def _first_revision(self, after: int) -> int:
+        """Where a watch without initial events begins: at `after`, or with the next change where that is 0.
+
+        A cluster that does not exist has no history. What the store still has of its name belonged to another one: a client that knows
+        objects of that one has to list again, and others see only what is to come.
+
+        Raises:
+            CompactedError: an earlier cluster of the name existed at `after`.
+        """
+        storage, scope = self._backend.access.storage, self._target.scope
+        if after and (scope is None or scope.created_revision):
+            return after
+        current = await storage.revision()
+        if not after:
+            await self._check_lives(current)
+            return current
+        if scope is None or after >= current:
+            return after
+        if not await holds(storage, scope.life, revision=after):
+            raise CompactedError(after, current)
+        await self._check_lives(current)
+        return current
+
+    async def _follow(self, after: int) -> None:
+        watcher = self._watcher
+        # What the end has left of the history may belong to another cluster or definition of the same name.
+        watcher.raise_if_ended()
+        self._backend.feed.begin(watcher, after)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout()
         bookmarks = self._options.allow_watch_bookmarks
@@ -201,8 +268,7 @@ class _Stream:
 
     def _disconnected(self) -> None:
         self._gone = True
-        if self._watcher is not None:
-            self._watcher.end(_ClientGoneError())
+        self._watcher.end(_ClientGoneError())
 
 
 class _ClientGoneError(Exception):
