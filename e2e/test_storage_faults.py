@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from e2e.conftest import ServerProcess
-from e2e.informer import configmap
+from e2e.informer import Watch, configmap, revision_of
 
 NewServer = Callable[..., ServerProcess]
 
@@ -73,3 +73,37 @@ def test_a_database_that_was_cut_short_is_refused(new_server: NewServer, left: i
     assert "kcp-py restore" in started.stderr
     assert database.read_bytes() == content
     assert _run(server, "doctor").returncode == 1
+
+
+def test_a_restore_is_told_to_who_saw_what_it_lost(new_server: NewServer) -> None:
+    """A backup of a running server is restored: watches from revisions after it get 410, those from the future 504, and new ones go on."""
+    server = new_server().start()
+    path = _configmaps("a")
+    kept = server.request("POST", path, configmap("kept", {"n": "1"})).json
+    copy = server.root.parent / "copy.db"
+    made = _run(server, "backup", str(copy))
+    assert (made.returncode, made.stderr) == (0, "")
+    assert _run(server, "backup", str(copy)).returncode == 1
+    lost = revision_of(server.request("POST", path, configmap("lost", {"n": "1"})).json)
+    refused = _run(server, "restore", str(copy))
+    assert refused.returncode == 1
+    assert "in use by process" in refused.stderr
+    assert server.stop() == 0
+    restored = _run(server, "restore", str(copy))
+    assert (restored.returncode, restored.stderr) == (0, "")
+    assert "kcp.db.replaced-" in restored.stdout
+    server.start()
+    listed = server.request("GET", path).json
+    assert [item["metadata"]["name"] for item in listed["items"]] == ["kept"]
+    assert listed["items"][0]["metadata"]["uid"] == kept["metadata"]["uid"]
+    assert revision_of(listed) > lost + 900_000_000
+    for cluster in ("a", "*"):
+        for asked, code in ((lost, 410), (revision_of(listed) * 2, 504)):
+            with Watch(server, f"/clusters/{cluster}/api/v1/configmaps?watch=1&resourceVersion={asked}") as watch:
+                assert [(event["type"], event["object"]["code"]) for event in watch] == [("ERROR", code)]
+    with Watch(server, f"{path}?watch=1&resourceVersion={revision_of(listed)}") as watch:
+        changed = server.request("PUT", f"{path}/kept", configmap("kept", {"n": "2"}))
+        assert changed.code == 200
+        event = next(watch)
+        assert (event["type"], event["object"]["data"]) == ("MODIFIED", {"n": "2"})
+    assert _run(server, "doctor").returncode == 0

@@ -34,8 +34,7 @@ async def watch(backend: Backend, exchange: Exchange, target: Target) -> None:
 
     Raises:
         StatusError: 503 with Retry-After when the server is shutting down: the client finds another one at once, or this one started
-            again (k8s.io/apiserver `server/filters/watch_termination.go`); 504 where initial events are asked for of a revision that
-            has not happened.
+            again (k8s.io/apiserver `server/filters/watch_termination.go`).
     """
     if backend.shutting_down:
         raise errors.service_unavailable("apiserver is shutting down", retry_after_seconds=1)
@@ -63,8 +62,6 @@ async def _start(backend: Backend, exchange: Exchange, target: Target, watcher: 
         options = replace(options, field_selector=FieldSelector([*options.field_selector.requirements, named]))
     selection = Selection(options, target.resource)
     after = parse_resource_version(options.resource_version, str(target.resource.group_resource))
-    if options.send_initial_events and after > backend.feed.revision and after > (current := await backend.access.storage.revision()):
-        raise errors.too_large_resource_version(after, current)
     if target.scope is not None:
         await _confirm(backend, target, target.scope)
     frames = Frames(backend, target, representation, selection, include)
@@ -122,6 +119,7 @@ class _Stream:
             if scope is not None and 0 < after < scope.created_revision:
                 await exchange.send_frames([self._frames.expired(after, scope.created_revision)])
             else:
+                await self._refuse_the_future(after)
                 if self._wants_initial_events(after):
                     after = await self._send_initial_events()
                 else:
@@ -139,6 +137,15 @@ class _Stream:
             await self._backend.feed.detach(self._watcher)
         if not self._gone:
             await exchange.finish()
+
+    async def _refuse_the_future(self, after: int) -> None:
+        """Tell a client that knows of a revision which the store has not: it was restored from a backup, and has lost what lies between.
+
+        kube-apiserver does so where initial events are asked for, and is silent otherwise until the store has come so far, with the
+        events up to there left out (`cacher.waitUntilWatchCacheFreshAndForceAllEvents`). Told, clients list again.
+        """
+        if after > self._backend.feed.revision and after > (current := await self._backend.access.storage.revision()):
+            raise errors.too_large_resource_version(after, current)
 
     def _wants_initial_events(self, after: int) -> bool:
         if self._options.send_initial_events is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 import apsw
 
@@ -35,7 +35,15 @@ def create(path: str | Path) -> None:
         draft.publish()
 
 
-def rewrite(source: apsw.Connection, path: str | Path, *, history: bool, revision: int = 0, progress: Progress | None = None) -> State:
+def rewrite(
+    source: apsw.Connection,
+    path: str | Path,
+    *,
+    history: bool,
+    revision: int = 0,
+    journal: Literal["WAL", "DELETE"] = "WAL",
+    progress: Progress | None = None,
+) -> State:
     """Write what a connection sees, in one snapshot, into a new file; it is there whole and durable, or not at all.
 
     Args:
@@ -43,6 +51,7 @@ def rewrite(source: apsw.Connection, path: str | Path, *, history: bool, revisio
         path: the new file; one of this name is replaced. It must have no write-ahead log.
         history: take over what was overwritten or deleted; else it counts as compacted.
         revision: raise the store's revision to this one, and count everything before as compacted; 0 for neither.
+        journal: DELETE makes a file that can be read from a folder that cannot be written.
         progress: see `Progress`.
 
     Returns:
@@ -72,10 +81,11 @@ def rewrite(source: apsw.Connection, path: str | Path, *, history: bool, revisio
                 done = target.total_changes()
             target.execute("UPDATE meta SET number = ? WHERE name = 'compact_revision'", (state.compact_revision,))
             target.execute("COMMIT")
-            draft.publish()
+            draft.publish(journal)
         return state
     finally:
-        source.execute("ROLLBACK")
+        if source.in_transaction:  # a damaged page ends it
+            source.execute("ROLLBACK")
 
 
 def sync_folder(path: str | Path) -> None:
@@ -107,9 +117,9 @@ class _Draft:
             self.connection.execute(f"PRAGMA {setting}").fetchall()
         return self
 
-    def publish(self) -> None:
+    def publish(self, journal: str = "WAL") -> None:
         self.connection.execute("PRAGMA locking_mode = NORMAL").fetchall()
-        self.connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        self.connection.execute(f"PRAGMA journal_mode = {journal}").fetchall()
         self.connection.close()
         descriptor = os.open(self._draft, os.O_RDWR | os.O_CLOEXEC)
         try:

@@ -391,8 +391,17 @@ async def test_the_watch_path_of_one_name_is_a_watch_of_that_name(api: Api) -> N
         assert await watch.brief() == ("DELETED", "m01")
 
 
-async def test_initial_events_of_a_future_revision_are_refused(api: Api) -> None:
-    """The client learns of it as from a list: nothing has been sent yet."""
-    params = {"watch": "1", "sendInitialEvents": "1", "resourceVersionMatch": "NotOlderThan", "resourceVersion": "1000000"}
-    status = await api.fails(504, "GET", MAPS, params=params)
-    assert (status["reason"], status["details"]["causes"][0]["reason"]) == ("Timeout", "ResourceVersionTooLarge")
+@pytest.mark.parametrize(
+    "initial", [{}, {"sendInitialEvents": "1", "resourceVersionMatch": "NotOlderThan"}], ids=["changes", "initial events"]
+)
+@pytest.mark.parametrize("path", [MAPS, "/clusters/*/api/v1/configmaps"], ids=["one cluster", "all clusters"])
+async def test_a_watch_from_the_future_is_told(api: Api, path: str, initial: dict[str, Any]) -> None:
+    """HTTP 200, one ERROR event as a real server sends it for initial events, the end: the client lists again."""
+    await fill(api, 1)
+    async with Watch(api, path, resourceVersion="1000000", allowWatchBookmarks="1", **initial) as watch:
+        event = await watch.next()
+        assert event is not None
+        assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 504, "Timeout")
+        assert event["object"]["message"].startswith("Timeout: Too large resource version: 1000000, current: ")
+        assert event["object"]["details"]["causes"] == [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+        assert await watch.next() is None
