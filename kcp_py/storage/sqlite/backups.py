@@ -1,7 +1,7 @@
 """Copies of a database: taken while a server runs, and put in the place of one that is lost.
 
-The revision of a restored store must not go back. Clients hold revisions that came after the backup, and would watch from them without a word
-of what was lost. So it is raised above all that any client can have seen, and everything before counts as compacted: a client with an older
+The revision of a restore must not go back. Clients hold revisions that came after the backup, and would watch from them and not learn
+what was lost. So it is raised above all that any client can have seen, and everything before counts as compacted: a client with an older
 revision is told to list again. (etcd: `etcdutl snapshot restore --bump-revision --mark-compacted`.)
 """
 
