@@ -10,11 +10,14 @@ Source: sigs.k8s.io/json and sigs.k8s.io/yaml as used by apimachinery `pkg/runti
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from kcp_py.apimachinery.decoding import MAX_DEPTH, MAX_STRICT_ERRORS, DecodeError, too_deep
+
+if TYPE_CHECKING:
+    from kcp_py.apimachinery import json_pieces
 
 __all__ = [
     "MAX_DEPTH",
@@ -22,6 +25,7 @@ __all__ = [
     "DecodeError",
     "Pairs",
     "decode_json",
+    "decode_json_strict",
     "decode_pairs",
     "decode_yaml",
     "decode_yaml_strict",
@@ -32,6 +36,8 @@ __all__ = [
     "too_deep",
 ]
 
+_IN_PIECES_BYTES: Final = 256 * 1024
+"""Documents above this size are decoded in pieces."""
 _INT64_MAX: Final = 2**63 - 1
 _SUMMARY: Final = bytes.maketrans(b"0123456789[", b"0000000000{")
 """Makes what is looked for in a body findable by one fast search each: nesting, long numbers."""
@@ -48,12 +54,69 @@ def decode_json(body: bytes) -> Any:
     Raises:
         DecodeError: not JSON, or nested too deeply.
     """
+    if len(body) > _IN_PIECES_BYTES:
+        return _decode_in_pieces(body, None)
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise DecodeError(_go_text(body, error)) from None
+    return _checked(body, value, MAX_DEPTH)
+
+
+def decode_json_strict(body: bytes) -> tuple[Any, list[str]]:
+    """As `decode_json`, with the repeated keys, such as `duplicate field "spec.replicas"`, in document order.
+
+    Raises:
+        DecodeError: not JSON, or nested too deeply.
+    """
+    if len(body) > _IN_PIECES_BYTES:
+        errors: dict[str, None] = {}
+        value = _decode_in_pieces(body, errors)
+        return value, list(errors)
+    value = decode_json(body)
+    return value, duplicate_fields(body, value)
+
+
+def _decode_in_pieces(body: bytes, errors: dict[str, None] | None) -> Any:
+    from kcp_py.apimachinery import json_pieces  # noqa: PLC0415  # large bodies are rare
+
+    def visit(frame: json_pieces.Frame, text: bytes, value: Any) -> Any:
+        value = _checked(text, value, MAX_DEPTH - frame.depth)
+        if errors is not None and len(errors) < MAX_STRICT_ERRORS:
+            _find_duplicates(text, value, frame, errors)
+        return value
+
+    def visit_member(frame: json_pieces.Frame, name: str) -> None:
+        if frame.depth >= MAX_DEPTH:
+            raise DecodeError(f"exceeded max depth of {MAX_DEPTH}")
+        if errors is not None and name in frame.container and len(errors) < MAX_STRICT_ERRORS:
+            errors[f'duplicate field "{f"{frame.path}.{name}" if frame.path else name}"'] = None
+
+    try:
+        return json_pieces.decode(body, visit, visit_member)
+    except json_pieces.MalformedError as error:
+        raise DecodeError(_go_text(error.text, error.error)) from None
+
+
+def _find_duplicates(text: bytes, value: Any, frame: json_pieces.Frame, errors: dict[str, None]) -> None:
+    """Take note of the keys that are repeated in a piece, or stand in the pieces before it."""
+    container = frame.container
+    new = type(container) is not dict or container.keys().isdisjoint(value)
+    if new and len(orjson.dumps(value)) == len(text):
+        return
+    document, found = _pairs_of(text)
+    if found or not new:
+        _collect_duplicates(document, frame.path, errors, seen=container)
+
+
+def _checked(body: bytes, value: Any, depth: int) -> Any:
+    """What `decode_json` makes of what its decoder made of a document.
+
+    Raises:
+        DecodeError: nested too deeply.
+    """
     summary = body.translate(_SUMMARY)
-    if summary.count(b"{") > MAX_DEPTH and too_deep(value, MAX_DEPTH):
+    if summary.count(b"{") > depth and too_deep(value, depth):
         raise DecodeError(f"exceeded max depth of {MAX_DEPTH}")
     # orjson keeps ints up to 2^64-1; a number that large has nineteen digits in a row.
     if _NINETEEN_DIGITS in summary:
@@ -71,19 +134,14 @@ def duplicate_fields(body: bytes, value: Any = None) -> list[str]:
         body: The JSON text.
         value: What `decode_json` made of it, if at hand: spares decoding again.
     """
+    if len(body) > _IN_PIECES_BYTES:
+        return decode_json_strict(body)[1]
     if value is None:
         value = decode_json(body)
     # What a client library wrote compactly, and comes out as long as it went in, has lost nothing.
     if len(orjson.dumps(value)) == len(body.rstrip()):
         return []
-    found = False
-
-    def pairs_of(pairs: list[tuple[str, Any]]) -> Pairs:
-        nonlocal found
-        found = found or len(dict(pairs)) != len(pairs)
-        return Pairs(pairs)
-
-    document = json.loads(body, object_pairs_hook=pairs_of, parse_constant=str, parse_int=str, parse_float=str)
+    document, found = _pairs_of(body)
     if not found:
         return []
     errors: dict[str, None] = {}
@@ -91,8 +149,24 @@ def duplicate_fields(body: bytes, value: Any = None) -> list[str]:
     return list(errors)
 
 
+def _pairs_of(body: bytes) -> tuple[Any, bool]:
+    """A document with the members of its objects as they are written, and whether any of them is repeated."""
+    found = False
+
+    def pairs_of(pairs: list[tuple[str, Any]]) -> Pairs:
+        nonlocal found
+        found = found or len(dict(pairs)) != len(pairs)
+        return Pairs(pairs)
+
+    return json.loads(body, object_pairs_hook=pairs_of, parse_constant=str, parse_int=str, parse_float=str), found
+
+
 def decode_pairs(body: bytes) -> Any:
     """A JSON body that `decode_json` has accepted, its objects as `Pairs`; numbers are texts."""
+    if len(body) > _IN_PIECES_BYTES:
+        from kcp_py.apimachinery import json_pieces  # noqa: PLC0415  # large bodies are rare
+
+        return json_pieces.decode(body, lambda _, text, __: _pairs_of(text)[0], lambda _, __: None, new_object=lambda: Pairs([]))
     return json.loads(body, object_pairs_hook=Pairs, parse_constant=str, parse_int=str, parse_float=str)
 
 
@@ -146,21 +220,36 @@ class Pairs:
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         self.pairs = pairs
 
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.pairs.append((key, value))
 
-def _collect_duplicates(node: Any, path: str, errors: dict[str, None]) -> None:
+    def update(self, other: Pairs) -> None:
+        """Go on with the members of another piece of the object."""
+        self.pairs += other.pairs
+
+
+def _collect_duplicates(node: Any, path: str, errors: dict[str, None], *, seen: Any = None) -> None:
+    """Take note of repeated keys.
+
+    Args:
+        node: a document.
+        path: where it is in another one.
+        errors: what is added to.
+        seen: the object or list that it goes on.
+    """
     if len(errors) >= MAX_STRICT_ERRORS:
         return
     if isinstance(node, Pairs):
-        seen: set[str] = set()
+        names = set(seen or ())
         for key, value in node.pairs:
             here = f"{path}.{key}" if path else key
-            if key in seen and len(errors) < MAX_STRICT_ERRORS:
+            if key in names and len(errors) < MAX_STRICT_ERRORS:
                 errors[f'duplicate field "{here}"'] = None
-            seen.add(key)
+            names.add(key)
             if isinstance(value, Pairs | list):
                 _collect_duplicates(value, here, errors)
     else:
-        for index, item in enumerate(node):
+        for index, item in enumerate(node, len(seen or ())):
             if isinstance(item, Pairs | list):
                 _collect_duplicates(item, f"{path}[{index}]", errors)
 

@@ -7,10 +7,14 @@ then by `code`, and match on some of the messages: the texts are upstream's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, aggregate
 from kcp_py.apimachinery.kinds import GroupResource
+
+MAX_CAUSES: Final = 1000
+"""Field errors that one answer tells of."""
 
 
 class StatusError(Exception):
@@ -148,8 +152,13 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
 
 
 def invalid(group_kind: str, name: str, errors: Iterable[FieldError]) -> StatusError:
-    """422 with one cause per field error. `group_kind` is `Widget.example.com` or, in the core group, `ConfigMap`."""
-    found = list(errors)
+    """422 with one cause per field error. `group_kind` is `Widget.example.com` or, in the core group, `ConfigMap`.
+
+    Of more than `MAX_CAUSES` errors the first ones are told: the answer would be many times as large as the body.
+    """
+    found = list(islice(errors, MAX_CAUSES + 1))
+    more = len(found) > MAX_CAUSES
+    del found[MAX_CAUSES:]
     kind, _, group = group_kind.partition(".")
     details: dict[str, Any] = {"name": name} if name else {}
     if group:
@@ -157,7 +166,8 @@ def invalid(group_kind: str, name: str, errors: Iterable[FieldError]) -> StatusE
     if kind:
         details["kind"] = kind
     details["causes"] = [{"reason": error.reason, "message": error.text, "field": error.field} for error in found]
-    return StatusError(422, "Invalid", f'{group_kind} "{name}" is invalid: {aggregate(found)}', details=details)
+    message = f'{group_kind} "{name}" is invalid: {aggregate(found)}'
+    return StatusError(422, "Invalid", f"{message} and more errors" if more else message, details=details)
 
 
 def unprocessable(detail: str) -> StatusError:

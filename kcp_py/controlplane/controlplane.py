@@ -33,6 +33,7 @@ from kcp_py.registry.store import Access
 from kcp_py.registry.strategy import Strategy
 from kcp_py.registry.tables import ResourceTables
 from kcp_py.registry.wildcard import WildcardIndex
+from kcp_py.server.bodybudget import BodyBudget
 from kcp_py.server.chain import ASGIApp, ChainSettings, create_edge
 from kcp_py.server.handlers.backend import Backend, Limits
 from kcp_py.server.handlers.documents import Documents
@@ -232,6 +233,7 @@ class ControlPlane:
             default_cluster=parse_name(options.default_cluster) if options.default_cluster else None,
             cluster_header=options.cluster_header,
             request_timeout=options.request_timeout,
+            bodies=BodyBudget(options.max_body_bytes_in_flight, options.max_cluster_body_bytes_in_flight),
         )
         address = options.external_url(options.secure_port).partition("://")[2]
         documents = Documents(self.backend, server_address=address)

@@ -161,6 +161,16 @@ class Options:
     max_request_body_bytes: int = _setting(
         above_zero(SIZE), 3 * 1024 * 1024, LIMITS, "Largest request body; a larger one is answered with 413."
     )
+    max_body_bytes_in_flight: int = _setting(
+        above_zero(SIZE),
+        64 * 1024 * 1024,
+        LIMITS,
+        "How much the request bodies above 64Ki may take that are read or answered at a time; further ones wait unread for up to 30 s, "
+        "then are answered with 429.",
+    )
+    max_cluster_body_bytes_in_flight: int = _setting(
+        above_zero(SIZE), 8 * 1024 * 1024, LIMITS, "The same for the requests to one logical cluster."
+    )
     max_request_header_bytes: int = _setting(above_zero(SIZE), 1024 * 1024, LIMITS, "Largest request line and headers; else 431.")
     request_header_timeout: float = _setting(
         above_zero(DURATION), 32.0, LIMITS, "How long a client may take to send the head of a request."

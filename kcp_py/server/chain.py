@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kcp_py.authn.authenticator import Authenticator
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.logicalcluster import ROOT, Name
+from kcp_py.server.bodybudget import BodyBudget
 from kcp_py.server.exchange import Exchange, exchange_of
 from kcp_py.server.filters.authentication import AuthenticationFilter
 from kcp_py.server.filters.authorization import AuthorizationFilter
@@ -50,12 +51,13 @@ class ChainSettings:
     resolve: Resolve = resolve_nothing
     request_timeout: float = 60.0
     fairness: Fairness = field(default_factory=InFlight)
+    bodies: BodyBudget = field(default_factory=BodyBudget)
 
 
 def filters(settings: ChainSettings) -> tuple[Filter, ...]:
     """The filters, outermost first. No route exists before authentication and authorization."""
     return (
-        ErrorsFilter,
+        partial(ErrorsFilter, bodies=settings.bodies),
         partial(TelemetryFilter, metrics=settings.metrics, access_log=settings.access_log),
         partial(ClusterFilter, default_cluster=settings.default_cluster, header=settings.cluster_header, resolve=settings.resolve),
         RequestInfoFilter,

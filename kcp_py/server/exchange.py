@@ -13,6 +13,7 @@ from kcp_py.apimachinery.errors import bad_request, too_large
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.authn.user import UNKNOWN, UserInfo
 from kcp_py.logicalcluster import ClusterSelection
+from kcp_py.server.bodybudget import LIGHT_BYTES, BodyBudget, Place
 from kcp_py.server.context import RequestContext
 from kcp_py.server.requestinfo import UNPARSED, Query, RequestInfo, parse_query
 from kcp_py.server.warnings import warning_headers
@@ -74,8 +75,10 @@ class Exchange:
     """
 
     __slots__ = (
+        "_bodies",
         "_body",
         "_callbacks",
+        "_place",
         "_query",
         "_send",
         "_unregister",
@@ -109,7 +112,15 @@ class Exchange:
     path: str
     context: RequestContext
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, bodies: BodyBudget | None = None) -> None:
+        """Begin.
+
+        Args:
+            scope: of ASGI.
+            receive: of ASGI.
+            send: of ASGI.
+            bodies: bounds what large bodies take; None where there is one request only.
+        """
         headers: list[Header] = scope["headers"]
         by_name = dict(headers)
         duplicates = len(by_name) != len(headers)
@@ -134,7 +145,9 @@ class Exchange:
         self.continuation: Callable[[], Awaitable[None]] | None = None
         self.on_end: Callable[[Exchange], None] | None = None
         self._query: Query | None = None
+        self._bodies = bodies
         self._body: bytes | None = None
+        self._place: Place | None = None
         self._callbacks: list[Callable[[], None]] | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._unregister: Callable[[], None] | None = None
@@ -170,8 +183,10 @@ class Exchange:
         Args:
             limit: in bytes; checked against Content-Length before anything is read, then against what arrives.
 
+        A large body waits for its turn before it is read, and again before it is returned.
+
         Raises:
-            StatusError: 413 above the limit, 400 for a Content-Length that is no number.
+            StatusError: 413 above the limit, 400 for a Content-Length that is no number, 429 where its turn does not come.
             ClientDisconnectedError: the client left before the end.
         """
         if self._body is None:
@@ -179,16 +194,28 @@ class Exchange:
             if declared is not None:
                 if not declared.isdigit():
                     raise bad_request("invalid Content-Length")
-                if len(declared) > 15 or int(declared) > limit:
+                size = int(declared[:16])
+                if size > limit:
                     raise too_large(limit)
+                if size > LIGHT_BYTES:
+                    await self._hold(size)
             message = await self.receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnectedError
             body: bytes = message.get("body", b"")
             if len(body) > limit:
                 raise too_large(limit)
-            self._body = await self._read_rest(body, limit) if message.get("more_body", False) else body
+            if message.get("more_body", False):
+                body = await self._read_rest(body, limit)
+            if self._place is not None:
+                await self._place.work(len(body))
+            self._body = body
         return self._body
+
+    async def _hold(self, size: int) -> None:
+        if self._bodies is not None:
+            place = self._place = Place(self._bodies, str(self.cluster))
+            await place.hold(size)
 
     async def _read_rest(self, body: bytes, limit: int) -> bytes:
         chunks = [body]
@@ -202,6 +229,9 @@ class Exchange:
             size += len(body)
             if size > limit:
                 raise too_large(limit)
+            if size > LIGHT_BYTES and self._place is None:
+                # How large it will be was not declared.
+                await self._hold(limit)
             chunks.append(body)
             more = message.get("more_body", False)
         return b"".join(chunks)
@@ -214,6 +244,8 @@ class Exchange:
         Adds Audit-Id, Cache-Control (unless given), Warning and Content-Length; compresses bodies above 128 KiB for clients that take gzip,
         off the event loop. For HEAD the body is left out.
         """
+        if self._place is not None:
+            self._place.rest()
         extra = (*headers, (b"content-length", b"%d" % len(body)))
         if len(body) > GZIP_THRESHOLD_BYTES and self._accepts_gzip():
             body = await asyncio.to_thread(_compress, (body,))
@@ -238,6 +270,8 @@ class Exchange:
         self, status: int, parts: Sequence[bytes], content_type: bytes = JSON, headers: Iterable[Header] = ()
     ) -> None:
         """`respond` with a body in pieces, which large ones are not put together for; the connection says when it takes the next."""
+        if self._place is not None:
+            self._place.rest()
         size = sum(map(len, parts))
         compressed = size > GZIP_THRESHOLD_BYTES and self._accepts_gzip()
         if compressed:
@@ -367,8 +401,11 @@ class Exchange:
             callback()
 
     def release(self) -> None:
-        """Stop watching the connection. Called at the end of every exchange; harmless when repeated."""
+        """Stop watching the connection, and give back what the body held. Called at the end of every exchange; harmless when repeated."""
         self._callbacks = None
+        if self._place is not None:
+            self._place.leave()
+            self._place = None
         if self._unregister is not None:
             self._unregister()
             self._unregister = None

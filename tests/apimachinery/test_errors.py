@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.fielderrors import required
+from kcp_py.apimachinery.fielderrors import invalid, required
 from kcp_py.apimachinery.kinds import GroupResource
 
 PODS = GroupResource("", "pods")
@@ -62,3 +62,10 @@ def test_retry_after_is_in_the_details():
     """Servers copy it into the header."""
     assert errors.too_many_requests("m", 3).retry_after_seconds == 3
     assert errors.bad_request("m").retry_after_seconds is None
+
+
+def test_an_answer_tells_of_a_thousand_errors():
+    """An object with a mistake in each of many values does not make an answer that is many times as large."""
+    status = errors.invalid("ConfigMap", "a", [invalid(f"data[k{number}]", "v", "wrong") for number in range(1234)]).to_status()
+    assert len(status["details"]["causes"]) == 1000
+    assert status["message"].endswith('data[k999]: Invalid value: "v": wrong] and more errors')

@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import MAX_CAUSES
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.apimachinery.objectmeta import validate_object_meta, validate_object_meta_update
 from kcp_py.bootstrap.unenforced import unenforced_warning
@@ -35,6 +36,7 @@ _WARM: Final[WeakSet[RuleNode]] = WeakSet()
 """Those that have run before."""
 _STEPS_AT_ONCE: Final = 100_000
 """Steps that patterns may take on the event loop in the worst case, about five milliseconds."""
+_FREED_AT_ONCE: Final = 5000
 _AT_ONCE: Final = 20_000
 """Cost of rules, about a millisecond, up to which they run on the event loop. What costs more is begun again in a thread."""
 
@@ -69,16 +71,16 @@ async def check(
     schema = resource.schema
     large = size > LARGE or size * schema.pattern_weight > _STEPS_AT_ONCE
     if old is not None and subresource == "status" and not resource.builtin:
-        problems += await run_aside(schema.validate_status, obj, old) if large else schema.validate_status(obj, old)
+        problems += await run_aside(_status_violations, schema, obj, old) if large else schema.validate_status(obj, old)
         problems += strategy.validate_status_update(obj, old)
         heavy = False
     else:
         unchanged = subresource == "status" and old is not None and obj.get("spec") is old.get("spec")
         if not unchanged or schema.validate({key: value for key, value in obj.items() if key != "spec"}, old):
-            problems += await run_aside(schema.validate, obj, old) if large else schema.validate(obj, old)
+            problems += await run_aside(_violations, schema, obj, old) if large else schema.validate(obj, old)
         heavy = not unchanged and strategy.is_heavy(obj)
         if heavy:
-            problems += await run_aside(_judge, strategy, obj, old)
+            problems += await run_aside(_judgement, strategy, obj, old)
         else:
             problems += _judge(strategy, obj, old)
     rules = resource.schema.rules
@@ -90,6 +92,25 @@ async def check(
     warnings.extend(await run_aside(strategy.warnings, obj, old) if heavy else strategy.warnings(obj, old))
     if not subresource and (warning := unenforced_warning(resource.group, resource.resource)):
         warnings.append(warning)
+
+
+def _violations(schema: CompiledSchema, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+    return _first(schema.validate(obj, old))
+
+
+def _status_violations(schema: CompiledSchema, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+    return _first(schema.validate_status(obj, old))
+
+
+def _judgement(strategy: Strategy, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+    return _first(_judge(strategy, obj, old))
+
+
+def _first(problems: list[FieldError]) -> list[FieldError]:
+    """As many as are told of, and one more. The rest goes step by step: the interpreter's lock is held while a list is freed."""
+    while len(problems) > MAX_CAUSES + 1:
+        del problems[max(MAX_CAUSES + 1, len(problems) - _FREED_AT_ONCE) :]
+    return problems
 
 
 def _judge(strategy: Strategy, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:

@@ -8,6 +8,7 @@ import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.server.bodybudget import BodyBudget
 from kcp_py.server.exchange import SCOPE_KEY, ClientDisconnectedError, Exchange
 from kcp_py.server.status import representation_of_errors, write_status
 from kcp_py.telemetry.auditid import accepted_audit_id, new_audit_id
@@ -22,18 +23,27 @@ _HIDDEN: Final = StatusError(
 class ErrorsFilter:
     """The outermost filter: makes the exchange, gives it its audit id, and answers for everything that fails inside."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, bodies: BodyBudget | None = None) -> None:
+        """Wrap `app`.
+
+        Args:
+            app: the next filter.
+            bodies: bounds what the bodies of all requests take.
+        """
         self._app = app
+        self._bodies = bodies
         self._log = structlog.get_logger("kcp_py.server")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = scope[SCOPE_KEY] = Exchange(scope, receive, send)
+        exchange = scope[SCOPE_KEY] = Exchange(scope, receive, send, self._bodies)
         exchange.audit_id = accepted_audit_id(exchange.headers.get(b"audit-id")) or new_audit_id()
         try:
             await self._app(scope, receive, send)
             if exchange.continuation is not None:
                 await exchange.go_on()
         except StatusError as error:
+            # What the failed steps worked on, decoded bodies above all, must not wait for the client to read its answer.
+            error.__traceback__ = error.__cause__ = error.__context__ = None
             await self._answer(exchange, error)
         except ClientDisconnectedError:
             return

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.codec import decode_json, decode_yaml_strict, duplicate_fields
+from kcp_py.apimachinery.codec import decode_json_strict, decode_yaml_strict
 from kcp_py.apimachinery.go_types import json_type
 from kcp_py.apimachinery.metaoptions import PatchOptions, decode_patch_options
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
@@ -90,11 +90,11 @@ def _decode(body: bytes) -> tuple[dict[str, Any], list[str]]:
     like_json = body.lstrip()[:1] == b"{"
     if like_json:
         try:
-            config = decode_json(body)
+            config, repeated = decode_json_strict(body)
         except ValueError:
             pass  # YAML may begin that way, too
         else:
-            return config, decode_yaml_strict(body)[1] if duplicate_fields(body, config) else []
+            return config, decode_yaml_strict(body)[1] if repeated else []
     try:
         config, repeated = decode_yaml_strict(body)
     except ValueError as error:

@@ -10,10 +10,10 @@ from kcp_py.apimachinery import errors, protobuf
 from kcp_py.apimachinery.codec import (
     MAX_STRICT_ERRORS,
     decode_json,
+    decode_json_strict,
     decode_pairs,
     decode_yaml,
     decode_yaml_strict,
-    duplicate_fields,
     sorted_pairs,
 )
 from kcp_py.apimachinery.errors import StatusError
@@ -129,9 +129,10 @@ def decode(body: bytes, media: Media, resource: BodyKind, repeated: list[str] | 
         return obj
     try:
         if media == "json":
-            obj = decode_json(body)
-            if repeated is not None:
-                repeated += duplicate_fields(body, obj)
+            if repeated is None:
+                obj = decode_json(body)
+            else:
+                obj, repeated[:] = decode_json_strict(body)
         else:
             obj, strict_errors = decode_yaml_strict(body)
             if repeated is not None:

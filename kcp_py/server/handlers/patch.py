@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.codec import decode_json, duplicate_fields
+from kcp_py.apimachinery.codec import decode_json, decode_json_strict
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import go_json, invalid
 from kcp_py.apimachinery.go_types import go_text
@@ -131,15 +131,14 @@ def _decode(body: bytes, patch_type: str, *, strict: bool) -> tuple[Any, list[st
         StatusError: 400.
     """
     try:
-        document = decode_json(body)
+        document, found = decode_json_strict(body) if strict else (decode_json(body), [])
     except ValueError as error:
         raise errors.bad_request("invalid JSON patch") from error
-    return document, _repeated(body, document, patch_type) if strict else []
+    return document, _faults(document, found, patch_type) if strict else []
 
 
-def _repeated(body: bytes, document: Any, patch_type: str) -> list[str]:
-    """What is wrong with the patch itself, for those who want to know (`fieldValidation`)."""
-    found = duplicate_fields(body, document)
+def _faults(document: Any, found: list[str], patch_type: str) -> list[str]:
+    """What is wrong with the patch itself, for those who want to know (`fieldValidation`): repeated keys, and unknown ones."""
     if patch_type != JSON_PATCH:
         return found
     return [*(f"json patch {fault}" for fault in found), *(json_patch.unknown_fields(document) if isinstance(document, list) else ())]

@@ -1,0 +1,104 @@
+"""`BodyBudget`: how many bytes of large request bodies are in memory at once, and how many of them are worked on.
+
+A body of megabytes takes many times its size while it is decoded and judged. So a request with a large body asks twice: before its body is
+read, and when it is complete. Until then nothing is read from its connection but what came together with its head. Logical clusters take
+turns. Bodies that are not large do not ask.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kcp_py.aio.budget import BudgetExceededError, FairBudget
+from kcp_py.apimachinery.errors import StatusError, too_many_requests
+
+LIGHT_BYTES: Final = 64 * 1024
+"""Bodies up to this size are not counted: the connection reads as much before anybody asks for it."""
+TOTAL_BYTES: Final = 64 * 1024 * 1024
+"""The default of `--max-body-bytes-in-flight`."""
+CLUSTER_BYTES: Final = 8 * 1024 * 1024
+"""The default of `--max-cluster-body-bytes-in-flight`."""
+QUEUE: Final = 200
+RETRY_AFTER_SECONDS: Final = 5
+
+_WORKED_ON: Final = 8
+"""What is in flight is worked on by an eighth at a time, and by a quarter of its part in each cluster."""
+
+
+class BodyBudget:
+    """The bounds, shared by all requests.
+
+    Attributes:
+        held: bytes of bodies in flight, by logical cluster.
+        worked_on: the part of them that was read and is not answered yet.
+    """
+
+    def __init__(self, total: int = TOTAL_BYTES, cluster: int = CLUSTER_BYTES, *, queue: int = QUEUE) -> None:
+        """Begin with nothing in flight.
+
+        Args:
+            total: bytes of bodies in flight.
+            cluster: the same for one logical cluster.
+            queue: how many requests to one logical cluster may wait to be read.
+        """
+        self.held = FairBudget(total, cluster, queue=queue)
+        self.worked_on = FairBudget(total // _WORKED_ON, cluster // 4)
+
+
+class Place:
+    """What one request holds of the budget."""
+
+    __slots__ = ("_budget", "_cluster", "_held", "_worked_on")
+
+    def __init__(self, budget: BodyBudget, cluster: str) -> None:
+        self._budget = budget
+        self._cluster = cluster
+        self._held = 0
+        self._worked_on = 0
+
+    async def hold(self, size: int) -> None:
+        """Return once so many bytes may be read.
+
+        Raises:
+            StatusError: 429.
+        """
+        try:
+            await self._budget.held.acquire(self._cluster, size)
+        except BudgetExceededError:
+            raise _refused() from None
+        self._held = size
+
+    async def work(self, size: int) -> None:
+        """Return once the body may be worked on.
+
+        Args:
+            size: what it turned out to be; no more than was held.
+
+        Raises:
+            StatusError: 429.
+        """
+        if size and size < self._held:
+            self._budget.held.release(self._cluster, self._held - size)
+            self._held = size
+        try:
+            await self._budget.worked_on.acquire(self._cluster, self._held)
+        except BudgetExceededError:
+            raise _refused() from None
+        self._worked_on = self._held
+
+    def rest(self) -> None:
+        """The work is done, and the client reads its answer, as slowly as it likes."""
+        if self._worked_on:
+            self._budget.worked_on.release(self._cluster, self._worked_on)
+            self._worked_on = 0
+
+    def leave(self) -> None:
+        """The request has ended."""
+        self.rest()
+        if self._held:
+            self._budget.held.release(self._cluster, self._held)
+            self._held = 0
+
+
+def _refused() -> StatusError:
+    return too_many_requests("Too many large requests, please try again later.", RETRY_AFTER_SECONDS)
