@@ -287,7 +287,7 @@ def create_definition(server: ServerProcess, cluster: str, manifest: dict[str, A
     answer = server.request("POST", path, manifest)
     assert answer.code == 201, answer.body
     for event in watch:
-        conditions = {one["type"]: one["status"] for one in event["object"].get("status", {}).get("conditions", [])}
+        conditions = {one["type"]: one["status"] for one in event["object"].get("status", {}).get("conditions") or []}
         if conditions.get("Established") == "True":
             break
     else:

@@ -78,6 +78,8 @@ _SCHEMA_OR_ELSE: Final[Mapping[str, Mapping[str, Any]]] = {
     _JSON_SCHEMA + "OrBool": {"x-lenient": True},
     _JSON_SCHEMA + "OrStringArray": {"items": {}, "x-lenient": True},
 }
+_NOT_DECODED: Final = frozenset({"required", "x-kubernetes-list-type", "x-kubernetes-list-map-keys"})
+"""Keywords that say something to clients, and nothing to the decoder of a typed kind."""
 _RECURSIVE: Final = frozenset({_JSON_SCHEMA, *_SCHEMA_OR_ELSE})
 
 
@@ -114,7 +116,7 @@ def _resolved(schema: Mapping[str, Any], left: dict[str, Mapping[str, Any]], *, 
                 left[name] = resolved
             return schema
         return _DECODED_AS.get(name) or _resolved(definitions()[name], left, keep_required=False)
-    result = {key: value for key, value in schema.items() if key != "required" or keep_required}
+    result = {key: value for key, value in schema.items() if key not in _NOT_DECODED or keep_required}
     if "properties" in result:
         properties = result["properties"].items()
         result["properties"] = {field: _resolved(child, left, keep_required=keep_required) for field, child in properties}

@@ -49,7 +49,7 @@ class DefinitionStrategy(Strategy):
         default_definition(obj)
         storage = _storage_version(obj)
         obj["status"] = {
-            "conditions": [],
+            "conditions": None,
             "acceptedNames": {"plural": "", "kind": ""},
             "storedVersions": None if storage is None else [storage],
         }

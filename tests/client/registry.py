@@ -95,7 +95,7 @@ class Registry:
 
         async def has() -> bool:
             found.update(await self.client.get(cluster, DEFINITIONS, "", name))
-            conditions = found["status"]["conditions"]
+            conditions = found["status"]["conditions"] or ()
             return any(one["type"] == condition and one["status"] == status and reason in {"", one["reason"]} for one in conditions)
 
         await self.until(has)

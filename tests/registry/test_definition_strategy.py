@@ -20,7 +20,7 @@ def test_create_sets_the_status() -> None:
     obj = definition()
     obj["status"] = {"storedVersions": ["v7"], "conditions": [{"type": "Established", "status": "True"}]}
     DefinitionStrategy().prepare_for_create(obj)
-    assert obj["status"] == {"conditions": [], "acceptedNames": {"kind": "", "plural": ""}, "storedVersions": ["v1"]}
+    assert obj["status"] == {"conditions": None, "acceptedNames": {"kind": "", "plural": ""}, "storedVersions": ["v1"]}
     assert obj["spec"]["names"] == {"plural": "widgets", "kind": "Widget", "singular": "widget", "listKind": "WidgetList"}
 
 

@@ -33,22 +33,27 @@ _GO_TYPES: Final = {
 _JSON_TYPES: Final = {"integer": "number", "boolean": "bool"}
 
 
+_NULL_VALUE: Final = 'Invalid value: "null"'
+
+
 class DeferredSchema:
     """A `contract.CompiledSchema` that is compiled when first asked: starting does not wait for kinds that nobody uses yet."""
 
-    __slots__ = ("_compiled", "_name", "_source", "_typed")
+    __slots__ = ("_compiled", "_name", "_normalize", "_source", "_typed")
 
-    def __init__(self, source: Source, name: str, *, typed: bool) -> None:
+    def __init__(self, source: Source, name: str, *, typed: bool, normalize: Callable[[dict[str, Any]], None] | None = None) -> None:
         """Remember what to compile.
 
         Args:
             source: where schemas come from.
             name: of the definition.
             typed: whether clients and upstream know the kind as a struct.
+            normalize: brings an object, in place, into the form that the kind's own decoders and encoders make of parts of it.
         """
         self._source = source
         self._name = name
         self._typed = typed
+        self._normalize = normalize
         self._compiled: CompiledSchema | None = None
 
     @property
@@ -69,7 +74,8 @@ class DeferredSchema:
 
     def type_error(self, obj: dict[str, Any]) -> FieldError | None:
         """See `contract.CompiledSchema.type_error`. Types are looked at with the defaults."""
-        del obj
+        if self._normalize is not None:
+            self._normalize(obj)
         return None
 
     def default(self, obj: dict[str, Any], limit: int = MAX_FILLED) -> None:
@@ -90,7 +96,11 @@ class DeferredSchema:
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
         """See `contract.CompiledSchema.validate`."""
-        return self.compiled.validate(obj, old)
+        problems = self.compiled.validate(obj, old)
+        if not self._typed:
+            return problems
+        # Null is the zero value of any type, which some are written with.
+        return [problem for problem in problems if not (problem.reason == "FieldValueTypeInvalid" and _NULL_VALUE in problem.text)]
 
     def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         """See `contract.CompiledSchema.validate_status`."""

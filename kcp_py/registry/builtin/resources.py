@@ -30,6 +30,7 @@ from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.namespaces import default_namespaces
 from kcp_py.registry.resource import Converter, DefaultObjects, ServedResource
 from kcp_py.registry.strategy import Strategy
+from kcp_py.schema.definition_form import normalize_definition
 from kcp_py.storage.keys import resource_keys
 
 
@@ -48,6 +49,7 @@ class _Special(NamedTuple):
     builtin: bool = True
     storage_group: str | None = None
     converter: Converter | None = None
+    normalize: Callable[[dict[str, Any]], None] | None = None
 
 
 _SPECIAL: Final[Mapping[tuple[str, str], _Special]] = {
@@ -64,7 +66,7 @@ _SPECIAL: Final[Mapping[tuple[str, str], _Special]] = {
     ("rbac.authorization.k8s.io", "clusterroles"): _Special(ClusterRoleStrategy),
     ("rbac.authorization.k8s.io", "rolebindings"): _Special(RoleBindingStrategy),
     ("rbac.authorization.k8s.io", "clusterrolebindings"): _Special(partial(RoleBindingStrategy, namespaced=False)),
-    ("apiextensions.k8s.io", "customresourcedefinitions"): _Special(_DefinitionStrategy),
+    ("apiextensions.k8s.io", "customresourcedefinitions"): _Special(_DefinitionStrategy, normalize=normalize_definition),
     # No client has this kind compiled in: it is served by kcp as a custom resource.
     ("core.kcp.io", "logicalclusters"): _Special(LogicalClusterStrategy, builtin=False),
 }
@@ -79,8 +81,9 @@ def builtin_resources(root: str, *, strategies: Mapping[GroupResource, Strategy]
     """
     kinds = builtin_kinds()
     schemas = {
-        kind.definition: DeferredSchema(validation_schema, kind.definition, typed=_SPECIAL[kind.group, kind.plural].builtin)
+        kind.definition: DeferredSchema(validation_schema, kind.definition, typed=special.builtin, normalize=special.normalize)
         for kind in kinds
+        for special in (_SPECIAL[kind.group, kind.plural],)
     }
     return tuple(_served(kind, root, schemas, (strategies or {}).get(GroupResource(kind.group, kind.plural))) for kind in kinds)
 

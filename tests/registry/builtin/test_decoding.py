@@ -66,19 +66,19 @@ def test_nothing_is_compiled_before_it_is_needed():
     assert calls == ["io.k8s.api.core.v1.Secret"]
 
 
-@pytest.mark.parametrize(("member", "value", "kept", "dropped"), [
-    ("items", {"type": "string", "odd": 1}, {"type": "string"}, ["items.odd"]),
-    ("additionalProperties", {"odd": 1, "not": {"odd": 1}}, {"not": {}}, ["additionalProperties.odd", "additionalProperties.not.odd"]),
-    ("additionalProperties", False, False, []),
-    ("items", [{"odd": 1}], [{}], ["items[0].odd"]),
-    ("dependencies", {"a": ["b"], "c": {"odd": 1}}, {"a": ["b"], "c": {}}, ["dependencies.c.odd"]),
+@pytest.mark.parametrize(("member", "value", "kept"), [
+    ("items", {"type": "string", "odd": 1}, {"type": "string"}),
+    ("additionalProperties", {"odd": 1, "not": {"odd": 1}}, {"not": {}}),
+    ("additionalProperties", False, False),
+    ("items", [{"odd": 1}], [{}]),
+    ("dependencies", {"a": ["b"], "c": {"odd": 1}}, {"a": ["b"], "c": {}}),
 ])  # fmt: skip
-def test_unions_with_schemas_are_pruned_as_schemas(member, value, kept, dropped):
-    """Where a CRD's schema may be a schema or a truth value, unknown members of the schema are found and the truth value stays."""
+def test_unions_with_schemas_are_pruned_as_schemas(member, value, kept):
+    """Unknown members are dropped, without a word, as Go decodes the unions apart; what is no schema stays."""
     schema = DeferredSchema(validation_schema, CUSTOM_RESOURCE_DEFINITION, typed=True)
     inner: dict[str, Any] = {member: value}
     obj = {"apiVersion": "v1", "kind": "X", "metadata": {}, "spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": inner}}]}}
-    assert sorted(schema.prune(obj)) == sorted(f"spec.versions[0].schema.openAPIV3Schema.{path}" for path in dropped)
+    assert schema.prune(obj) == []
     schema.default(obj)
     assert inner == {member: kept}
 

@@ -26,7 +26,7 @@ async def test_create_ignores_the_status_and_begins_generations(api: Api) -> Non
     assert created["metadata"]["generation"] == 1
     assert created["spec"]["conversion"] == {"strategy": "None"}
     assert created["spec"]["names"] == {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
-    assert created["status"] == {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": ["v1"]}
+    assert created["status"] == {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": ["v1"]}
 
 
 async def test_an_update_leaves_the_status_and_counts_generations(api: Api) -> None:
