@@ -114,8 +114,9 @@ class LocalClient:
             found: list[dict[str, Any]] = []
             keys = served.resource.keys
             what = Scan(scope, namespace, limit=_CHUNK)
+            serving = self._wildcard.serving(served, scope_of=self._clusters.scope, scopes=self._clusters.scopes)
             while True:
-                page = await scan(self._access, served, what, scopes=self._clusters.scopes)
+                page = await scan(self._access, served, what, clusters=serving)
                 for owner, together in groupby(page.items, lambda item: keys.locate(item.key).cluster):
                     mine = await self._served_in(owner, served, wildcard=wildcard)
                     if mine is None:

@@ -25,8 +25,10 @@ from kcp_py.controllers import describe_queues, start_controllers
 from kcp_py.egress import Caller, Networks, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
+from kcp_py.registry.builtin.kubernetes_service import kubernetes_service
 from kcp_py.registry.builtin.logicalclusters import LogicalClusterStrategy
 from kcp_py.registry.builtin.resources import builtin_resources
+from kcp_py.registry.default_events import DefaultEvents
 from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store import Access
@@ -135,12 +137,13 @@ class ControlPlane:
         )
         access = Access(storage)
         definition_keys = resource_keys(root, *_DEFINITIONS, namespaced=False)
+        defaults = kubernetes_service(options.external_url(options.secure_port))
         known: tuple[ServedResource, ...] = ()
         if options.builtin_kinds:
             # Loaded where it is asked for: see `registry.definitions`.
             from kcp_py.registry.known_resources import known_resources  # noqa: PLC0415
 
-            known = known_resources(root, options.builtin_kinds)
+            known = known_resources(root, options.builtin_kinds, defaults)
         names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *known)}
         strategies: dict[GroupResource, Strategy] = {
             _DEFINITIONS: DefinitionStrategy(builtin=frozenset(names)),
@@ -149,8 +152,10 @@ class ControlPlane:
         builtins = (*builtin_resources(root, strategies=strategies), *known)
         webhooks = Caller(Networks(options.webhook_networks), services=self._services)
         self._stack.push_async_callback(webhooks.aclose)
-        tables = ResourceTables(storage, feed, builtins, root=root, definition_keys=definition_keys, webhooks=webhooks)
-        clusters = LogicalClusters(access, feed, root=root, url=options.external_url(options.secure_port))
+        tables = ResourceTables(storage, feed, builtins, root=root, definition_keys=definition_keys, webhooks=webhooks, defaults=defaults)
+        clusters = LogicalClusters(access, feed, root=root, url=options.external_url(options.secure_port), builtins=known)
+        for resource, objects in defaults.items():
+            DefaultEvents(feed, definition_keys, resource, objects)
         wildcard = WildcardIndex(storage, feed, tables, definition_keys)
 
         def forget(cluster: Name) -> None:

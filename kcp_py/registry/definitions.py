@@ -10,20 +10,21 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 import orjson
 
 from kcp_py.aio.aside import run_aside
-from kcp_py.apimachinery.kinds import GroupVersion
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersion
 from kcp_py.apimachinery.protobuf import has_message
 from kcp_py.bootstrap.known import known_definitions, known_kinds
 from kcp_py.registry.conversion import NoWebhooks, WebhookConverter, Webhooks
 from kcp_py.registry.custom_resources import CustomResourceStrategy, printer_columns
 from kcp_py.registry.discovery import version_order
 from kcp_py.registry.merge_types import MergeTypes
-from kcp_py.registry.resource import ALL_VERBS, Converter, ServedResource
+from kcp_py.registry.resource import ALL_VERBS, Converter, DefaultObjects, ServedResource
 from kcp_py.registry.scale import read_paths
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.definition import definition_name
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch")
 """What discovery offers of a CRD that is being deleted."""
 
+NONE: Final[Mapping[GroupResource, DefaultObjects]] = MappingProxyType({})
+
 _BIG: Final = 64 * 1024
 """Bytes of a stored CRD from which it is compiled in a thread."""
 
@@ -46,14 +49,18 @@ class CompiledDefinition:
 
     __slots__ = ("__weakref__", "digest", "established", "group", "name", "plural", "resources", "terminating")
 
-    def __init__(self, digest: bytes, crd: Mapping[str, Any], root: str, webhooks: Webhooks) -> None:
+    def __init__(
+        self, digest: bytes, crd: Mapping[str, Any], root: str, webhooks: Webhooks, defaults: Mapping[GroupResource, DefaultObjects] = NONE
+    ) -> None:
         self.digest = digest
         self.group: str = crd["spec"]["group"]
         self.plural: str = crd["spec"]["names"]["plural"]
         self.name = definition_name(crd["spec"])
         self.established = is_condition_true(crd, "Established")
         self.terminating = is_condition_true(crd, "Terminating") or bool(crd["metadata"].get("deletionTimestamp"))
-        self.resources: tuple[ServedResource, ...] = tuple(_resources(crd, root, webhooks, terminating=self.terminating))
+        self.resources: tuple[ServedResource, ...] = tuple(
+            _resources(crd, root, webhooks, defaults=NONE if self.terminating else defaults, terminating=self.terminating)
+        )
 
 
 class HeldNames(NamedTuple):
@@ -80,14 +87,16 @@ class LoadedDefinition(NamedTuple):
 class Definitions:
     """Every compiled definition that somebody uses, by content."""
 
-    def __init__(self, root: str, webhooks: Webhooks | None = None) -> None:
+    def __init__(self, root: str, webhooks: Webhooks | None = None, defaults: Mapping[GroupResource, DefaultObjects] = NONE) -> None:
         """Begin with none.
 
         Args:
             root: of the keys.
             webhooks: calls those that convert; without it they are not called.
+            defaults: the objects that clusters have of Kubernetes' own kinds without storing them.
         """
         self._root = root
+        self._defaults = defaults
         self._webhooks = webhooks or NoWebhooks()
         self._compiled: WeakValueDictionary[bytes, CompiledDefinition] = WeakValueDictionary()
         self._compiling: dict[bytes, asyncio.Future[CompiledDefinition]] = {}
@@ -129,13 +138,13 @@ class Definitions:
         compiled = self._compiled.get(digest)
         if compiled is None:
             self.compilations += 1
-            compiled = self._compiled[digest] = _compiled(digest, crd, self._root, self._webhooks)
+            compiled = self._compiled[digest] = _compiled(digest, crd, self._root, self._webhooks, self._defaults)
         return compiled
 
     async def _compile_beside(self, digest: bytes, crd: Mapping[str, Any]) -> CompiledDefinition:
         self.compilations += 1
         try:
-            compiled = await run_aside(_compiled, digest, crd, self._root, self._webhooks)
+            compiled = await run_aside(_compiled, digest, crd, self._root, self._webhooks, self._defaults)
             self._compiled[digest] = compiled
             return compiled
         finally:
@@ -146,10 +155,12 @@ class MalformedDefinitionError(Exception):
     """A stored CRD is not as validation would have it."""
 
 
-def _compiled(digest: bytes, crd: Mapping[str, Any], root: str, webhooks: Webhooks) -> CompiledDefinition:
+def _compiled(
+    digest: bytes, crd: Mapping[str, Any], root: str, webhooks: Webhooks, defaults: Mapping[GroupResource, DefaultObjects]
+) -> CompiledDefinition:
     """Raises MalformedDefinitionError."""
     try:
-        return CompiledDefinition(digest, crd, root, webhooks)
+        return CompiledDefinition(digest, crd, root, webhooks, defaults)
     except Exception as error:
         # Whatever it lacks, it serves nothing, and no other fails with it.
         raise MalformedDefinitionError(f"{type(error).__name__}: {error}") from error
@@ -202,7 +213,9 @@ def _digest(crd: Mapping[str, Any]) -> bytes:
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).digest()
 
 
-def _resources(crd: Mapping[str, Any], root: str, webhooks: Webhooks, *, terminating: bool) -> Sequence[ServedResource]:
+def _resources(
+    crd: Mapping[str, Any], root: str, webhooks: Webhooks, *, defaults: Mapping[GroupResource, DefaultObjects], terminating: bool
+) -> Sequence[ServedResource]:
     spec = crd["spec"]
     names = (crd.get("status") or {}).get("acceptedNames") or spec["names"]
     namespaced = spec["scope"] == "Namespaced"
@@ -249,7 +262,7 @@ def _resources(crd: Mapping[str, Any], root: str, webhooks: Webhooks, *, termina
             warnings=_deprecation(spec, version),
             storage_version_hash=_storage_version_hash(spec["group"], storage["name"], spec["names"]["kind"]),
             merge_types=merge_types,
-            **_rules(version, known[version["name"]]),
+            **_rules(version, known[version["name"]], defaults),
         )
         for version in versions
         if version["served"]
@@ -267,7 +280,7 @@ def _known_forms(spec: Mapping[str, Any], versions: Sequence[Mapping[str, Any]])
     return {version["name"]: known_form(spec, version, _document(version)) for version in versions}
 
 
-def _rules(version: Mapping[str, Any], form: KnownForm | None) -> dict[str, Any]:
+def _rules(version: Mapping[str, Any], form: KnownForm | None, defaults: Mapping[GroupResource, DefaultObjects]) -> dict[str, Any]:
     """Of a `ServedResource`, what is other for kinds that are known."""
     columns = version.get("additionalPrinterColumns")
     selectable = [field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or ()]
@@ -292,6 +305,7 @@ def _rules(version: Mapping[str, Any], form: KnownForm | None) -> dict[str, Any]
         "definition": form.kind.definition if form.own else "",
         "definitions": form.definitions,
         "strategic_merge": form.document,
+        "default_objects": defaults.get(GroupResource(form.kind.group, form.kind.plural)) if form.own else None,
     }
 
 

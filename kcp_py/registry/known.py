@@ -74,10 +74,20 @@ def known_form(spec: Mapping[str, Any], version: Mapping[str, Any], document: Sc
     kind = known_kinds().get((spec["group"], version["name"], spec["names"]["kind"]))
     if kind is None:
         return None
-    own = kind.plural == spec["names"]["plural"] and kind.namespaced == (spec["scope"] == "Namespaced")
-    if own and document == structural_schema(kind.definition):
+    if _is_own(kind, spec, document):
         return KnownForm(kind, True, known_definitions()[kind.definition], known_definitions(), _schema(kind.definition))
     return KnownForm(kind, False, completed(document, known_definitions()[kind.definition]), {}, None)
+
+
+def is_own(spec: Mapping[str, Any], version: Mapping[str, Any], document: Schema) -> bool:
+    """Whether a CRD's version defines a kind of Kubernetes exactly as it is published (`KnownForm.own`). Compiles nothing."""
+    kind = known_kinds().get((spec["group"], version["name"], spec["names"]["kind"]))
+    return kind is not None and _is_own(kind, spec, document)
+
+
+def _is_own(kind: KnownKind, spec: Mapping[str, Any], document: Schema) -> bool:
+    same_names = kind.plural == spec["names"]["plural"] and kind.namespaced == (spec["scope"] == "Namespaced")
+    return same_names and document == structural_schema(kind.definition)
 
 
 def known_converter(forms: Iterable[KnownForm | None]) -> Converter | None:

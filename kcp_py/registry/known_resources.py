@@ -5,26 +5,28 @@ They are made of the same definitions that clusters can be given one by one, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.bootstrap.known_crds import definitions_named
 from kcp_py.registry.conversion import NoWebhooks
-from kcp_py.registry.definitions import CompiledDefinition
-from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.definitions import NONE, CompiledDefinition
+from kcp_py.registry.resource import DefaultObjects, ServedResource
 from kcp_py.schema.definition import default_definition
 from kcp_py.storage.keys import resource_keys
 
 _ESTABLISHED: Final = [{"type": "NamesAccepted", "status": "True"}, {"type": "Established", "status": "True"}]
 
 
-def known_resources(root: str, names: Iterable[str]) -> tuple[ServedResource, ...]:
+def known_resources(root: str, names: Iterable[str], defaults: Mapping[GroupResource, DefaultObjects] = NONE) -> tuple[ServedResource, ...]:
     """The kinds as served resources, in each version that their CRDs have.
 
     Args:
         root: the store's prefix, such as `/registry`.
         names: see `known_names.find_kinds`.
+        defaults: the objects that clusters have of these kinds without storing them.
 
     Raises:
         UnknownKindError: a name stands for nothing that is known.
@@ -33,7 +35,7 @@ def known_resources(root: str, names: Iterable[str]) -> tuple[ServedResource, ..
     for crd in definitions_named(names):
         default_definition(crd)
         crd["status"] = {"acceptedNames": crd["spec"]["names"], "conditions": _ESTABLISHED}
-        for resource in CompiledDefinition(b"", crd, root, NoWebhooks()).resources:
+        for resource in CompiledDefinition(b"", crd, root, NoWebhooks(), defaults).resources:
             keys = resource_keys(root, resource.group, resource.resource, namespaced=resource.namespaced)
             found.append(replace(resource, keys=keys))
     return tuple(found)

@@ -23,7 +23,20 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 """The verbs of an ordinary resource, in the order of discovery."""
 
 DefaultObjects = Callable[[str, str, str], Mapping[str, bytes]]
-"""(cluster, uid of the cluster, RFC 3339 time of its creation) -> stored form of each object by name, in name order."""
+"""(cluster, uid and RFC 3339 creation time of what they come with) -> stored form of each object, in the order of their keys.
+
+They come with the cluster, or with the CRD that defines their kind. Objects are named `NAME`, or `NAMESPACE/NAME` where they have one.
+"""
+
+
+class Origin(NamedTuple):
+    """What the default objects of a resource come with, and go with: the cluster, or the CRD that defines their kind."""
+
+    uid: str
+    created_at: str
+    """RFC 3339."""
+    revision: int
+    """Of its creation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -128,3 +141,5 @@ class Served(NamedTuple):
     """The CRD's mod revision when this was worked out: writes are refused once it is another."""
     definition_life: tuple[Compare, ...] = ()
     """Holds for as long as the CRD exists, whatever changes in it, and not for another CRD of the same name; empty for built-ins."""
+    origin: Origin | None = None
+    """Of default objects, where they come with the CRD; None: they come with the cluster."""

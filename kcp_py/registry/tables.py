@@ -16,15 +16,16 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+import orjson
 import structlog
 
 from kcp_py.aio.turns import Turns
-from kcp_py.apimachinery.kinds import GroupVersionKind
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.conversion import Webhooks
-from kcp_py.registry.definitions import CompiledDefinition, Definitions, HeldNames, same_content
-from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.definitions import NONE, CompiledDefinition, Definitions, HeldNames, same_content
+from kcp_py.registry.resource import DefaultObjects, Origin, Served, ServedResource
 from kcp_py.storage.contract import Compare, KeyValue, Storage, readable
 from kcp_py.storage.keys import ResourceKeys, custom_resource_keys
 from kcp_py.watchcache import Feed, ObjectEvent
@@ -176,6 +177,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
         definition_keys: ResourceKeys,
         capacity: int = 2_000,
         webhooks: Webhooks | None = None,
+        defaults: Mapping[GroupResource, DefaultObjects] = NONE,
     ) -> None:
         super().__init__(self._load, capacity=capacity)
         self._known: OrderedDict[Name, _Known] = OrderedDict()
@@ -186,7 +188,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
             {(resource.group, resource.version, resource.resource): Served(resource) for resource in builtins}
         )
         self._builtin_names: Final = {(resource.group, resource.resource) for resource in builtins}
-        self.definitions = Definitions(root, webhooks)
+        self.definitions = Definitions(root, webhooks, defaults)
         self.builtin_table = ResourceTable(self._builtins)
         """What a cluster without CRDs serves."""
         feed.listen(definition_keys.prefix, self._definition_changed)
@@ -296,8 +298,10 @@ class ResourceTables(ClusterCache[ResourceTable]):
         if definition is None or self.is_builtin(definition.group, definition.plural):
             return _Defined(item.mod_revision, names, None, ())
         life = (Compare(item.key, create_revision=item.create_revision),)
+        origin = _origin_of(item) if any(resource.default_objects for resource in definition.resources) else None
+        since = item.mod_revision
         served = [
-            ((resource.group, resource.version, resource.resource), Served(resource, item.mod_revision, item.key, item.mod_revision, life))
+            ((resource.group, resource.version, resource.resource), Served(resource, since, item.key, since, life, origin))
             for resource in definition.resources
         ]
         return _Defined(item.mod_revision, names, definition, served)
@@ -326,3 +330,8 @@ class ResourceTables(ClusterCache[ResourceTable]):
         if event.value is not None and same_content(event.previous.value, event.value):
             return
         self._feed.end_watches(prefix=prefix, cluster=cluster)
+
+
+def _origin_of(item: KeyValue) -> Origin:
+    metadata = orjson.loads(item.value)["metadata"]
+    return Origin(metadata["uid"], metadata["creationTimestamp"], item.create_revision)

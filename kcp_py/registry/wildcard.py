@@ -7,15 +7,21 @@ and follows the feed from then on, so a server that nobody asks for wildcards of
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 
 from kcp_py.aio.turns import Turns
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.definitions import CompiledDefinition
 from kcp_py.registry.resource import Served
+from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.store.scan import ScopeScan, ServedScan
 from kcp_py.registry.tables import ResourceTable, ResourceTables
 from kcp_py.storage.contract import Storage, readable
 from kcp_py.storage.keys import ResourceKeys
 from kcp_py.watchcache import Feed, ObjectEvent
+
+ScopeOf = Callable[[Name], Awaitable[ClusterScope | None]]
+"""The scope of a cluster; None where there is no such cluster."""
 
 
 class WildcardIndex:
@@ -46,6 +52,37 @@ class WildcardIndex:
             if served := table.find(group, version, resource):
                 return served
         return None
+
+    def serving(self, served: Served, *, scope_of: ScopeOf, scopes: ScopeScan) -> ServedScan:
+        """What tells a scan over all clusters which of them serve a resource: all that exist, or those with its CRD.
+
+        Args:
+            served: the resource, as some cluster serves it.
+            scope_of: the scope of one cluster.
+            scopes: all clusters that exist.
+        """
+        resource = served.resource
+
+        async def existing(first: Name | None, limit: int, revision: int) -> Sequence[tuple[ClusterScope, Served]]:
+            return [(scope, served) for scope in await scopes(first, limit, revision)]
+
+        async def defining(first: Name | None, limit: int, _revision: int) -> Sequence[tuple[ClusterScope, Served]]:
+            prefix_of = resource.keys.cluster_prefix
+            defined = (await self._filled()).get(f"{resource.resource}.{resource.group or 'core'}", ())
+            found: list[tuple[ClusterScope, Served]] = []
+            turns = Turns()
+            # In the order of keys, which is not that of names.
+            for cluster in sorted((name for name in defined if first is None or prefix_of(name) >= prefix_of(first)), key=prefix_of):
+                await turns.take()
+                own = (await self._tables.get(cluster)).find(resource.group, resource.version, resource.resource)
+                scope = await scope_of(cluster) if own is not None else None
+                if own is not None and scope is not None:
+                    found.append((scope, own))
+                    if len(found) == limit:
+                        break
+            return found
+
+        return defining if served.definition_key else existing
 
     async def table(self) -> ResourceTable:
         """What is served in at least one cluster, for discovery over all of them.

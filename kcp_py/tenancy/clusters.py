@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -14,6 +15,7 @@ from kcp_py.registry.builtin.logicalclusters import NAME, delete_after, is_inact
 from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.namespaces import default_namespaces, namespace_keys
 from kcp_py.registry.rendering import encode_stored
+from kcp_py.registry.resource import DefaultObjects, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.access import Admission
@@ -34,7 +36,9 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
     `get` knows the clusters that have an object, `scope` those too that exist without one.
     """
 
-    def __init__(self, access: Access, feed: Feed, *, root: str, url: str = "", capacity: int = 2_000) -> None:
+    def __init__(
+        self, access: Access, feed: Feed, *, root: str, url: str = "", capacity: int = 2_000, builtins: Iterable[ServedResource] = ()
+    ) -> None:
         """Follow the feed.
 
         Args:
@@ -43,16 +47,18 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
             root: the store's prefix.
             url: the server's base URL, for the status of new clusters.
             capacity: how many scopes are kept.
+            builtins: what every cluster serves besides namespaces: default objects among it come and go with their clusters.
         """
         super().__init__(self._load, capacity=capacity)
         self._access = access
         self._keys = logical_cluster_keys(root)
-        self._namespaces = namespace_keys(root)
         self._url = url
         self._on_gone: list[Gone] = []
         feed.listen(self._keys.prefix, self._changed)
         feed.listen_gaps(self.clear)
-        feed.derive(self._keys.prefix, self._namespaces.prefix, self._namespaces_of)
+        defaults = {resource.keys.prefix: resource.default_objects for resource in builtins if resource.default_objects is not None}
+        for prefix, objects in {namespace_keys(root).prefix: default_namespaces, **defaults}.items():
+            feed.derive(self._keys.prefix, prefix, partial(_events_of_defaults, prefix, objects))
 
     def on_gone(self, callback: Gone) -> None:
         """Have a function called whenever a cluster ends."""
@@ -156,22 +162,24 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
             for callback in self._on_gone:
                 callback(cluster)
 
-    def _namespaces_of(self, event: ObjectEvent) -> Iterable[ObjectEvent]:
-        """The default namespaces come and go with their cluster."""
-        if event.value is not None and event.previous is not None:
-            return
-        source = event.value if event.value is not None else event.previous.value if event.previous is not None else b""
-        if not source:
-            return
-        metadata = orjson.loads(source)["metadata"]
-        for name, value in default_namespaces(event.route.cluster, metadata["uid"], metadata["creationTimestamp"]).items():
-            route = Route(self._namespaces.prefix, event.route.cluster, "", name)
-            if event.value is not None:
-                yield derived_event(event, route, value=value, previous=None)
-            else:
-                yield derived_event(event, route, value=None, previous=value)
-
 
 def _is_served(obj: dict[str, Any]) -> bool:
     """Whether requests other than those for the LogicalCluster object itself are answered."""
     return not is_inactive(obj) and delete_after(obj) is None
+
+
+def _events_of_defaults(prefix: str, objects: DefaultObjects, event: ObjectEvent) -> Iterable[ObjectEvent]:
+    """Default objects of built-in kinds, namespaces above all, come and go with their cluster."""
+    if event.value is not None and event.previous is not None:
+        return
+    source = event.value if event.value is not None else event.previous.value if event.previous is not None else b""
+    if not source:
+        return
+    metadata = orjson.loads(source)["metadata"]
+    for place, value in objects(event.route.cluster, metadata["uid"], metadata["creationTimestamp"]).items():
+        namespace, _, name = place.rpartition("/")
+        route = Route(prefix, event.route.cluster, namespace, name)
+        if event.value is not None:
+            yield derived_event(event, route, value=value, previous=None)
+        else:
+            yield derived_event(event, route, value=None, previous=value)

@@ -58,7 +58,7 @@ async def test_a_definition_serves_in_its_own_cluster(registry: Registry, elsewh
     assert served is not None
     assert served.resource.kind == "Widget"
     life = (Compare(definition_key(A), create_revision=revision),)
-    assert served[1:] == (revision, definition_key(A), revision, life)
+    assert served[1:] == (revision, definition_key(A), revision, life, None)
     assert await widgets(registry, B) is None
     assert await widgets(registry, A, "v2") is None
 

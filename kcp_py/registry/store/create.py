@@ -15,7 +15,7 @@ from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import Access, Admission, Written, compares_of, field_error_object_name
 from kcp_py.registry.store.ownership import FieldManager, mutate, note_write
-from kcp_py.registry.store.read import LARGE, defaults_of, to_storage
+from kcp_py.registry.store.read import LARGE, defaults_of, place_of, to_storage
 from kcp_py.registry.store.validation import check
 from kcp_py.storage.contract import Compare, ConflictError, Put
 
@@ -112,7 +112,7 @@ async def _create_named(
     await check(resource, obj, None, warnings, size=size)
     await access.validate(admission)
     key = resource.keys.object_key(scope.name, namespace, name)
-    if name in defaults_of(resource, scope):
+    if place_of(namespace, name) in defaults_of(served, scope):
         raise errors.already_exists(resource.group_resource, name)
     stored = await to_storage(resource, obj)
     value = await run_aside(encode_stored, stored) if size > LARGE else encode_stored(stored)

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import orjson
+
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope
-from kcp_py.registry.store.access import LOCK_ATTEMPTS, Access, Admission, Written, check_conflict, check_life, definition_compares
+from kcp_py.registry.store.access import (
+    LOCK_ATTEMPTS,
+    Access,
+    Admission,
+    Written,
+    check_conflict,
+    check_life,
+    compares_of,
+    definition_compares,
+)
 from kcp_py.registry.store.create import check_open
-from kcp_py.registry.store.read import find, load_one, to_storage
-from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Put
+from kcp_py.registry.store.read import defaults_of, find, load_one, place_of, to_storage
+from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
 
 _ORPHAN = "orphan"
 _FOREGROUND = "foregroundDeletion"
@@ -85,12 +96,18 @@ async def _delete_once(
     if not marked_first and not strategy.has_pending_finalizers(obj):
         stored = await to_storage(resource, obj)
         value = encode_stored(stored)
-        if deletion.dry_run or not item.create_revision:  # a default object is not there to be removed
+        replacement = None if scope.terminating else _replacement(access, scope, served, metadata)
+        if deletion.dry_run or (replacement is None and not item.create_revision):
             await check_life(access, scope)
             return Written(stored, value, item.mod_revision, deleted=True)
-        revision = await access.transact(
-            served, scope, (Compare(item.key, mod_revision=item.mod_revision), *scope.life), (Delete(item.key),)
-        )
+        compares: list[Compare] = [Compare(item.key, mod_revision=item.mod_revision if item.create_revision else 0)]
+        if replacement is None:
+            compares += scope.life
+            operations: tuple[Operation, ...] = (Delete(item.key),)
+        else:
+            compares += compares_of(scope, served)
+            operations = (Put(item.key, replacement), *scope.birth)
+        revision = await access.transact(served, scope, compares, operations)
         return Written(stored, value, revision, deleted=True)
     if not terminating:
         mark(metadata, access.now(), first=marked_first)
@@ -109,6 +126,22 @@ async def _delete_once(
     operations = (Put(item.key, value), *(() if stored_already else scope.birth))
     revision = await access.transact(served, scope, compares, operations)
     return Written(stored, value, revision)
+
+
+def _replacement(access: Access, scope: ClusterScope, served: Served, metadata: dict[str, Any]) -> bytes | None:
+    """What takes the place of a default object that is deleted: the same with a new uid. None for any other object.
+
+    Upstream's control plane creates such objects again at once. Clients that wait for the end of a deletion look for another uid.
+    Namespaces have an end of their own, and are default objects again when it is complete.
+    """
+    if not served.resource.namespaced:
+        return None
+    value = defaults_of(served, scope).get(place_of(metadata["namespace"], metadata["name"]))
+    if value is None:
+        return None
+    obj = orjson.loads(value)
+    obj["metadata"] |= {"uid": access.new_uid(), "creationTimestamp": access.now()}
+    return encode_stored(obj)
 
 
 def mark(metadata: dict[str, Any], now: str, *, first: bool) -> None:

@@ -12,7 +12,7 @@ import orjson
 from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.objectmeta_decoding import drop_malformed_fields
-from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.resource import Origin, Served, ServedResource
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import Access
 from kcp_py.schema.contract import CompiledSchema
@@ -32,9 +32,9 @@ async def find(access: Access, scope: ClusterScope, served: Served, namespace: s
     key = resource.keys.object_key(scope.name, namespace, name)
     item = await access.storage.get(key)
     if item is None and resource.default_objects is not None:
-        value = defaults_of(resource, scope).get(name)
+        value = defaults_of(served, scope).get(place_of(namespace, name))
         if value is not None:
-            return KeyValue(key, value, default_revision(scope), 0)
+            return KeyValue(key, value, origin_of(served, scope).revision, 0)
     return item
 
 
@@ -50,16 +50,22 @@ async def get(access: Access, scope: ClusterScope, served: Served, namespace: st
     return item
 
 
-def defaults_of(resource: ServedResource, scope: ClusterScope) -> dict[str, bytes]:
-    """What the cluster has of the resource without having stored it, by name in name order."""
-    if resource.default_objects is None:
+def defaults_of(served: Served, scope: ClusterScope) -> dict[str, bytes]:
+    """What the cluster has of the resource without having stored it, by `place_of`, in the order of their keys."""
+    if served.resource.default_objects is None:
         return {}
-    return dict(resource.default_objects(scope.name, scope.uid, scope.created_at))
+    origin = origin_of(served, scope)
+    return dict(served.resource.default_objects(scope.name, origin.uid, origin.created_at))
 
 
-def default_revision(scope: ClusterScope) -> int:
-    """The revision of default objects: that of the cluster's beginning; 1 where it has none yet, since 0 would read as unset."""
-    return scope.created_revision or 1
+def place_of(namespace: str, name: str) -> str:
+    """An object within its cluster, as `DefaultObjects` names it."""
+    return f"{namespace}/{name}" if namespace else name
+
+
+def origin_of(served: Served, scope: ClusterScope) -> Origin:
+    """What the default objects of a resource come with. The revision is 1 where the cluster has none yet, since 0 would read as unset."""
+    return served.origin or Origin(scope.uid, scope.created_at, scope.created_revision or 1)
 
 
 async def load(served: Served, items: Sequence[KeyValue]) -> list[dict[str, Any]]:

@@ -10,11 +10,14 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import Access
-from kcp_py.registry.store.read import default_revision, defaults_of
+from kcp_py.registry.store.read import defaults_of, origin_of
 from kcp_py.storage.contract import KeyValue, RangeResult, prefix_end, readable
 
 ScopeScan = Callable[[Name | None, int, int], Awaitable[Sequence[ClusterScope]]]
-"""(first cluster or None, limit or 0, revision or 0) -> the clusters that exist, in name order."""
+"""(first cluster or None, limit or 0, revision or 0) -> the clusters that exist, in the order of their keys."""
+
+ServedScan = Callable[[Name | None, int, int], Awaitable[Sequence[tuple[ClusterScope, Served]]]]
+"""The same for the clusters that serve a resource, each with the resource as it serves it."""
 
 
 class Scan(NamedTuple):
@@ -41,14 +44,14 @@ class Page(NamedTuple):
     """How many objects remain behind the last item; -1 where that was not asked for or is not known."""
 
 
-async def scan(access: Access, served: Served, what: Scan, *, scopes: ScopeScan | None = None) -> Page:
+async def scan(access: Access, served: Served, what: Scan, *, clusters: ServedScan | None = None) -> Page:
     """Read a page of one resource.
 
     Args:
         access: the store.
         served: the resource.
         what: which part of it.
-        scopes: the clusters that exist, needed where `what.scope` is None and the resource has default objects.
+        clusters: those that serve the resource, needed where `what.scope` is None and the resource has default objects.
 
     Raises:
         StorageError: compacted or future revision, store unavailable.
@@ -71,11 +74,11 @@ async def scan(access: Access, served: Served, what: Scan, *, scopes: ScopeScan 
     if what.scope is not None:
         defaults = _default_items(served, what.scope)
     else:
-        assert scopes is not None
+        assert clusters is not None
         first = resource.keys.first_cluster(what.start)
         limit = what.limit and what.limit + 1
-        defaults = [item for scope in await scopes(first, limit, found.revision) for item in _default_items(served, scope)]
-    defaults = [item for item in defaults if item.key >= what.start]
+        defaults = [item for scope, own in await clusters(first, limit, found.revision) for item in _default_items(own, scope)]
+    defaults = [item for item in defaults if item.key >= what.start and item.key.startswith(prefix)]
     return _merged(found.items, defaults, what, prefix, found.revision, more=found.more)
 
 
@@ -103,10 +106,12 @@ def _key(item: KeyValue) -> str:
 
 def _default_items(served: Served, scope: ClusterScope) -> list[KeyValue]:
     keys = served.resource.keys
-    revision = default_revision(scope)
-    return [
-        KeyValue(keys.object_key(scope.name, "", name), value, revision, 0) for name, value in defaults_of(served.resource, scope).items()
-    ]
+    revision = origin_of(served, scope).revision
+    items: list[KeyValue] = []
+    for place, value in defaults_of(served, scope).items():
+        namespace, _, name = place.rpartition("/")
+        items.append(KeyValue(keys.object_key(scope.name, namespace, name), value, revision, 0))
+    return items
 
 
 def _merged(stored: list[KeyValue], defaults: list[KeyValue], what: Scan, prefix: str, revision: int, *, more: bool) -> Page:

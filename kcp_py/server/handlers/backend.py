@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from kcp_py.aio import Alarms
 from kcp_py.apimachinery.continue_token import ContinueTokens
+from kcp_py.registry.resource import Served
 from kcp_py.registry.store import Access
+from kcp_py.registry.store.scan import ServedScan
 from kcp_py.registry.tables import ResourceTables
 from kcp_py.registry.wildcard import WildcardIndex
 from kcp_py.server.handlers.listbudget import ListBudget
@@ -51,3 +53,7 @@ class Backend:
     """Where the events of watches are counted."""
     alarms: Alarms = field(default_factory=Alarms)
     """Of watches: for bookmarks and for their ends."""
+
+    def serving(self, served: Served) -> ServedScan:
+        """Which clusters serve a resource, for a scan over all of them."""
+        return self.wildcard.serving(served, scope_of=self.clusters.scope, scopes=self.clusters.scopes)

@@ -120,7 +120,7 @@ class Listing:
         await self._check_age()
         await self._check_life()
         try:
-            page = await scan(self.backend.access, self.target.served, self._next(limit), scopes=self.backend.clusters.scopes)
+            page = await scan(self.backend.access, self.target.served, self._next(limit), clusters=self.backend.serving(self.target.served))
         except CompactedError as error:
             raise self._expired() from error
         await self.confirm()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store import Page, Scan, scan
 from kcp_py.storage.contract import CompactedError, FutureRevisionError, Put
@@ -27,9 +28,9 @@ async def put_namespaces(shelf: Shelf, *names: str, cluster: str = "a") -> int:
     return await shelf.access.storage.transact([], [Put(keys.object_key(scope_of(cluster).name, "", name), value) for name in names])
 
 
-async def all_scopes(first: Name | None, limit: int, revision: int) -> Sequence[ClusterScope]:
+async def everywhere(first: Name | None, limit: int, revision: int) -> Sequence[tuple[ClusterScope, Served]]:
     del revision
-    found = [scope for scope in (A, B) if first is None or scope.name >= first]
+    found = [(scope, NAMESPACES) for scope in (A, B) if first is None or scope.name >= first]
     return found[:limit] if limit else found
 
 
@@ -85,7 +86,7 @@ async def test_pages_with_default_objects_miss_and_repeat_nothing(shelf: Shelf, 
         found: list[str] = []
         start, more = "", True
         while more:
-            page = await scan(shelf.access, NAMESPACES, Scan(scope, start=start, limit=limit), scopes=all_scopes)
+            page = await scan(shelf.access, NAMESPACES, Scan(scope, start=start, limit=limit), clusters=everywhere)
             assert len(page.items) <= limit
             found += names_of(page)
             start, more = page.items[-1].key + "\x00" if page.items else "", page.more
