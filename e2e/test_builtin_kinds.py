@@ -99,7 +99,11 @@ def test_tables(client: Kubectl, tmp_path: Path) -> None:
     cells = row.split()
     assert (cells[:4], cells[5:]) == (["web", "0/1", "0", "0"], ["nginx", "nginx:1.27", "app=web"])
     everything = client.run("get", "all")
-    assert {line.split()[0] for line in lines_of(everything) if "/" in line.split()[0]} == {"pod/one", "service/web", "deployment.apps/web"}
+    named = {line.split()[0] for line in lines_of(everything) if "/" in line.split()[0]}
+    assert named == {"pod/one", "service/kubernetes", "service/web", "deployment.apps/web"}
+    # The command waits until the object with this uid is gone.
+    client.run("delete", "service", "kubernetes", "--timeout=60s")
+    assert "443/TCP" in client.run("get", "service", "kubernetes")
     assert "80/TCP" in everything
     client.run("delete", "-f", str(tmp_path / "web.yaml"))
 
