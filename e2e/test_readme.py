@@ -21,7 +21,14 @@ AGE = re.compile(r"\b[0-9]+(?:s|m|m[0-9]+s)\b")
 DOCUMENTS = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
 OWN_COMMAND = re.compile(r"\bkcp-py ((?:[a-z]+ ?){1,2})((?:[^\n`|>]*)?)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-COMMANDS = {"start": (), "doctor": (), "version": (), "completion": (), "cluster": ("create", "delete", "kubeconfig", "list")}
+CLUSTER_COMMANDS = ("annotate", "create", "delete", "describe", "get", "kubeconfig", "label", "list", "undelete")
+COMMANDS = {
+    "start": (),
+    "doctor": (),
+    "version": (),
+    "completion": (),
+    "cluster": ("annotate", "create", "delete", "describe", "get", "kubeconfig", "label", "list", "undelete"),
+}
 
 
 def plain(output: str) -> list[str]:

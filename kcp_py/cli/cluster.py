@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import itertools
-import json
+import math
 import os
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 import click
 
-from kcp_py.cli.clusterapi import cluster_name, create_cluster, list_clusters, object_path, require_cluster
+from kcp_py.cli.clusterapi import (
+    change_cluster,
+    create_cluster,
+    find_cluster,
+    is_absent,
+    object_path,
+    require_cluster,
+    undelete_hint,
+)
+from kcp_py.cli.clusterlabels import annotate, label, parse_pairs
+from kcp_py.cli.clusterviews import describe, get, list_
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.files import write_private_file
 from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags, create_flag
@@ -23,6 +31,7 @@ from kcp_py.cli.groups import CommandGroup
 from kcp_py.cli.remote import Access, RemoteError, RemoteServer
 from kcp_py.logicalcluster import ROOT, is_system
 from kcp_py.options.kinds import parse_duration
+from kcp_py.registry.builtin.logicalclusters import DELETE_AFTER_ANNOTATION, delete_after
 
 FIRST_POLL: Final = 0.05
 SLOWEST_POLL: Final = 1.0
@@ -34,70 +43,109 @@ SLOWEST_POLL: Final = 1.0
     "  kcp-py cluster delete team-a",
 )
 def cluster() -> None:
-    """Create, list and delete the logical clusters of a running server.
+    """Create, show, change and delete the logical clusters of a running server.
 
     The server and the credentials are those of a kubeconfig: --kubeconfig, else $KUBECONFIG, else .kcp/admin.kubeconfig here.
     """
 
 
-@cluster.command(epilog=f"{EXIT_CODES}\n\n\b\nExample:\n  kcp-py cluster create team-a")
+@cluster.command(
+    epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py cluster create team-a\n"
+    "  kcp-py cluster create team-a --if-not-exists --label tier=gold"
+)
 @click.argument("name", type=ClusterName())
+@click.option("--if-not-exists", is_flag=True, help="Do nothing, and succeed, where the logical cluster exists.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of the new logical cluster; may be repeated.")
+@click.option("--annotation", "annotations", multiple=True, metavar="KEY=VALUE", help="Annotation of it; may be repeated.")
 @access_flags
-def create(name: str, kubeconfig: str | None, context: str | None) -> None:
+def create(
+    name: str, labels: Sequence[str], annotations: Sequence[str], kubeconfig: str | None, context: str | None, *, if_not_exists: bool
+) -> None:
     """Create the logical cluster NAME."""
+    metadata = {"labels": parse_pairs(labels, "--label"), "annotations": parse_pairs(annotations, "--annotation")}
     with RemoteServer(Access.load(kubeconfig, context)) as server:
         try:
-            create_cluster(server, name)
+            create_cluster(server, name, {member: values for member, values in metadata.items() if values})
         except RemoteError as error:
-            if error.status == 409:
+            if error.status != 409:
+                raise
+            find_cluster(server, name)
+            if not if_not_exists:
                 raise CommandError(f"logical cluster {name} exists already") from None
-            raise
+            click.echo(f"logical cluster {name} exists already")
+            return
     click.echo(f"logical cluster {name} created")
 
 
 @cluster.command(
-    name="list",
-    epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py cluster list\n  kcp-py cluster list -o name | wc -l\n  kcp-py cluster list -o json",
+    epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py cluster delete team-a\n  kcp-py cluster delete team-a --yes --ignore-not-found\n"
+    "  kcp-py cluster delete team-a --grace-period 24h\n  kcp-py cluster delete team-a --wait=false"
 )
-@click.option("-o", "--output", type=click.Choice(["table", "name", "json"]), default="table", help="Form of the output.  [table]")
-@access_flags
-def list_(output: str, kubeconfig: str | None, context: str | None) -> None:
-    """List every logical cluster. Pages are printed as they arrive, so that any number can be listed."""
-    with RemoteServer(Access.load(kubeconfig, context)) as server:
-        objects = list_clusters(server)
-        if output == "name":
-            for item in objects:
-                click.echo(cluster_name(item))
-        elif output == "json":
-            click.echo(json.dumps(list(objects), indent=2))
-        else:
-            _print_table(objects)
-
-
-@cluster.command(epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py cluster delete team-a\n  kcp-py cluster delete team-a --wait=false")
 @click.argument("name", type=ClusterName())
+@click.option("-y", "--yes", is_flag=True, help="Do not ask. Without a terminal nothing is asked.")
+@click.option("--ignore-not-found", is_flag=True, help="Succeed where there is no such logical cluster.")
+@click.option("--grace-period", metavar="DURATION", help="How long the deletion can be undone; 0: not at all.  [the server's]")
 @click.option("--wait", type=bool, default=True, metavar="true|false", help="Wait until everything in it is gone.  [true]")
 @click.option("--timeout", default="5m", metavar="DURATION", help="How long to wait.  [5m]")
 @click.option("--force", is_flag=True, help="Empty root or a system: cluster, too, which the server needs.")
 @access_flags
-def delete(name: str, timeout: str, kubeconfig: str | None, context: str | None, *, wait: bool, force: bool) -> None:
+def delete(
+    name: str,
+    grace_period: str | None,
+    timeout: str,
+    kubeconfig: str | None,
+    context: str | None,
+    *,
+    yes: bool,
+    ignore_not_found: bool,
+    wait: bool,
+    force: bool,
+) -> None:
     """Delete the logical cluster NAME with everything in it."""
     if not force and (name == ROOT or is_system(name)):
         raise UsageError(f"{name} belongs to the server itself; to delete everything in it all the same, add --force")
-    try:
-        patience = parse_duration(timeout)
-    except ValueError as error:
-        raise UsageError(f"--timeout: {error}") from None
+    patience = _duration("--timeout", timeout)
+    query = "" if grace_period is None else f"?gracePeriodSeconds={math.ceil(_duration('--grace-period', grace_period))}"
     with RemoteServer(Access.load(kubeconfig, context)) as server:
+        if not yes and sys.stdin.isatty():
+            click.confirm(f"Delete logical cluster {name} with everything in it?", abort=True, err=True)
         try:
-            answer = server.request("DELETE", object_path(name))
+            answer = server.request("DELETE", object_path(name) + query)
         except RemoteError as error:
+            if ignore_not_found and is_absent(server, name, error):
+                click.echo(f"logical cluster {name} not found")
+                return
             if error.status in {403, 404}:
                 raise CommandError(f"there is no logical cluster {name}, or it may not be deleted: {error.message}") from None
             raise
+        if answer.get("kind") == "LogicalCluster" and (after := delete_after(answer)) is not None:
+            click.echo(f"logical cluster {name} deleted; {undelete_hint(name, after)}")
+            return
         if wait:
             _wait_until_gone(server, name, uid=_uid(answer), patience=patience)
     click.echo(f"logical cluster {name} deleted" if wait else f"logical cluster {name} is being deleted")
+
+
+@cluster.command(epilog=f"{EXIT_CODES}\n\n\b\nExample:\n  kcp-py cluster undelete team-a")
+@click.argument("name", type=ClusterName())
+@access_flags
+def undelete(name: str, kubeconfig: str | None, context: str | None) -> None:
+    """Bring back the logical cluster NAME, which was deleted with a grace period that has not ended."""
+
+    def change(obj: dict[str, Any]) -> dict[str, Any] | None:
+        if obj["metadata"].get("deletionTimestamp"):
+            raise CommandError(f"the content of logical cluster {name} is being deleted already: it cannot be brought back")
+        if delete_after(obj) is None:
+            raise CommandError(f"logical cluster {name} is not deleted")
+        return {"annotations": {DELETE_AFTER_ANNOTATION: None}}
+
+    with RemoteServer(Access.load(kubeconfig, context)) as server:
+        change_cluster(server, name, change)
+    click.echo(f"logical cluster {name} undeleted")
+
+
+for _command in (annotate, describe, get, label, list_):
+    cluster.add_command(_command)
 
 
 @cluster.command(
@@ -161,33 +209,17 @@ def _is_open_file(stream: TextIO) -> bool:
     return stat.S_ISREG(mode) and bool(mode & 0o077)
 
 
-def _print_table(objects: Iterator[dict[str, Any]]) -> None:
-    now = dt.datetime.now(dt.UTC)
-    row = "{:<40} {:<14} {}"
-    first = next(objects, None)
-    if first is None:
-        click.echo("no logical clusters", err=True)
-        return
-    click.echo(row.format("NAME", "PHASE", "AGE"))
-    for item in itertools.chain([first], objects):
-        phase = "Deleting" if item["metadata"].get("deletionTimestamp") else item.get("status", {}).get("phase", "")
-        click.echo(row.format(cluster_name(item), phase, _age(item["metadata"].get("creationTimestamp"), now)))
+def _duration(flag: str, text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from None
 
 
 def _uid(answer: dict[str, Any]) -> str | None:
     # A deletion that is done at once is answered with a Status, one that waits for finalizers with the object.
     uid = answer.get("metadata", {}).get("uid") or answer.get("details", {}).get("uid")
     return None if uid is None else str(uid)
-
-
-def _age(created: str | None, now: dt.datetime) -> str:
-    if not created:
-        return "<unknown>"
-    seconds = max(0, int((now - dt.datetime.fromisoformat(created)).total_seconds()))
-    for length, unit in ((86400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= 2 * length:
-            return f"{seconds // length}{unit}"
-    return f"{seconds}s"
 
 
 def _wait_until_gone(server: RemoteServer, name: str, *, uid: str | None, patience: float) -> None:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from kcp_py.cli.exits import CommandError
 from kcp_py.cli.remote import RemoteError, RemoteServer
 from kcp_py.logicalcluster import ROOT, is_system
+from kcp_py.registry.builtin.logicalclusters import NAME, delete_after
 
 RESOURCE: Final = "apis/core.kcp.io/v1alpha1/logicalclusters"
-SINGLETON: Final = "cluster"
-"""The name of the one LogicalCluster object in each logical cluster."""
 CLUSTER_ANNOTATION: Final = "kcp.io/cluster"
 PAGE: Final = 500
+ATTEMPTS: Final = 16
+"""How often a change is tried that other clients cross."""
 
 
 def object_path(name: str) -> str:
     """The path of a cluster's LogicalCluster object."""
-    return f"/clusters/{name}/{RESOURCE}/{SINGLETON}"
+    return f"/clusters/{name}/{RESOURCE}/{NAME}"
 
 
 def cluster_name(item: dict[str, Any]) -> str:
@@ -48,6 +49,55 @@ def not_there(name: str, error: RemoteError, *, hint: str = "") -> CommandError:
     return error
 
 
+def undelete_hint(name: str, after: str) -> str:
+    """How a deleted cluster comes back."""
+    return f'until {after} "kcp-py cluster undelete {name}" brings it back'
+
+
+def change_cluster(server: RemoteServer, name: str, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> bool:
+    """Change the metadata of a LogicalCluster object, on what it is at that moment.
+
+    Args:
+        server: the server.
+        name: the cluster.
+        change: from the object to a merge patch of its metadata; None where there is nothing to change. Called again after a conflict.
+
+    Returns:
+        Whether there was anything to change.
+
+    Raises:
+        CommandError: there is no such cluster, or the server refused the change.
+    """
+    for _ in range(ATTEMPTS):
+        found = get_cluster(server, name)
+        patch = change(found)
+        if patch is None:
+            return False
+        # Bound to what was read: labels that another client changes meanwhile are not overwritten.
+        metadata = {**patch, "uid": found["metadata"]["uid"], "resourceVersion": found["metadata"]["resourceVersion"]}
+        try:
+            server.request("PATCH", object_path(name), {"metadata": metadata})
+        except RemoteError as error:
+            if error.status != 409:
+                raise
+        else:
+            return True
+    raise CommandError(f"logical cluster {name} is being changed by other clients; try again")
+
+
+def is_absent(server: RemoteServer, name: str, error: RemoteError) -> bool:
+    """Whether the server refused a request because there is no such cluster.
+
+    Where clusters are declared, it answers 403 for those that are not there as for those that the user may not use: the list tells.
+
+    Raises:
+        CommandError: the list cannot be read either.
+    """
+    if error.status != 403:
+        return error.status == 404
+    return all(cluster_name(item) != name for item in list_clusters(server))
+
+
 def create_cluster(server: RemoteServer, name: str, metadata: dict[str, Any] | None = None) -> dict[str, Any]:
     """Create a cluster.
 
@@ -59,7 +109,7 @@ def create_cluster(server: RemoteServer, name: str, metadata: dict[str, Any] | N
     Raises:
         RemoteError: 409 where it exists.
     """
-    body = {"apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster", "metadata": {"name": SINGLETON, **(metadata or {})}}
+    body = {"apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster", "metadata": {"name": NAME, **(metadata or {})}}
     return server.request("POST", f"/clusters/{name}/{RESOURCE}", body)
 
 
@@ -72,9 +122,11 @@ def find_cluster(server: RemoteServer, name: str, *, hint: str = "") -> None:
     if name == ROOT or is_system(name):
         return
     try:
-        server.request("GET", object_path(name))
+        found = server.request("GET", object_path(name))
     except RemoteError as error:
         raise not_there(name, error, hint=hint) from None
+    if (after := delete_after(found)) is not None:
+        raise CommandError(f"logical cluster {name} is deleted; {undelete_hint(name, after)}")
 
 
 def require_cluster(server: RemoteServer, name: str, *, create: bool) -> None:
@@ -91,6 +143,7 @@ def require_cluster(server: RemoteServer, name: str, *, create: bool) -> None:
     except RemoteError as error:
         if error.status != 409:
             raise
+        find_cluster(server, name)
 
 
 def list_page(server: RemoteServer, *, limit: int = PAGE, token: str = "", selector: str = "") -> dict[str, Any]:

@@ -12,7 +12,7 @@ from kcp_py.cli.groups import LazyGroup, unknown_option
 
 COMMANDS: Final = {
     "start": ("kcp_py.cli.start:start", "Run the server: API, controllers and, unless told otherwise, an embedded store."),
-    "cluster": ("kcp_py.cli.cluster:cluster", "Create, list and delete the logical clusters of a running server."),
+    "cluster": ("kcp_py.cli.cluster:cluster", "Create, show, change and delete the logical clusters of a running server."),
     "builtin": ("kcp_py.cli.builtin:builtin", "Install kinds of Kubernetes, such as pods and deployments, in a logical cluster."),
     "backup": ("kcp_py.cli.backup:backup", "Copy the sqlite store into a file, while the server runs or not."),
     "restore": ("kcp_py.cli.backup:restore", "Put a copy in the place of the sqlite store."),

@@ -17,5 +17,6 @@ class OptionsError(ValueError):
     """
 
     def __init__(self, *problems: str) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
+        # A key of the configuration file may hold a line end.
+        self.problems = tuple(" ".join(problem.splitlines()) for problem in problems)
+        super().__init__("\n".join(self.problems))

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import datetime as dt
 import os
+import pty
 import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,16 +24,17 @@ SERVER = Path(__file__).with_name("small_server.py")
 
 
 @contextlib.contextmanager
-def running_server(factory: pytest.TempPathFactory, *program: str) -> Iterator[Path]:
+def running_server(factory: pytest.TempPathFactory, *program: str, settings: Sequence[str] = ()) -> Iterator[Path]:
     """A server process for the tests of a module; its kubeconfig.
 
     Args:
         factory: of the directory that it lives in.
         program: what Python runs, which takes the arguments of `kcp-py`.
+        settings: further flags of `kcp-py start`.
     """
     root = factory.mktemp("running") / ".kcp"
     process = subprocess.Popen(
-        [sys.executable, *program, "start", "--root-directory", str(root), "--secure-port", "0"],
+        [sys.executable, *program, "start", "--root-directory", str(root), "--secure-port", "0", *settings],
         env={"PYTHONPATH": str(SERVER.parents[2])},
         stdout=subprocess.PIPE,
         text=True,
@@ -129,6 +131,27 @@ def _starting(*program, cwd):
         for process in processes:
             process.kill()
             process.communicate()
+
+
+@pytest.fixture
+def on_a_terminal():
+    """Runs a command on a terminal: `on_a_terminal(*command, typed="y\\n", environ={})` returns what is seen and the exit code."""
+
+    def run(*command, typed="", environ=None):
+        terminal, end = pty.openpty()
+        environ = {**os.environ, "TERM": "xterm", **(environ or {})}
+        process = subprocess.Popen(command, stdin=end, stdout=end, stderr=end, env=environ, start_new_session=True)
+        os.close(end)
+        seen = b""
+        with os.fdopen(terminal, "rb+", buffering=0) as file:
+            file.write(typed.encode())
+            # Reading from a terminal whose other end is closed is an error on Linux, not the end of the file.
+            with contextlib.suppress(OSError):
+                while part := file.read(4096):
+                    seen += part
+            return seen.decode(), process.wait()
+
+    return run
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import sys
 import pytest
 import yaml
 
+from kcp_py.cli.remote import Access, RemoteError, RemoteServer
 from kcp_py.cli.root import run
 from tests.cli.conftest import SERVER, running_server
 
@@ -162,3 +163,87 @@ def test_no_kubeconfig_for_a_cluster_that_is_not_there(command, tmp_path):
     assert "team-misspelt" in command("list", "-o", "name")[1].split()
     for name in ("root", "system:admin"):
         assert command("kubeconfig", name)[0] == 0
+
+
+@pytest.fixture(scope="module")
+def running_really(tmp_path_factory):
+    """The kubeconfig of a whole server."""
+    with running_server(tmp_path_factory, "-m", "kcp_py", settings=["--storage", "memory"]) as kubeconfig:
+        yield kubeconfig
+
+
+@pytest.fixture
+def real(running_really, capsys):
+    """Runs `kcp-py cluster …` against the whole server: exit code, stdout, stderr."""
+
+    def call(*arguments):
+        code = run(["cluster", *arguments, "--kubeconfig", str(running_really)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_create_if_not_exists(real):
+    """A second create succeeds only when asked to; labels and annotations are the new cluster's."""
+    assert real("create", "kept", "--label", "a=b", "--annotation", "c=d")[0] == 0
+    metadata = json.loads(real("get", "kept", "-o", "json")[1])["metadata"]
+    assert (metadata["labels"]["a"], metadata["annotations"]["c"]) == ("b", "d")
+    assert real("create", "kept", "--if-not-exists") == (0, "logical cluster kept exists already\n", "")
+    assert real("create", "kept") == (1, "", "error: logical cluster kept exists already\n")
+
+
+def test_delete_and_ignore_not_found(real):
+    """A cluster that is not there is an error unless it is to be ignored; a protected one is an error in any case."""
+    assert real("delete", "absent")[0] == 1
+    assert real("delete", "absent", "--ignore-not-found") == (0, "logical cluster absent not found\n", "")
+    real("create", "guarded", "--annotation", "kcp-py.io/deletion-protection=true")
+    for flags in ((), ("--ignore-not-found",), ("--grace-period", "0")):
+        code, out, err = real("delete", "guarded", *flags)
+        assert (code, out) == (1, "")
+        assert "protected from deletion by its annotation kcp-py.io/deletion-protection" in err
+    real("annotate", "guarded", "kcp-py.io/deletion-protection-")
+    assert real("delete", "guarded") == (0, "logical cluster guarded deleted\n", "")
+
+
+def test_ignore_not_found_where_clusters_are_declared(tmp_path_factory, capsys):
+    """Such a server answers 403 for a cluster that is not there: the list tells the difference."""
+    with running_server(tmp_path_factory, "-m", "kcp_py", settings=["--storage", "memory", "--logical-clusters", "declared"]) as kubeconfig:
+        command = ["cluster", "delete", "absent", "--kubeconfig", str(kubeconfig)]
+        assert run(command) == 1
+        assert run([*command, "--ignore-not-found"]) == 0
+        assert capsys.readouterr().out == "logical cluster absent not found\n"
+
+
+def test_delete_and_undelete(real, running_really):
+    """Within its grace period a deleted cluster is not used, is shown as deleted, and comes back with its content."""
+    real("create", "back")
+    path = "/clusters/back/api/v1/namespaces/default/configmaps"
+    with RemoteServer(Access.load(str(running_really), None)) as server:
+        server.request("POST", path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}})
+        code, out, _ = real("delete", "back", "--grace-period", "1h")
+        after = json.loads(real("get", "back", "-o", "json")[1])["metadata"]["annotations"]["kcp-py.io/delete-after"]
+        hint = f'until {after} "kcp-py cluster undelete back" brings it back'
+        assert (code, out) == (0, f"logical cluster back deleted; {hint}\n")
+        assert real("get", "back")[1].splitlines()[1].split()[:2] == ["back", "Deleted"]
+        for command in (("kubeconfig", "back"), ("kubeconfig", "back", "--create"), ("create", "back", "--if-not-exists")):
+            assert real(*command) == (1, "", f"error: logical cluster back is deleted; {hint}\n")
+        with pytest.raises(RemoteError, match="kcp-py cluster undelete back"):
+            server.request("GET", path)
+        assert real("undelete", "back") == (0, "logical cluster back undeleted\n", "")
+        assert server.request("GET", f"{path}/kept")["metadata"]["name"] == "kept"
+    assert real("undelete", "back") == (1, "", "error: logical cluster back is not deleted\n")
+    assert real("undelete", "absent") == (1, "", "error: there is no logical cluster absent\n")
+    assert real("delete", "back", "--grace-period", "0") == (0, "logical cluster back deleted\n", "")
+
+
+@pytest.mark.parametrize("case", [("n\n", [], 130, False), ("y\n", [], 0, True), ("", ["--yes"], 0, True)], ids=["no", "yes", "--yes"])
+def test_delete_asks_on_a_terminal(real, running_really, on_a_terminal, case):
+    """Only an answer of yes deletes; --yes does not ask."""
+    typed, flags, code, gone = case
+    real("create", "asked", "--if-not-exists")
+    program = [sys.executable, "-m", "kcp_py", "cluster", "delete", "asked", "--kubeconfig", str(running_really)]
+    seen, ended = on_a_terminal(*program, *flags, typed=typed)
+    assert ended == code
+    assert ("Delete logical cluster asked with everything in it?" in seen) is not bool(flags)
+    assert (real("get", "asked")[0] == 1) is gone

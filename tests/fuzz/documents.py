@@ -295,7 +295,8 @@ def _configuration(data: bytes) -> None:
     try:
         load_options(flags={}, environ={}, config_file=path)
     except OptionsError as error:
-        assert "\n" not in str(error)
+        assert error.problems
+        assert not any("\n" in problem for problem in error.problems)
     finally:
         Path(path).unlink()
 
