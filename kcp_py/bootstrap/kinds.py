@@ -78,7 +78,7 @@ _SCHEMA_OR_ELSE: Final[Mapping[str, Mapping[str, Any]]] = {
     _JSON_SCHEMA + "OrBool": {"x-lenient": True},
     _JSON_SCHEMA + "OrStringArray": {"items": {}, "x-lenient": True},
 }
-_NOT_DECODED: Final = frozenset({"required", "x-kubernetes-list-type", "x-kubernetes-list-map-keys"})
+_NOT_DECODED: Final = frozenset({"format", "required", "x-kubernetes-list-type", "x-kubernetes-list-map-keys"})
 """Keywords that say something to clients, and nothing to the decoder of a typed kind."""
 _RECURSIVE: Final = frozenset({_JSON_SCHEMA, *_SCHEMA_OR_ELSE})
 
@@ -95,8 +95,8 @@ class ValidationSchema(NamedTuple):
 def validation_schema(name: str) -> ValidationSchema:
     """A definition as a decoder applies it: without what built-in strategies check, with what is not published, references resolved.
 
-    A missing field of a compiled-in kind is its zero value; it is the strategy that says what is required. So `required` is dropped,
-    except for the kinds whose rules are their schema (`io.kcp.`).
+    A missing field of a compiled-in kind is its zero value; it is the strategy that says what is required, and the codec
+    that checks formats. So `required` and `format` are dropped, except for the kinds whose rules are their schema (`io.kcp.`).
     """
     left: dict[str, Mapping[str, Any]] = {}
     document = _resolved(definitions()[name], left, keep_required=name.startswith("io.kcp."))

@@ -22,6 +22,13 @@ _OBJECT: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True
 _LIST_TYPE: Final = "x-kubernetes-list-type"
 _LIST_MAP_KEYS: Final = "x-kubernetes-list-map-keys"
 _KEPT: Final = frozenset({"type", "format", "required", "default", _LIST_TYPE, _LIST_MAP_KEYS, "x-kubernetes-map-type"})
+_MAY_BE_ZERO: Final = frozenset({
+    ("io.k8s.api.core.v1.ISCSIPersistentVolumeSource", "lun"), ("io.k8s.api.core.v1.ISCSIVolumeSource", "lun"),
+    ("io.k8s.api.resource.v1.ResourcePool", "generation"), ("io.k8s.api.resource.v1beta1.ResourcePool", "generation"),
+    ("io.k8s.api.resource.v1beta2.ResourcePool", "generation"), ("io.k8s.api.storage.v1.CSINodeSpec", "drivers"),
+    ("io.k8s.apimachinery.pkg.apis.meta.v1.GroupResource", "group"),
+})  # fmt: skip
+"""Required fields whose zero value is valid: Go's decoder cannot tell it from a missing field."""
 
 _UNIQUE: Final = frozenset({
     "containers", "ephemeralContainers", "initContainers", "matchConditions", "resourceClaims", "schedulingGates",
@@ -36,16 +43,13 @@ class _Form(NamedTuple):
 
     written: Mapping[str, Schema]
     """Definitions that are replaced."""
-    complete_keys: bool
-    """Whether the keys of lists must be there, by default if need be."""
+    decoded: bool
+    """Whether objects have been decoded as Go does: formats are checked, missing keys of lists are zero."""
 
 
-QUANTITY: Final = "quantity"
-"""The format of quantities in a decoding schema, where they may be numbers as well."""
 _FREE: Final = {_API + "apis.meta.v1.FieldsV1": _OBJECT, _API + "runtime.RawExtension": _OBJECT}
-_STRUCTURAL: Final = _Form({**_FREE, _API + "util.intstr.IntOrString": _INT_OR_STRING, _QUANTITY: _INT_OR_STRING}, complete_keys=True)
-# The decoder of quantities takes any number.
-_DECODING: Final = _Form({**_STRUCTURAL.written, _QUANTITY: {"type": ["string", "number"], "format": QUANTITY}}, complete_keys=False)
+_STRUCTURAL: Final = _Form({**_FREE, _API + "util.intstr.IntOrString": _INT_OR_STRING, _QUANTITY: _INT_OR_STRING}, decoded=False)
+_DECODING: Final = _Form({**_STRUCTURAL.written, _QUANTITY: {"type": "string"}}, decoded=True)
 
 
 @cache
@@ -92,6 +96,10 @@ class _Writer:
             resolved = self.write(known_definitions()[name], (*within, name)) if written is None else dict(written)
             return {**resolved, **{key: value for key, value in schema.items() if key in _KEPT}}
         result: dict[str, Any] = {key: value for key, value in schema.items() if key in _KEPT}
+        if self._form.decoded:
+            result.pop("format", None)
+            if "required" in result:
+                result["required"] = [field for field in result["required"] if (within[-1], field) not in _MAY_BE_ZERO]
         if "properties" in schema:
             result["properties"] = {field: self._field(field, child, within) for field, child in schema["properties"].items()}
         for key in ("items", "additionalProperties"):
@@ -105,7 +113,7 @@ class _Writer:
 
     def _field(self, field: str, schema: Schema, within: tuple[str, ...]) -> dict[str, Any]:
         written = self.write(schema, within)
-        if not self._form.complete_keys and field not in _UNIQUE and (within[-1], field) not in _UNIQUE_IN:
+        if self._form.decoded and field not in _UNIQUE and (within[-1], field) not in _UNIQUE_IN:
             written.pop(_LIST_TYPE, None)
             written.pop(_LIST_MAP_KEYS, None)
         return written
@@ -118,7 +126,7 @@ class _Writer:
         if schema.get("type") != "array" or not properties.keys() >= set(keys):
             schema.pop(_LIST_TYPE)
             schema.pop(_LIST_MAP_KEYS, None)
-        elif self._form.complete_keys:
+        elif not self._form.decoded:
             left_out = [key for key in keys if key not in (items.get("required") or ()) and "default" not in properties[key]]
             for key in left_out:
                 # The zero value, which the kind's own decoder gives it.

@@ -15,7 +15,7 @@ from kcp_py.apimachinery.table import Column
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX
 from kcp_py.bootstrap.known import KnownKind, known_definitions, known_kinds
 from kcp_py.bootstrap.known_crds import CONVERTED
-from kcp_py.bootstrap.known_schemas import decoding_schema, structural_schema
+from kcp_py.bootstrap.known_schemas import structural_schema
 from kcp_py.registry.builtin.autoscaler_conversion import convert_autoscaler
 from kcp_py.registry.builtin.known import DEFAULTERS, FIELD_PATHS, KnownKindSchema, KnownKindStrategy
 from kcp_py.registry.builtin.known_columns import KNOWN_COLUMNS
@@ -109,7 +109,7 @@ def _schema(definition: str) -> CompiledSchema:
     same = next(row for row in versions if structural_schema(row.definition) == structural_schema(definition))
     if same is not own:
         return _schema(same.definition)
-    return KnownKindSchema(decoding_schema(definition), DEFAULTERS.get(definition))
+    return KnownKindSchema(definition, DEFAULTERS.get(definition))
 
 
 def completed(document: Schema, published: Schema) -> dict[str, Any]:

@@ -7,10 +7,30 @@ differs.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from kcp_py.apimachinery import names
 from kcp_py.apimachinery.fielderrors import FieldError
+
+SETTABLE_METADATA: Final = frozenset({"annotations", "finalizers", "labels", "ownerReferences"})
+"""The metadata of an object that clients change (apimachinery `metav1.ResetObjectMetaForStatus`)."""
+
+
+class Caller(Protocol):
+    """Who makes a request."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def uid(self) -> str: ...
+
+    @property
+    def groups(self) -> Sequence[str]: ...
+
+    @property
+    def extra(self) -> Mapping[str, Sequence[str]]: ...
 
 
 class Strategy:
@@ -40,17 +60,33 @@ class Strategy:
     """Whether a create drops the status, where it has a subresource."""
     has_generation = True
     """Whether metadata.generation is kept."""
+    counts_annotations = False
+    """Whether a change of annotations raises the generation."""
+    counts_labels = False
+    """Whether a change of labels raises it."""
+    keeps_spec = False
+    """Whether updates take the spec from the stored object, so that it is nobody's."""
+    status_resets: frozenset[str] = frozenset()
+    """Metadata that an update through `/status` takes from the stored object. Of custom resources, this is all of it."""
     validate_name = staticmethod(names.dns_subdomain_problems)
     """Name rule: the problems of a name as upstream words them; empty when it is valid."""
 
     def prepare_for_create(self, obj: dict[str, Any]) -> None:
-        """Reset what clients cannot set, fill what the kind fills."""
+        """Reset what clients cannot set, fill what belongs to the form of the object."""
+
+    def fill_new(self, obj: dict[str, Any], caller: Caller | None) -> None:
+        """Fill a new object, in place, with what is the server's: nobody comes to own it.
+
+        Args:
+            obj: the object, after `prepare_for_create`.
+            caller: who creates it; None: the server itself.
+        """
 
     def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
         """The same for an update of the main resource; the generic store has taken care of metadata and, with `/status`, of status."""
 
     def prepare_for_status_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
-        """The same for an update through `/status`; everything but status was already taken from `old`."""
+        """The same for an update through `/status`; everything else that it cannot set was already taken from `old`."""
 
     def prepare_for_finalize(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
         """The same for an update through `/finalize`, which is the only way to change the finalizers of a specification."""

@@ -45,8 +45,15 @@ class CompiledSchema(Protocol):
         """
         ...
 
+    def complete(self, obj: dict[str, Any]) -> None:
+        """Add, in place, what the encoder of a typed kind writes although it is zero: the form that is stored, answered and merged."""
+        ...
+
     def restore_defaults(self, obj: dict[str, Any]) -> None:
-        """Fill, in place, what an object that `default` has filled lost since then: fields of the root, such as its status."""
+        """Fill, in place, what an object that `default` has filled lost since then: fields of the root, such as its status.
+
+        Objects of typed kinds are completed.
+        """
         ...
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:

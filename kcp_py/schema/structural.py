@@ -94,6 +94,9 @@ class StructuralSchema:
         if self._fill is not None and not self._too_deep(obj):
             self._fill(obj, Allowance(limit))
 
+    def complete(self, obj: dict[str, Any]) -> None:
+        """See `contract.CompiledSchema.complete`. Custom resources are written as they are."""
+
     def restore_defaults(self, obj: dict[str, Any]) -> None:
         """See `contract.CompiledSchema.restore_defaults`."""
         if obj.keys() >= self._root_defaults.keys():

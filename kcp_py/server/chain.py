@@ -19,6 +19,7 @@ from kcp_py.server.filters.authorization import AuthorizationFilter
 from kcp_py.server.filters.cluster import ClusterFilter, Resolve, resolve_nothing
 from kcp_py.server.filters.concurrency import ConcurrencyFilter, Fairness, InFlight
 from kcp_py.server.filters.errors import ErrorsFilter
+from kcp_py.server.filters.impersonation import ImpersonationFilter
 from kcp_py.server.filters.requestinfo import RequestInfoFilter
 from kcp_py.server.filters.telemetry import TelemetryFilter
 from kcp_py.server.filters.timeout import TimeoutFilter
@@ -69,6 +70,7 @@ def filters(settings: ChainSettings) -> tuple[Filter, ...]:
             security_headers=(settings.cluster_header,) if settings.cluster_header else (),
         ),
         partial(ConcurrencyFilter, fairness=settings.fairness),
+        partial(ImpersonationFilter, authorizer=settings.authorizer),
         partial(AuthorizationFilter, authorizer=settings.authorizer),
         WildcardFilter,
     )

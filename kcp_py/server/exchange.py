@@ -60,6 +60,7 @@ class Exchange:
         audit_id: set by the errors filter, before anything can fail.
         cluster, explicit_cluster, path: set by the cluster filter; `path` is decoded and without the cluster prefix.
         info: set by the request-info filter, `UNPARSED` before.
+        impersonator: who makes the request, where it is made as another user.
         user: set by the authentication filter, together with `context`; `UNKNOWN` before.
         context: all of these, frozen.
         warnings: the list that `context.warnings` is.
@@ -92,6 +93,7 @@ class Exchange:
         "finished",
         "has_duplicates",
         "headers",
+        "impersonator",
         "info",
         "method",
         "on_end",
@@ -136,6 +138,7 @@ class Exchange:
         self.audit_id = ""
         self.info: RequestInfo = UNPARSED
         self.user: UserInfo = UNKNOWN
+        self.impersonator: UserInfo | None = None
         self.warnings: list[str] = []
         self.resolved: GroupVersionResource | None = None
         self.status = 0

@@ -98,6 +98,7 @@ async def test_order():
         "TimeoutFilter",
         "AuthenticationFilter",
         "ConcurrencyFilter",
+        "ImpersonationFilter",
         "AuthorizationFilter",
         "WildcardFilter",
     ]

@@ -81,7 +81,9 @@ class Conflict:
     path: str
 
 
-def track_update(versions: Versions, live: dict[str, Any] | None, new: dict[str, Any], writer: Writer) -> None:
+def track_update(
+    versions: Versions, live: dict[str, Any] | None, new: dict[str, Any], writer: Writer, *, empty: dict[str, Any] | None = None
+) -> None:
     """Note in `new`, in place, what an update or create changed.
 
     Args:
@@ -89,20 +91,22 @@ def track_update(versions: Versions, live: dict[str, Any] | None, new: dict[str,
         live: the stored object; None on create.
         new: the object to be stored; its managedFields are the request's.
         writer: who writes.
+        empty: what a create begins with, where the kind has fields that are always written (apiserver `fieldmanager.liveObj`).
     """
     managed = _live_or_new(live, new, writer)
     new["metadata"].pop("managedFields", None)
     if live is not None and not managed.owners:
         return  # nobody has been tracked here, and an update does not begin it
     manager = Manager(writer.name, UPDATE, writer.subresource, versions.version)
-    if live is None and not managed.owners:
+    if live is None and not managed.owners and empty is None:
         fields = difference(without(everything(versions.kind, new), writer.ignored), _SERVERS)
         if fields:
             managed.owners[manager] = Owned(fields, versions.version, applied=False)
             managed.times[manager] = writer.time
         _write(new, managed)
         return
-    owners, taken = update(versions, {} if live is None else _bare(live), new, managed.owners, manager, ignored=writer.ignored)
+    before = _bare(live) if live is not None else empty or {}
+    owners, taken = update(versions, before, new, managed.owners, manager, ignored=writer.ignored)
     managed.owners = _stripped(owners)
     if difference(taken, _SERVERS) and manager in managed.owners:
         managed.times[manager] = writer.time

@@ -7,13 +7,13 @@ Source: kubernetes `pkg/apis/core/validation` (`ValidateConfigMap*`, `ValidateSe
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Any, Final
 
 import orjson
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, required, too_long
+from kcp_py.apimachinery.go_base64 import canonical_base64
 from kcp_py.apimachinery.names import byte_length, config_key_problems
 from kcp_py.registry.strategy import Strategy
 
@@ -184,33 +184,10 @@ def _canonicalize_bytes(obj: dict[str, Any], member: str) -> None:
         if not isinstance(value, str):
             continue  # the schema reports it
         try:
-            values[key] = base64.b64encode(_decode(value)).decode()
+            values[key] = canonical_base64(value)
         except ValueError as error:
             kind = obj["kind"]
             raise errors.bad_request(f'{kind} in version "v1" cannot be handled as a {kind}: {error}') from None
-
-
-def _decode(text: str) -> bytes:
-    """Go's standard base64: padded, line ends ignored."""
-    stripped = text.replace("\n", "").replace("\r", "") if "\n" in text or "\r" in text else text
-    try:
-        return base64.b64decode(stripped, validate=True)
-    except (binascii.Error, ValueError):
-        raise ValueError(f"illegal base64 data at input byte {_first_illegal(stripped)}") from None
-
-
-_ALPHABET: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
-
-
-def _first_illegal(text: str) -> int:
-    """Where Go's decoder stops."""
-    for position, character in enumerate(text):
-        if character not in _ALPHABET:
-            padding = text[position:]
-            if padding.strip("=") or not padding:
-                return position
-            return position + 1 if position % 4 == 3 or len(padding) > 2 else position
-    return len(text) - len(text) % 4
 
 
 def _decoded_size(text: str) -> int:

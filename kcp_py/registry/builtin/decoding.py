@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.fielderrors import FieldError
+from kcp_py.registry.builtin.structs import StructCodec, struct_codec
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.default import MAX_FILLED
 from kcp_py.schema.nodes import Node
@@ -21,8 +22,6 @@ Source = Callable[[str], tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]
 """The name of a definition -> its document and the definitions that it still refers to."""
 
 _TYPE_PROBLEM: Final = re.compile(r'Invalid value: "(\w+)": .* must be of type ([\w,]+): "\w+"', re.DOTALL)
-_FORMAT_PROBLEM: Final = re.compile(r'Invalid value: .* in body must be of type (byte|date-time): "(.*)"', re.DOTALL)
-_BASE64: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 _GO_TYPES: Final = {
     "integer": "int64",
     "boolean": "bool",
@@ -39,7 +38,7 @@ _NULL_VALUE: Final = 'Invalid value: "null"'
 class DeferredSchema:
     """A `contract.CompiledSchema` that is compiled when first asked: starting does not wait for kinds that nobody uses yet."""
 
-    __slots__ = ("_compiled", "_name", "_normalize", "_source", "_typed")
+    __slots__ = ("_codec", "_compiled", "_name", "_normalize", "_source", "_typed")
 
     def __init__(self, source: Source, name: str, *, typed: bool, normalize: Callable[[dict[str, Any]], None] | None = None) -> None:
         """Remember what to compile.
@@ -55,6 +54,14 @@ class DeferredSchema:
         self._typed = typed
         self._normalize = normalize
         self._compiled: CompiledSchema | None = None
+        self._codec: StructCodec | None = None
+
+    @property
+    def codec(self) -> StructCodec | None:
+        """How Go reads and writes the kind; None where clients do not know it as a struct."""
+        if self._codec is None and self._typed:
+            self._codec = struct_codec(self._name)
+        return self._codec
 
     @property
     def compiled(self) -> CompiledSchema:
@@ -73,32 +80,45 @@ class DeferredSchema:
         return self.compiled.strict_errors(document)
 
     def type_error(self, obj: dict[str, Any]) -> FieldError | None:
-        """See `contract.CompiledSchema.type_error`. Types are looked at with the defaults."""
+        """See `contract.CompiledSchema.type_error`. Objects of typed kinds are decoded, in place.
+
+        Raises:
+            StatusError: 400 for values of the wrong type, worded as the decoder of upstream words it.
+        """
+        if (codec := self.codec) is not None:
+            codec.decode(obj)
         if self._normalize is not None:
             self._normalize(obj)
         return None
 
     def default(self, obj: dict[str, Any], limit: int = MAX_FILLED) -> None:
-        """See `contract.CompiledSchema.default`. The last step of decoding: for typed kinds it also refuses values of the wrong type.
+        """See `contract.CompiledSchema.default`. The last step of decoding: it refuses what the codec leaves alone.
 
         Raises:
             StatusError: 400, worded as the decoder of upstream words it.
         """
         self.compiled.default(obj, limit)
-        if self._typed:
+        if (codec := self.codec) is not None and not codec.covers_all:
             for problem in self.compiled.validate(obj):
                 if problem.reason == "FieldValueTypeInvalid":
                     raise errors.bad_request(as_decoder(obj, problem))
 
+    def complete(self, obj: dict[str, Any]) -> None:
+        """See `contract.CompiledSchema.complete`."""
+        if (codec := self.codec) is not None:
+            codec.complete(obj)
+
     def restore_defaults(self, obj: dict[str, Any]) -> None:
         """See `contract.CompiledSchema.restore_defaults`."""
         self.compiled.restore_defaults(obj)
+        self.complete(obj)
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
         """See `contract.CompiledSchema.validate`."""
-        problems = self.compiled.validate(obj, old)
-        if not self._typed:
-            return problems
+        codec = self.codec
+        if codec is None:
+            return self.compiled.validate(obj, old)
+        problems = self.compiled.validate(codec.without_zeros(obj), old)
         # Null is the zero value of any type, which some are written with.
         return [problem for problem in problems if not (problem.reason == "FieldValueTypeInvalid" and _NULL_VALUE in problem.text)]
 
@@ -125,26 +145,12 @@ def as_decoder(obj: Mapping[str, Any], problem: FieldError) -> str:
     """A value of the wrong type, in the words of Go's decoder."""
     kind = obj.get("kind", "")
     version = str(obj.get("apiVersion", "")).rpartition("/")[2]
-    match = None if _FORMAT_PROBLEM.fullmatch(problem.text) else _TYPE_PROBLEM.fullmatch(problem.text)
-    if match is None:
-        detail = _format_problem(problem.text)
-    else:
+    match = _TYPE_PROBLEM.fullmatch(problem.text)
+    detail = problem.text
+    if match is not None:
         given, wanted = match.groups()
         detail = (
             f"json: cannot unmarshal {_JSON_TYPES.get(given, given)} into Go struct field {kind}.{problem.field} "
             f"of type {_GO_TYPES.get(wanted, wanted)}"
         )
     return f'{kind} in version "{version}" cannot be handled as a {kind}: {detail}'
-
-
-def _format_problem(text: str) -> str:
-    """What Go's decoder says of a string that is not in the format of its field."""
-    match = _FORMAT_PROBLEM.fullmatch(text)
-    if match is None:
-        return text
-    wanted, value = match.groups()
-    if wanted != "byte":
-        return f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"'
-    # A misplaced or missing padding is reported where the text is at fault, at the latest at its end.
-    position = next((index for index, character in enumerate(value) if character not in _BASE64), len(value))
-    return f"illegal base64 data at input byte {position}"

@@ -9,6 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kcp_py.registry.builtin.cells import Object, at, object_at, objects_at
+from kcp_py.registry.strategy import Caller
+
+TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
+"""The annotation of a DaemonSet that counts the changes of its template (kubernetes `pkg/apis/apps/v1/conversion.go`)."""
 
 Preparation = Callable[[dict[str, Any]], None]
 
@@ -22,6 +26,20 @@ def _status(status: Mapping[str, Any]) -> Preparation:
         obj["status"] = {key: dict(value) if isinstance(value, Mapping) else value for key, value in status.items()}
 
     return prepare
+
+
+def _prepare_daemon_set(daemons: dict[str, Any]) -> None:
+    daemons["status"] = {}
+    daemons["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = "1"
+
+
+def _prepare_taint_rule(rule: dict[str, Any]) -> None:
+    rule["status"] = {}
+    rule["spec"].setdefault("taint", {}).setdefault("timeAdded", rule["metadata"]["creationTimestamp"])
+
+
+def _prepare_volume(volume: dict[str, Any]) -> None:
+    volume["status"] = {"phase": "Pending", "lastPhaseTransitionTime": volume["metadata"]["creationTimestamp"]}
 
 
 def _prepare_pod(pod: dict[str, Any]) -> None:
@@ -60,13 +78,12 @@ def _amount(resources: Object, kind: str, name: str) -> str:
     return amount if isinstance(amount, str) and amount != "0" else ""
 
 
-def _prepare_job(job: dict[str, Any]) -> None:
-    job["status"] = {}
+def _fill_job(job: dict[str, Any], caller: Caller | None) -> None:
+    del caller
     spec, metadata = job["spec"], job["metadata"]
-    template = spec.get("template")
-    if spec.get("manualSelector") is True or not isinstance(template, dict):
+    if spec.get("manualSelector") is True:
         return
-    labels = template.setdefault("metadata", {}).setdefault("labels", {})
+    labels = spec.setdefault("template", {}).setdefault("metadata", {}).setdefault("labels", {})
     for names, value in ((_JOB_NAME, metadata.get("name", "")), (_CONTROLLER, metadata["uid"])):
         for name in names:
             labels.setdefault(name, value)
@@ -75,24 +92,43 @@ def _prepare_job(job: dict[str, Any]) -> None:
     spec.setdefault("selector", {}).setdefault("matchLabels", {}).setdefault(_CONTROLLER[-1], metadata["uid"])
 
 
+def _fill_signing_request(request: dict[str, Any], caller: Caller | None) -> None:
+    """The signer has to know who asks: what a client says of itself is dropped (`csrStrategy.PrepareForCreate`)."""
+    spec = request["spec"]
+    for field in ("extra", "groups", "uid", "username"):
+        spec.pop(field, None)
+    if caller is None:
+        return
+    about: dict[str, Any] = {"username": caller.name, "uid": caller.uid, "groups": list(caller.groups)}
+    about["extra"] = {name: list(values) for name, values in caller.extra.items()}
+    spec.update((field, value) for field, value in about.items() if value)
+
+
 _NO_REPLICAS: Final = {"replicas": 0}
 _NO_BALANCER: Final[Mapping[str, Any]] = {"loadBalancer": {}}
 
 PREPARATIONS: Final[Mapping[tuple[str, str], Preparation]] = {
     ("", "persistentvolumeclaims"): _status({"phase": "Pending"}),
-    ("", "persistentvolumes"): _status({"phase": "Pending"}),
+    ("", "persistentvolumes"): _prepare_volume,
     ("", "pods"): _prepare_pod,
     ("", "replicationcontrollers"): _status(_NO_REPLICAS),
     ("", "services"): _status(_NO_BALANCER),
-    ("apps", "daemonsets"): _status({"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0}),
+    ("apps", "daemonsets"): _prepare_daemon_set,
     ("apps", "deployments"): _status({}),
     ("apps", "replicasets"): _status(_NO_REPLICAS),
     ("apps", "statefulsets"): _status({"availableReplicas": 0, "replicas": 0}),
     ("autoscaling", "horizontalpodautoscalers"): _status({"desiredReplicas": 0}),
     ("batch", "cronjobs"): _status({}),
-    ("batch", "jobs"): _prepare_job,
+    ("batch", "jobs"): _status({}),
     ("certificates.k8s.io", "certificatesigningrequests"): _status({}),
     ("networking.k8s.io", "ingresses"): _status(_NO_BALANCER),
+    ("resource.k8s.io", "devicetaintrules"): _prepare_taint_rule,
     ("policy", "poddisruptionbudgets"): _status({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}),
 }
-"""(group, plural) -> what is done to a new object whose status is gone."""
+"""(group, plural) -> what is done to a new object whose status is gone. What is always written is added later."""
+
+FILLS: Final[Mapping[tuple[str, str], Callable[[dict[str, Any], Caller | None], None]]] = {
+    ("batch", "jobs"): _fill_job,
+    ("certificates.k8s.io", "certificatesigningrequests"): _fill_signing_request,
+}
+"""(group, plural) -> what is done after that, on the server's own account."""

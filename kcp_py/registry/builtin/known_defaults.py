@@ -1,7 +1,7 @@
 """Defaults of known kinds that depend on other fields, which no schema can express.
 
 Objects may be of the wrong types where they were stored under another definition of the kind: what is not as it should be is left alone.
-Source: kubernetes `pkg/apis/{core,apps,batch,autoscaling,networking}/*/defaults.go`.
+Source: kubernetes `pkg/apis/{core,apps,batch,autoscaling,networking,resource}/*/defaults.go`.
 """
 
 from __future__ import annotations
@@ -235,6 +235,25 @@ def _default_node(obj: Object) -> None:
         status["allocatable"] = dict(capacity)
 
 
+def _default_device_requests(claim: Object) -> None:
+    for request in _maps(_map(claim, "devices"), "requests"):
+        # In v1beta1, a request is what later versions call exactly.
+        exact = _map(request, "exactly") or (request if "deviceClassName" in request else {})
+        for asked in (exact, *_maps(request, "firstAvailable")):
+            if asked:
+                asked.setdefault("allocationMode", "ExactCount")
+                if asked["allocationMode"] == "ExactCount":
+                    asked.setdefault("count", 1)
+
+
+def _default_claim(obj: Object) -> None:
+    _default_device_requests(_map(obj, "spec"))
+
+
+def _default_claim_template(obj: Object) -> None:
+    _default_device_requests(_map(obj, "spec", "spec"))
+
+
 _APPS: Final = "io.k8s.api.apps.v1."
 _BATCH: Final = "io.k8s.api.batch.v1."
 _CORE: Final = "io.k8s.api.core.v1."
@@ -255,5 +274,7 @@ DEFAULTERS: Final[Mapping[str, Defaulter]] = {
     _CORE + "ReplicationController": _default_replication_controller,
     _CORE + "Service": _default_service,
     "io.k8s.api.networking.v1.NetworkPolicy": _default_network_policy,
+    **{f"io.k8s.api.resource.{version}.ResourceClaim": _default_claim for version in ("v1", "v1beta1", "v1beta2")},
+    **{f"io.k8s.api.resource.{version}.ResourceClaimTemplate": _default_claim_template for version in ("v1", "v1beta1", "v1beta2")},
 }
 """Definition -> what fills in its defaults, after those of the schema."""

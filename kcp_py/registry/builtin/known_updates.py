@@ -1,15 +1,18 @@
-"""What an update must not change of known kinds.
+"""What an update must not change of known kinds, and what it changes on its own.
 
-Source: kubernetes `pkg/apis/{apps,batch,core,discovery,node,scheduling,storage}/validation`.
+Source: kubernetes `pkg/apis/{apps,batch,core,discovery,node,scheduling,storage}/validation`, `pkg/registry/*/*/strategy.go`
+(`PrepareForUpdate`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid
+from kcp_py.apimachinery.timestamps import format_time
 from kcp_py.registry.builtin.cells import Object, at
+from kcp_py.registry.builtin.known_creation import TEMPLATE_GENERATION
 
 _SELECTOR: Final = ("spec.selector",)
 
@@ -67,3 +70,28 @@ def changed_problems(name: tuple[str, str], obj: Object, old: Object) -> list[Fi
 def _field_name(name: tuple[str, str], field: str) -> str:
     """Volumes and claims name theirs without its parent."""
     return field.removeprefix("spec.") if name[1].startswith("persistentvolume") else field
+
+
+def _change_daemon_set(obj: dict[str, Any], old: Object, now: float) -> None:
+    """Count the changes of the template. Clients cannot set the count."""
+    del now
+    before = at(old, "metadata", "annotations", TEMPLATE_GENERATION)
+    count = int(before) if isinstance(before, str) and before.isdecimal() else 0
+    changed = at(obj, "spec", "template") != at(old, "spec", "template")
+    annotations = dict(obj["metadata"].get("annotations") or {})
+    obj["metadata"]["annotations"] = annotations | {TEMPLATE_GENERATION: str(count + changed)}
+
+
+def _change_taint_rule(obj: dict[str, Any], old: Object, now: float) -> None:
+    """The time says since when there is the effect."""
+    taint, before = obj["spec"]["taint"], at(old, "spec", "taint") or {}
+    added = taint.setdefault("timeAdded", before.get("timeAdded"))
+    if taint.get("effect") != before.get("effect") and added == before.get("timeAdded"):
+        taint["timeAdded"] = format_time(now)
+
+
+CHANGES: Final[Mapping[tuple[str, str], Callable[[dict[str, Any], Object, float], None]]] = {
+    ("apps", "daemonsets"): _change_daemon_set,
+    ("resource.k8s.io", "devicetaintrules"): _change_taint_rule,
+}
+"""(group, plural) -> what an update changes, in place, given the stored object and the present in unix seconds."""

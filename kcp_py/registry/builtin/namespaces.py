@@ -11,7 +11,7 @@ from typing import Any, Final
 from kcp_py.apimachinery import names
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.registry.namespaces import IMMORTAL
-from kcp_py.registry.strategy import Strategy
+from kcp_py.registry.strategy import Caller, Strategy
 
 FINALIZER: Final = "kubernetes"
 """In `spec.finalizers` while the namespace's content is not known to be gone."""
@@ -30,12 +30,15 @@ class NamespaceStrategy(Strategy):
 
     def prepare_for_create(self, obj: dict[str, Any]) -> None:
         obj["status"] = {"phase": "Active"}
+        _label(obj)
+
+    def fill_new(self, obj: dict[str, Any], caller: Caller | None) -> None:
+        del caller
         spec = obj["spec"] = dict(obj.get("spec") or {})
         finalizers = list(spec.get("finalizers") or ())
         if FINALIZER not in finalizers:
             finalizers.append(FINALIZER)
         spec["finalizers"] = finalizers
-        _label(obj)
 
     def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
         spec = obj["spec"] = dict(obj.get("spec") or {})

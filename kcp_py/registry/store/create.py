@@ -17,6 +17,7 @@ from kcp_py.registry.store.access import Access, Admission, Written, compares_of
 from kcp_py.registry.store.ownership import FieldManager, mutate, note_write
 from kcp_py.registry.store.read import LARGE, defaults_of, place_of, to_storage
 from kcp_py.registry.store.validation import check
+from kcp_py.registry.strategy import Caller
 from kcp_py.storage.contract import Compare, ConflictError, Put
 
 
@@ -31,6 +32,7 @@ async def create(
     dry_run: bool = False,
     size: int = 0,
     manager: FieldManager | None = None,
+    caller: Caller | None = None,
 ) -> Written:
     """Store a new object.
 
@@ -44,6 +46,7 @@ async def create(
         dry_run: do everything but store.
         size: bytes, about, of the object.
         manager: whose fields they are; None: nobody's.
+        caller: who creates it; None: the server itself.
 
     Raises:
         StatusError: 409 AlreadyExists, 422 and whatever admission says.
@@ -57,6 +60,7 @@ async def create(
             obj["metadata"]["managedFields"] = entries
         if not manager.applied:
             await note_write(resource, None, obj, manager, subresource="", size=size)
+    resource.strategy.fill_new(obj, caller)
     metadata = obj["metadata"]
     base_name = metadata.get("generateName", "") if not metadata.get("name") else ""
     for attempt in range(MAX_ATTEMPTS):
@@ -95,6 +99,7 @@ def prepare_new(access: Access, resource: ServedResource, namespace: str, obj: d
     if resource.has_status and resource.strategy.resets_status:
         obj.pop("status", None)
     resource.strategy.prepare_for_create(obj)
+    resource.schema.complete(obj)
 
 
 async def _create_named(

@@ -25,12 +25,14 @@ from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store.access import Access, Admission
 from kcp_py.registry.store.read import LARGE
+from kcp_py.registry.strategy import SETTABLE_METADATA
 
 __all__ = ["FieldManager", "apply_configuration", "check_configuration", "mutate", "note_write", "reset_fields"]
 
 R = TypeVar("R")
 
 _STATUS: Final[FieldSet] = {"f:status": {}}
+_STATUS_AND_SPEC: Final[FieldSet] = {"f:spec": {}, "f:status": {}}
 _NONE: Final[FieldSet] = {}
 _REPLICAS: Final[FieldSet] = {"f:spec": {"f:replicas": {}}}
 _MAX_CONVERSIONS: Final = 64
@@ -56,8 +58,14 @@ class FieldManager(NamedTuple):
 
 def reset_fields(resource: ServedResource, subresource: str, *objects: Mapping[str, Any] | None) -> FieldSet:
     """What an endpoint takes from the stored object whatever the request says, and nobody comes to own through it."""
+    if subresource == "status" and resource.builtin:
+        resets = resource.strategy.status_resets
+        metadata: FieldSet = {} if resets >= SETTABLE_METADATA else {f"f:{field}": {} for field in sorted(resets)}
+        return {"f:metadata": metadata, "f:spec": {}} if resets else {"f:spec": {}}
     if subresource == "status":
         return {f"f:{field}": {} for obj in objects for field in obj or () if field != "status"}
+    if resource.strategy.keeps_spec:
+        return _STATUS_AND_SPEC
     return _STATUS if resource.has_status else _NONE
 
 
@@ -76,13 +84,14 @@ async def note_write(
     """
     writer = Writer(name=manager.name, subresource=subresource, time=manager.time, ignored=reset_fields(resource, subresource, live, new))
     metadata = new["metadata"]
+    empty = _empty(resource) if live is None else None
     missing = object()
     given = metadata.get("managedFields", missing)
 
     def run(versions: Versions) -> None:
         if given is not missing:
             metadata["managedFields"] = given
-        track_update(versions, live, new, writer)
+        track_update(versions, live, new, writer, empty=empty)
 
     try:
         await _with_versions(resource, run, size)
@@ -92,6 +101,13 @@ async def note_write(
         metadata.pop("managedFields", None)
         if before:
             metadata["managedFields"] = before
+
+
+def _empty(resource: ServedResource) -> dict[str, Any] | None:
+    """An object of which nothing is set, as the kind's encoder writes it; None where that has no fields."""
+    obj: dict[str, Any] = {}
+    resource.schema.complete(obj)
+    return {"apiVersion": resource.group_version, "kind": resource.kind, "metadata": {}, **obj} if obj else None
 
 
 async def mutate(access: Access, admission: Admission, warnings: list[str]) -> None:

@@ -146,6 +146,7 @@ def _served_form(resource: ServedResource, obj: dict[str, Any], schema: Compiled
     obj["apiVersion"] = resource.group_version
     if resource.schema is not schema:
         resource.schema.prune(obj)
+        resource.schema.complete(obj)
     return obj
 
 
@@ -169,6 +170,7 @@ async def to_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str,
             resource.storage_schema.default(obj)
         except TooManyDefaultsError as error:
             raise errors.too_large(MAX_FILLED) from error
+        resource.storage_schema.complete(obj)
     else:
         # A create drops the status, which may have a default of its own (`customResourceStrategy.PrepareForCreate`).
         resource.storage_schema.restore_defaults(obj)

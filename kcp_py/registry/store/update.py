@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import orjson
@@ -28,6 +28,7 @@ from kcp_py.registry.store.create import check_open, create
 from kcp_py.registry.store.ownership import FieldManager, mutate, note_write
 from kcp_py.registry.store.read import LARGE, Current, find, to_storage
 from kcp_py.registry.store.validation import check
+from kcp_py.registry.strategy import Caller
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
 
 Transform = Callable[[Current | None], Awaitable[dict[str, Any]]]
@@ -49,6 +50,7 @@ async def update(
     dry_run: bool = False,
     size: int = 0,
     manager: FieldManager | None = None,
+    caller: Caller | None = None,
 ) -> Written:
     """Replace an object by what `transform` makes of it.
 
@@ -68,6 +70,7 @@ async def update(
         dry_run: do everything but store.
         size: bytes of the request.
         manager: whose the changed fields become; None: nobody's.
+        caller: who creates the object where there is none; None: the server itself.
 
     Raises:
         StatusError: 404, 409, 422 and whatever transform and admission say.
@@ -90,7 +93,18 @@ async def update(
                 raise errors.not_found(resource.group_resource, name)
             obj["metadata"].pop("resourceVersion", None)
             try:
-                return await create(access, scope, served, namespace, obj, warnings=warnings, dry_run=dry_run, size=size, manager=manager)
+                return await create(
+                    access,
+                    scope,
+                    served,
+                    namespace,
+                    obj,
+                    warnings=warnings,
+                    dry_run=dry_run,
+                    size=size,
+                    manager=manager,
+                    caller=caller,
+                )
             except StatusError as error:
                 if error.reason != "AlreadyExists":
                     raise
@@ -139,14 +153,16 @@ async def _replace(
     _check_lock(resource, new["metadata"], old["metadata"], item)
     undress(new)
     if subresource == "status":
-        new = _with_status_of(old, new)
+        new = _with_status_of(old, new, resource)
         resource.strategy.prepare_for_status_update(new, old)
+        resource.schema.complete(new)
     else:
         _fill_from(new, old, resource)
         if subresource == "finalize":
             resource.strategy.prepare_for_finalize(new, old)
         else:
             resource.strategy.prepare_for_update(new, old)
+        resource.schema.complete(new)
         if size > LARGE:
             await run_aside(_raise_generation, new, old, resource)
         else:
@@ -243,7 +259,18 @@ def _other_uid(resource: ServedResource, name: str, given: str, found: str) -> S
 
 def _fill_from(new: dict[str, Any], old: dict[str, Any], resource: ServedResource) -> None:
     """Take from the stored object, in place, what an update of the main resource does not set."""
-    metadata, before = new["metadata"], old["metadata"]
+    _fill_metadata(new["metadata"], old["metadata"], resource)
+    if resource.strategy.keeps_spec:
+        _take(new, old, ("spec",))
+    if resource.has_status:
+        if "status" in old:
+            new["status"] = old["status"]
+        else:
+            new.pop("status", None)
+
+
+def _fill_metadata(metadata: dict[str, Any], before: dict[str, Any], resource: ServedResource) -> None:
+    """Take from the stored metadata, in place, what only the server sets."""
     # What differs from here on is refused by validation (apiserver `rest.BeforeUpdate`).
     metadata["uid"] = metadata.get("uid") or before["uid"]
     metadata["creationTimestamp"] = before["creationTimestamp"]
@@ -257,24 +284,29 @@ def _fill_from(new: dict[str, Any], old: dict[str, Any], resource: ServedResourc
     metadata["name"] = before["name"]
     if resource.namespaced:
         metadata["namespace"] = before["namespace"]
-    if "generation" in before:
-        metadata["generation"] = before["generation"]
-    else:
-        metadata.pop("generation", None)
-    if resource.has_status:
-        if "status" in old:
-            new["status"] = old["status"]
+    _take(metadata, before, ("generation",))
+
+
+def _take(metadata: dict[str, Any], before: dict[str, Any], fields: Iterable[str]) -> None:
+    for field in fields:
+        if field in before:
+            metadata[field] = before[field]
         else:
-            new.pop("status", None)
+            metadata.pop(field, None)
 
 
-def _with_status_of(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """The stored object with the status of the request: an update of `/status` changes nothing else."""
+def _with_status_of(old: dict[str, Any], new: dict[str, Any], resource: ServedResource) -> dict[str, Any]:
+    """The stored object with the status of the request, and with its metadata as far as the kind lets `/status` change them."""
     result = {key: value for key, value in old.items() if key != "status"}
-    # Steps to come may change the metadata; `old` has to stay as it is.
-    result["metadata"] = dict(old["metadata"])
-    if "managedFields" in new["metadata"]:
-        result["metadata"]["managedFields"] = new["metadata"]["managedFields"]
+    if resource.builtin:
+        result["metadata"] = new["metadata"]
+        _fill_metadata(result["metadata"], old["metadata"], resource)
+        _take(result["metadata"], old["metadata"], resource.strategy.status_resets)
+    else:
+        # Steps to come may change the metadata; `old` has to stay as it is.
+        result["metadata"] = dict(old["metadata"])
+        if "managedFields" in new["metadata"]:
+            result["metadata"]["managedFields"] = new["metadata"]["managedFields"]
     if "status" in new:
         result["status"] = new["status"]
     return result
@@ -290,10 +322,12 @@ def _keep_entries(obj: dict[str, Any], source: dict[str, Any]) -> None:
 
 
 def _raise_generation(new: dict[str, Any], old: dict[str, Any], resource: ServedResource) -> None:
-    if not resource.strategy.has_generation:
+    strategy = resource.strategy
+    if not strategy.has_generation:
         return
     outside = {"metadata", "status"} if resource.has_status else {"metadata"}
-    if not same_json(
+    counted = [name for name, counts in (("annotations", strategy.counts_annotations), ("labels", strategy.counts_labels)) if counts]
+    if any((new["metadata"].get(name) or {}) != (old["metadata"].get(name) or {}) for name in counted) or not same_json(
         {key: value for key, value in new.items() if key not in outside},
         {key: value for key, value in old.items() if key not in outside},
     ):

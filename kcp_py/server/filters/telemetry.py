@@ -177,7 +177,9 @@ def _line(exchange: Exchange) -> dict[str, Any]:
         line["verb"] = info.verb
     line |= {"status": 0, "duration_seconds": 0.0, "bytes": 0}
     if exchange.user is not UNKNOWN:
-        line["user"] = exchange.user.name[:256]
+        line["user"] = (exchange.impersonator or exchange.user).name[:256]
+    if exchange.impersonator is not None:
+        line["impersonated_user"] = exchange.user.name[:256]
     if (peer := exchange.scope.get("client")) is not None:
         host, port = peer
         line["peer"] = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from kcp_py.apimachinery.errors import bad_request
-from kcp_py.bootstrap.known_schemas import decoding_schema
 from kcp_py.registry.builtin.autoscaler_conversion import V1, V2, convert_autoscaler
 from kcp_py.registry.builtin.known import KnownKindSchema
 
 TARGET = {"kind": "Deployment", "name": "web"}
-CHECK = KnownKindSchema(decoding_schema("io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler"), None).type_error
+CHECK = KnownKindSchema("io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler", None).type_error
 PREFIX = "autoscaling.alpha.kubernetes.io/"
 
 

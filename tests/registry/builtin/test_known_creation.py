@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from kcp_py.authn.user import UserInfo
 from kcp_py.bootstrap.known import known_kinds
 from kcp_py.registry.builtin.known import KnownKindStrategy
 from kcp_py.registry.builtin.known_creation import PREPARATIONS, quality_of_service
 
 
-def prepared(kind, obj):
+def prepared(kind, obj, caller=None):
     row = next(row for row in known_kinds().values() if row.kind == kind)
-    KnownKindStrategy(row, {}).prepare_for_create(obj)
+    strategy = KnownKindStrategy(row, {})
+    strategy.prepare_for_create(obj)
+    strategy.fill_new(obj, caller)
     return obj
 
 
@@ -59,6 +62,16 @@ def test_jobs_select_their_own_pods():
     }
     by_hand = {"metadata": {"name": "one", "uid": "u"}, "spec": {"manualSelector": True, "template": {"spec": {}}}}
     assert "selector" not in prepared("Job", by_hand)["spec"]
+
+
+def test_signing_requests_say_who_made_them():
+    """The signer trusts these fields: what a client writes into them is dropped."""
+    forged = {"username": "admin", "uid": "1", "groups": ["system:masters"], "extra": {"a": ["b"]}}
+    jane = UserInfo("jane", "", ("dev", "system:authenticated"), {"scopes": ("read",)})
+    made = prepared("CertificateSigningRequest", {"metadata": {}, "spec": {"request": "AA==", **forged}}, jane)
+    groups = ["dev", "system:authenticated"]
+    assert made["spec"] == {"request": "AA==", "username": "jane", "groups": groups, "extra": {"scopes": ["read"]}}
+    assert prepared("CertificateSigningRequest", {"metadata": {}, "spec": {"request": "AA==", **forged}})["spec"] == {"request": "AA=="}
 
 
 def test_first_statuses():

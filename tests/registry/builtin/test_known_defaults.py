@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kcp_py.bootstrap.known_schemas import decoding_schema
 from kcp_py.registry.builtin.known import KnownKindSchema
 from kcp_py.registry.builtin.known_defaults import DEFAULTERS
 
@@ -18,7 +17,7 @@ HPA = "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler"
 def defaulted(definition: str, spec: dict[str, Any], **more: Any) -> dict[str, Any]:
     """An object with its defaults."""
     obj = {"metadata": {"name": "one"}, "spec": copy.deepcopy(spec), **more}
-    KnownKindSchema(decoding_schema(definition), DEFAULTERS.get(definition)).default(obj)
+    KnownKindSchema(definition, DEFAULTERS.get(definition)).default(obj)
     return obj
 
 

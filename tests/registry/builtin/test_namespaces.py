@@ -19,6 +19,7 @@ def test_creation():
     """A new namespace is active, has the server's finalizer and carries its name as a label."""
     obj = namespace(status={"phase": "Terminating"})
     STRATEGY.prepare_for_create(obj)
+    STRATEGY.fill_new(obj, None)
     assert obj["status"] == {"phase": "Active"}
     assert obj["spec"] == {"finalizers": ["kubernetes"]}
     assert obj["metadata"]["labels"] == {"kubernetes.io/metadata.name": "team"}

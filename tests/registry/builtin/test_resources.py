@@ -82,9 +82,12 @@ def test_every_schema_compiles_and_accepts_the_smallest_object(resource):
     obj = {"apiVersion": resource.group_version, "kind": resource.kind, "metadata": {"name": name}}
     if resource.namespaced:
         obj["metadata"]["namespace"] = "default"
+    resource.schema.type_error(obj)
     assert resource.schema.prune(obj) == []
     resource.schema.default(obj)
     resource.strategy.prepare_for_create(obj)
+    resource.schema.complete(obj)
+    resource.strategy.fill_new(obj, None)
     assert resource.schema.validate(obj) == []
     resource.strategy.validate(obj)
     resource.strategy.validate_update(obj, obj)
@@ -100,10 +103,13 @@ def test_hostile_members_are_refused_or_survived(resource, junk):
     metadata = {"name": "a", "namespace": "x"} if resource.namespaced else {"name": "a"}
     for member in resource.document["properties"].keys() - {"apiVersion", "kind", "metadata"}:
         obj = {"apiVersion": resource.group_version, "kind": resource.kind, "metadata": dict(metadata), member: junk}
-        resource.schema.prune(obj)
         try:
+            resource.schema.type_error(obj)
+            resource.schema.prune(obj)
             resource.schema.default(obj)
             resource.strategy.prepare_for_create(obj)
+            resource.schema.complete(obj)
+            resource.strategy.fill_new(obj, None)
             resource.schema.validate(obj)
             resource.strategy.validate(obj)
             resource.strategy.validate_update(obj, obj)

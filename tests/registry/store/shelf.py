@@ -82,6 +82,9 @@ class Schema(CompiledSchema):
     def default(self, obj: dict[str, Any], limit: int = 0) -> None:  # noqa: ARG002
         obj.setdefault("data", {}).setdefault("new", self._value)
 
+    def complete(self, obj: dict[str, Any]) -> None:
+        """It has no fields that are always written."""
+
     def restore_defaults(self, obj: dict[str, Any]) -> None:
         """No field of its root has a default."""
 

@@ -107,18 +107,3 @@ async def test_front_proxy_headers_are_ignored(ask, probe, chain, name):
     await ask(chain(), "/api", headers=[ALICE, (name, "system:masters")])
     assert probe.last.user.name == "alice"
     assert "system:masters" not in probe.last.user.groups
-
-
-@pytest.mark.parametrize("name", ["Impersonate-User", "Impersonate-Group", "Impersonate-Uid", "Impersonate-Extra-a", "Impersonate-"])
-async def test_impersonation_is_refused(ask, probe, chain, name):
-    """A request for another identity never runs with the caller's own."""
-    answer = await ask(chain(), "/api", headers=[("authorization", "Bearer admin"), (name, "bob")])
-    assert (answer.status, answer.json()["reason"]) == (403, "Forbidden")
-    assert 'User "admin" cannot impersonate resource "users" in API group "" at the cluster scope' in answer.json()["message"]
-    assert not probe.seen
-
-
-async def test_impersonation_names_whom(ask, chain):
-    """The refusal names the user that was asked for, as upstream's does."""
-    answer = await ask(chain(), "/api", headers=[("authorization", "Bearer admin"), ("impersonate-user", "bob")])
-    assert answer.json()["message"].startswith('users "bob" is forbidden: User "admin" cannot impersonate')

@@ -46,7 +46,7 @@ async def test_an_update_leaves_the_status_and_counts_generations(api: Api) -> N
 
 
 async def test_the_status_is_read_and_patched_by_itself(api: Api) -> None:
-    """A strategic merge patch is taken, since definitions are a built-in kind; specification and labels are left alone."""
+    """A strategic merge patch is taken, since definitions are a built-in kind; the specification is left alone, labels are not."""
     await install(api)
     assert (await api.ok("GET", f"{CRD}/status"))["metadata"]["name"] == "widgets.example.com"
     patch = {
@@ -56,9 +56,9 @@ async def test_the_status_is_read_and_patched_by_itself(api: Api) -> None:
     }
     patched = await api.ok("PATCH", f"{CRD}/status", patch, headers=STRATEGIC)
     assert patched["spec"]["scope"] == "Namespaced"
-    assert "labels" not in patched["metadata"]
+    assert patched["metadata"]["labels"] == {"a": "b"}
     assert "Mine" in {condition["type"] for condition in patched["status"]["conditions"]}
-    assert (await api.ok("PATCH", CRD, {"metadata": {"labels": {"a": "b"}}}, headers=STRATEGIC))["metadata"]["labels"] == {"a": "b"}
+    assert (await api.ok("PATCH", CRD, {"metadata": {"labels": {"a": "c"}}}, headers=STRATEGIC))["metadata"]["labels"] == {"a": "c"}
 
 
 async def test_stored_versions_grow_with_the_storage_version_and_shrink_by_the_status(api: Api) -> None:

@@ -153,7 +153,7 @@ async def test_decoding_is_that_of_the_kind(api: Api):
     assert "quantities must match the regular expression" in (await api.fails(400, "POST", DEPLOYMENTS, quantity))["message"]
     empty = {"metadata": {"name": "empty"}}
     causes = (await api.fails(422, "POST", DEPLOYMENTS, empty))["details"]["causes"]
-    assert {cause["field"] for cause in causes} == {"spec.selector", "spec.template"}
+    assert {cause["field"] for cause in causes} == {"spec.selector", "spec.template.spec.containers"}
 
 
 async def test_what_upstream_takes_twice_is_taken_twice(api: Api):
@@ -301,7 +301,9 @@ async def test_nodes_bring_their_status_along(api: Api):
     await installed(api, "nodes")
     node = {"metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "1"}}}
     created = await api.ok("POST", "/clusters/a/api/v1/nodes", node)
-    assert created["status"] == {"capacity": {"cpu": "1"}, "allocatable": {"cpu": "1"}}
+    status = created["status"]
+    assert (status["capacity"], status["allocatable"]) == ({"cpu": "1"}, {"cpu": "1"})
+    assert status["daemonEndpoints"] == {"kubeletEndpoint": {"Port": 0}}
 
 
 async def test_kinds_that_every_cluster_has(tmp_path):
@@ -348,6 +350,7 @@ async def test_versions_of_different_forms(api: Api):
 REFUSED = {
     # What upstream's decoder takes and its validation refuses, besides owners without a uid.
     "APIService/kyverno-v1beta1.external.metrics.k8s.io-c1fec448.yaml": 422,
+    "CronJob/kyverno-cronjob-with-labels-e10cc77b.yaml": 422,
     "Pod/istio-custom-gateway-7d51c932.yaml": 422,
     "ValidatingAdmissionPolicyBinding/kyverno-check-deployments-replicas-binding-2e26962f.yaml": 422,
     "ValidatingWebhookConfiguration/kcp-cowboy-intent-validator-ac3b54db.yaml": 400,
@@ -436,3 +439,210 @@ async def test_unenforced_kinds_warn(api: Api) -> None:
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"}, "rules": []}
     created = await api("POST", "/clusters/a/apis/rbac.authorization.k8s.io/v1/clusterroles", role)
     assert (created.status_code, created.headers.get_list("warning")) == (201, [])
+
+
+async def test_signing_requests_say_who_made_them(api: Api):
+    """Who asks is what authentication says, whatever the object says, and cannot be changed afterwards."""
+    await installed(api, "certificatesigningrequests")
+    requests = "/clusters/a/apis/certificates.k8s.io/v1/certificatesigningrequests"
+    forged = {"username": "root", "uid": "0", "groups": ["system:masters"], "extra": {"a": ["b"]}}
+    wanted = {"request": "Y\nWJj\r\n", "signerName": "example.com/s", "usages": ["client auth"]}
+    body = {"metadata": {"name": "one"}, "spec": {**wanted, **forged}, "status": {"certificate": "YQ=="}}
+    bob = {"Impersonate-User": "bob", "Impersonate-Group": "system:masters", "Impersonate-Extra-Scopes": "x"}
+    created = await api.ok("POST", requests, body, headers=bob)
+    groups = ["system:masters", "system:authenticated"]
+    mine = {"username": "bob", "groups": groups, "extra": {"scopes": ["x"]}}
+    assert created["spec"] == {**wanted, "request": "YWJj", **mine}
+    assert created["status"] == {}
+    changed = await api.ok("PUT", f"{requests}/one", {**created, "spec": {**wanted, **forged, "request": "YWI="}})
+    assert changed["spec"] == created["spec"]
+    patched = await api.ok("PATCH", f"{requests}/one", {"spec": forged}, headers={"Content-Type": "application/merge-patch+json"})
+    assert patched["spec"] == created["spec"]
+    config = {
+        "apiVersion": "certificates.k8s.io/v1",
+        "kind": "CertificateSigningRequest",
+        "metadata": {"name": "two"},
+        "spec": body["spec"],
+    }
+    applied = await api.ok("PATCH", f"{requests}/two?fieldManager=x", config, headers={**APPLY, "Impersonate-User": "eve"} | bob)
+    assert applied["spec"]["username"] == "bob"
+
+
+FORMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    # name -> path, what is created, what has to be in the answer
+    "APIService": (
+        "apis/apiregistration.k8s.io/v1/apiservices",
+        {
+            "metadata": {"name": "v1.x.example.com"},
+            "spec": {"group": "x.example.com", "version": "v1", "groupPriorityMinimum": 9, "versionPriority": 9},
+        },
+        {"status": {}},
+    ),
+    "CronJob": (
+        "apis/batch/v1/namespaces/default/cronjobs",
+        {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": {"containers": [{"name": "a"}]}}}}}},
+        {
+            "spec": {"jobTemplate": {"metadata": {}, "spec": {"template": {"metadata": {}, "spec": {"containers": [{"resources": {}}]}}}}},
+            "status": {},
+        },
+    ),
+    "CSINode": ("apis/storage.k8s.io/v1/csinodes", {"spec": {"drivers": None}}, {"spec": {"drivers": None}, "status": {}}),
+    "DaemonSet": (
+        "apis/apps/v1/namespaces/default/daemonsets",
+        {"spec": deployment()["spec"]},
+        {"metadata": {"annotations": {"deprecated.daemonset.template.generation": "1"}}, "status": {"numberReady": 0}},
+    ),
+    "DeviceTaintRule": (
+        "apis/resource.k8s.io/v1/devicetaintrules",
+        {"spec": {"deviceSelector": {"driver": "d.example.com"}, "taint": {"key": "example.com/k", "effect": "NoSchedule"}}},
+        {"status": {}},
+    ),
+    "EndpointSlice": (
+        "apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+        {"addressType": "IPv4"},
+        {"endpoints": None, "ports": None},
+    ),
+    "FlowSchema": (
+        "apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
+        {"spec": {"priorityLevelConfiguration": {"name": "p"}}},
+        {"status": {}},
+    ),
+    "Node": ("api/v1/nodes", {}, {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": {"machineID": ""}}}),
+    "PodGroup": (
+        "apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups",
+        {"spec": {"schedulingPolicy": {"basic": {}}}},
+        {"status": {}},
+    ),
+    "PriorityLevelConfiguration": (
+        "apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations",
+        {"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}},
+        {"status": {}},
+    ),
+    "ResourceClaim": (
+        "apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+        {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "x"}}]}}},
+        {"spec": {"devices": {"requests": [{"exactly": {"allocationMode": "ExactCount", "count": 1}}]}}, "status": {}},
+    ),
+    "ServiceCIDR": ("apis/networking.k8s.io/v1/servicecidrs", {"spec": {"cidrs": ["10.9.0.0/16"]}}, {"status": {}}),
+    "StorageVersionMigration": (
+        "apis/storagemigration.k8s.io/v1/storageversionmigrations",
+        {"spec": {"resource": {"group": "", "resource": "secrets"}}},
+        {"spec": {"resource": {"group": ""}}, "status": {}},
+    ),
+    "ValidatingAdmissionPolicy": (
+        "apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+        {"spec": {"validations": [{"expression": "true"}]}},
+        {"status": {}},
+    ),
+    "VolumeAttachment": (
+        "apis/storage.k8s.io/v1/volumeattachments",
+        {"spec": {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}}},
+        {"status": {"attached": False}},
+    ),
+}
+
+
+def assert_within(expected: Any, found: Any) -> None:
+    """All that is expected is found."""
+    if isinstance(expected, dict):
+        for name, value in expected.items():
+            assert name in found, name
+            assert_within(value, found[name])
+    elif isinstance(expected, list):
+        for one, other in zip(expected, found, strict=True):
+            assert_within(one, other)
+    else:
+        assert found == expected
+
+
+async def test_what_is_always_encoded_is_there(tmp_path):
+    """Fields that Go's encoder always writes are in every answer, so that `add /status/conditions` has something to add to."""
+    json_patch = {"Content-Type": "application/json-patch+json"}
+    async with ControlPlane(options(tmp_path, builtin_kinds=("all",))) as control_plane:
+        transport = httpx.ASGITransport(control_plane.app)
+        async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:
+            api = Api(client, control_plane)
+            for kind, (path, body, expected) in FORMS.items():
+                body.setdefault("metadata", {}).setdefault("name", "one")
+                created = await api.ok("POST", f"/clusters/a/{path}?fieldManager=me", body)
+                assert_within(expected, created)
+                name = body["metadata"]["name"]
+                assert await api.ok("GET", f"/clusters/a/{path}/{name}") == created, kind
+                owned = [entry["fieldsV1"] for entry in created["metadata"].get("managedFields", ())]
+                assert "." not in owned[0].get("f:spec", {}) if owned else True, kind
+                if "status" in expected and "conditions" in known_status(kind):
+                    patch = [{"op": "add", "path": "/status/conditions", "value": []}]
+                    await api.ok("PATCH", f"/clusters/a/{path}/{name}/status", patch, headers=json_patch)
+
+
+def known_status(kind: str) -> Any:
+    """The fields of a kind's status."""
+    (crd,) = definitions_named([kind])
+    return crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+
+
+async def test_what_the_status_changes_of_the_metadata(api: Api):
+    """Through `/status`, a kind changes what its rules leave to it: no labels of deployments, nothing of taint rules."""
+    await installed(api, "deployments", "daemonsets", "devicetaintrules")
+    await api.ok("POST", DEPLOYMENTS, deployment())
+    daemons = DEPLOYMENTS.replace("deployments", "daemonsets")
+    await api.ok("POST", daemons, {**deployment(), "kind": "DaemonSet"})
+    rules = "/clusters/a/apis/resource.k8s.io/v1/devicetaintrules"
+    taint = {"key": "example.com/k", "effect": "NoSchedule"}
+    await api.ok("POST", rules, {"metadata": {"name": "web"}, "spec": {"deviceSelector": {"driver": "d"}, "taint": taint}})
+    change = {"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}, "finalizers": ["example.com/f"]}, "spec": {"paused": True}}
+    found = {}
+    for path in (DEPLOYMENTS, daemons, rules):
+        patched = await api.ok("PATCH", f"{path}/web/status?fieldManager=me", change, headers=STRATEGIC)
+        assert patched["metadata"]["generation"] == 1
+        assert "paused" not in patched["spec"]
+        metadata = patched["metadata"]
+        found[path] = (metadata.get("labels"), metadata["annotations"].get("c"), metadata.get("finalizers"))
+        assert await api.ok("GET", f"{path}/web") == patched
+    assert found == {
+        DEPLOYMENTS: (None, "d", ["example.com/f"]),
+        daemons: ({"a": "b"}, "d", ["example.com/f"]),
+        rules: (None, None, None),
+    }
+
+
+async def test_generations_count_what_controllers_follow(api: Api):
+    """Annotations of deployments are copied to replica sets and count, those of others do not. Templates of daemon sets are counted."""
+    await installed(api, "deployments", "daemonsets", "endpointslices")
+    daemons = DEPLOYMENTS.replace("deployments", "daemonsets")
+    slices = "/clusters/a/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+    await api.ok("POST", DEPLOYMENTS, deployment())
+    await api.ok("POST", daemons, {**deployment(), "kind": "DaemonSet"})
+    await api.ok("POST", slices, {"metadata": {"name": "web"}, "addressType": "IPv4", "endpoints": []})
+    annotated = {"metadata": {"annotations": {"a": "b", "deprecated.daemonset.template.generation": "9"}}}
+    labelled = {"metadata": {"labels": {"a": "b"}}}
+    found = []
+    for patch in (annotated, labelled, {"spec": {"template": {"metadata": {"labels": {"x": "y"}}}}}):
+        generations = []
+        for path in (DEPLOYMENTS, daemons, slices):
+            if "spec" in patch and path == slices:
+                continue
+            generations.append((await api.ok("PATCH", f"{path}/web", patch, headers=STRATEGIC))["metadata"]["generation"])
+        found.append(generations)
+    assert found == [[2, 1, 1], [2, 1, 2], [3, 2]]
+    assert (await api.ok("GET", f"{daemons}/web"))["metadata"]["annotations"]["deprecated.daemonset.template.generation"] == "2"
+
+
+async def test_wrapped_base64(api: Api):
+    """Line ends are where the tools that encode put them; they are not stored."""
+    await installed(api, "validatingwebhookconfigurations", "apiservices")
+    secrets = "/clusters/a/api/v1/namespaces/default/secrets"
+    assert (await api.ok("POST", secrets, {"metadata": {"name": "s"}, "data": {"a": "YW\r\nJj\n"}}))["data"] == {"a": "YWJj"}
+    maps = "/clusters/a/api/v1/namespaces/default/configmaps"
+    assert (await api.ok("POST", maps, {"metadata": {"name": "m"}, "binaryData": {"a": "\nYWJj"}}))["binaryData"] == {"a": "YWJj"}
+    hook = {
+        "name": "a.b.c",
+        "clientConfig": {"url": "https://x.example.com", "caBundle": "YW\nJj"},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    hooks = "/clusters/a/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    created = await api.ok("POST", hooks, {"metadata": {"name": "w"}, "webhooks": [hook]})
+    assert created["webhooks"][0]["clientConfig"]["caBundle"] == "YWJj"
+    refused = await api.fails(400, "POST", secrets, {"metadata": {"name": "t"}, "data": {"a": "YW\nJ"}})
+    assert refused["message"] == 'Secret in version "v1" cannot be handled as a Secret: illegal base64 data at input byte 1'

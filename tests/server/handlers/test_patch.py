@@ -27,13 +27,13 @@ STRICT = {"fieldValidation": "Strict"}
             b'[{"op":"add","path":"/data/q","value":"1","foo":2}]',
             'strict decoding error: json patch unknown field "[0].foo"',
         ),
-        (MERGE, b'{"data":{"a":5}}', "json: cannot unmarshal number into Go struct field ConfigMap.data.a of type string"),
+        (MERGE, b'{"data":{"a":5}}', "json: cannot unmarshal number into Go struct field ConfigMap.data of type string"),
     ],
     ids=["unknown fields", "repeated keys", "unknown member of an operation", "wrong type"],
 )
 async def test_a_result_that_cannot_be_decoded_is_an_invalid_patch(api: Api, headers: dict[str, str], body: bytes, problem: str) -> None:
     """422 on the field `patch`, of no kind and name, with the result and the decoder's words."""
-    created = await api.ok("POST", MAPS, config_map("one"))
+    created = await api.ok("POST", MAPS, config_map("one", data={"p": "0"}))
     status = await api.fails(422, "PATCH", f"{MAPS}/one", content=body, headers=headers, params=STRICT)
     assert status["reason"] == "Invalid"
     assert status["message"].startswith(' "" is invalid: patch: Invalid value: "{')

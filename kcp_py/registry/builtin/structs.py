@@ -1,0 +1,485 @@
+"""`StructCodec`: objects of typed kinds as Go's decoder reads them and as its encoder writes them.
+
+A typed kind is a Go structure for upstream. Its decoder refuses values of another type, takes null for the zero value, and cannot tell
+a zero value from a missing one. Its encoder writes every field without `omitempty`, and leaves others out where they are empty. So there
+are three forms of an object here:
+
+- as the client sent it,
+- *decoded*: without fields that are zero, so that defaults can be filled in,
+- *complete*: with every field that the encoder writes. This is the form that is stored, answered and merged.
+
+Source: sigs.k8s.io/json `internal/golang/encoding/json`, k8s.io/apimachinery (`Time`, `MicroTime`, `Quantity`, `IntOrString`).
+Empty lists and maps count as missing: objects are stored as protobuf upstream, which cannot tell them apart.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from threading import RLock
+from typing import Any, Final
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.go_base64 import canonical_base64
+from kcp_py.apimachinery.go_types import json_type
+from kcp_py.apimachinery.quantity import canonical
+from kcp_py.apimachinery.timestamps import format_micro_time, normalize_time, parse_time
+from kcp_py.bootstrap.go_fields import GoStructure, find_structure, go_values
+
+BAD_QUANTITY: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
+_ELEMENT: Final = re.compile(r"^(?:\*|\[[^]]*\]|\{[^}]*\})+")
+"""What precedes the element in the description of a pointer, a list or a map."""
+_ZERO: Final = object()
+"""What a decoder returns for a value that is the zero value of its type."""
+_LIMITS: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1), "uint8": (0, 2**8 - 1)}
+"""The lowest and the highest value of Go's integers."""
+_RFC3339: Final = "2006-01-02T15:04:05Z07:00"
+_YEAR_ONE: Final = "0001-01-01T00:00:00"
+"""Go's zero time, which is encoded as null."""
+_OWN: Final = frozenset({"apiVersion", "kind", "metadata"})
+"""The fields of an object that the generic store takes care of."""
+
+Decoder = Callable[[Any], Any]
+"""From a value that is not null to the decoded one, or `_ZERO`. Changes objects and lists in place. Raises `_MismatchError`."""
+
+
+class _MismatchError(Exception):
+    """A value that does not fit its field."""
+
+    def __init__(self, given: str, wanted: str, detail: str = "") -> None:
+        """Note what is wrong.
+
+        Args:
+            given: what the decoder calls the value.
+            wanted: the Go type of the field.
+            detail: the whole message of a type that decodes itself.
+        """
+        super().__init__(given, wanted)
+        self.given = given
+        self.wanted = wanted
+        self.detail = detail
+        self.struct = ""
+        self.path: list[str] = []
+
+    def __str__(self) -> str:
+        return self.detail or (
+            f"json: cannot unmarshal {self.given} into Go struct field {self.struct}.{'.'.join(self.path)} of type {self.wanted}"
+        )
+
+
+class StructCodec:
+    """The rules of one kind. Immutable, shared by all clusters."""
+
+    __slots__ = ("_struct", "covers_all")
+
+    def __init__(self, definition: str) -> None:
+        """Compile the structure of a definition, such as `io.k8s.api.core.v1.Pod`.
+
+        Raises:
+            KeyError: there is no such structure.
+        """
+        with _COMPILING:
+            self._struct = _struct(definition, root=True)
+        self.covers_all = _has_no_free_form(definition, set())
+        """Whether it knows all types: those of schemas in CustomResourceDefinitions are left to others."""
+
+    def decode(self, obj: dict[str, Any]) -> None:
+        """Read an object, in place: afterwards it has no zero values but those of pointers, and all values are of their types.
+
+        Raises:
+            StatusError: 400, worded as upstream's decoder words it.
+        """
+        try:
+            self._struct.decode(obj)
+        except _MismatchError as mismatch:
+            kind, version = obj.get("kind", ""), str(obj.get("apiVersion", "")).rpartition("/")[2]
+            raise errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {mismatch}') from None
+
+    def complete(self, obj: dict[str, Any]) -> None:
+        """Add, in place, the fields that the encoder writes although they are zero. Values that do not fit their types are left alone."""
+        self._struct.complete(obj)
+
+    def without_zeros(self, obj: dict[str, Any]) -> dict[str, Any]:
+        """A complete object without those fields: what is zero is missing. Parts that stay as they are are shared with `obj`."""
+        return self._struct.without_zeros(obj)
+
+
+@cache
+def struct_codec(definition: str) -> StructCodec | None:
+    """The codec of a definition; None where no structure is known for it."""
+    return StructCodec(definition) if find_structure(definition) is not None else None
+
+
+def _has_no_free_form(definition: str, seen: set[str]) -> bool:
+    structure = find_structure(definition)
+    if structure is None or definition in seen:
+        return definition != "any"
+    seen.add(definition)
+    return all(_has_no_free_form(_ELEMENT.sub("", described).rstrip("?!"), seen) for described in structure.fields.values())
+
+
+class _Struct:
+    """A structure. Its fields are compiled after it is known, since structures may contain themselves."""
+
+    __slots__ = ("_always", "_decoders", "_emptied", "_go", "_nested", "_omitted", "go")
+
+    def __init__(self, structure: GoStructure) -> None:
+        self.go = structure.go
+        self._go = structure.go.rpartition(".")[2]
+        self._decoders: dict[str, Decoder] = {}
+        self._always: dict[str, Callable[[], Any]] = {}
+        """Field -> its zero value, of fields that are always written."""
+        self._nested: dict[str, _Shape] = {}
+        """Fields that have structures with such fields somewhere below."""
+        self._emptied: tuple[str, ...] = ()
+        """Those of the fields that are always written of which zero means missing: structures are there in any case."""
+        self._omitted: tuple[str, ...] = ()
+        """Structures that are left out where they are zero."""
+
+    def compile(self, structure: GoStructure, *, root: bool) -> None:
+        """Read the fields."""
+        omitted = []
+        for name, described in structure.fields.items():
+            if root and name in _OWN:
+                continue
+            shape = _shape(described.rstrip("?!"))
+            self._decoders[name] = shape.decode
+            if described[-1] == "!":
+                omitted.append(name)
+            elif described[-1] != "?":
+                self._always[name] = shape.zero
+            if shape.struct is not None:
+                self._nested[name] = shape
+        self._omitted = tuple(omitted)
+        self._emptied = tuple(name for name, zero in self._always.items() if not isinstance(zero(), dict))
+
+    def decode(self, value: dict[str, Any]) -> None:
+        decoders = self._decoders
+        for name in tuple(value):
+            decoder = decoders.get(name)
+            if decoder is None:
+                continue
+            given = value[name]
+            if given is None:
+                del value[name]
+                continue
+            try:
+                decoded = decoder(given)
+            except _MismatchError as mismatch:
+                mismatch.struct = mismatch.struct or self._go
+                mismatch.path.insert(0, name)
+                raise
+            if decoded is _ZERO:
+                del value[name]
+            elif decoded is not given:
+                value[name] = decoded
+
+    def complete(self, value: dict[str, Any]) -> None:
+        for name, zero in self._always.items():
+            if value.get(name) is None:
+                value[name] = zero()
+        for name, shape in self._nested.items():
+            if (child := value.get(name)) is not None:
+                shape.each(child, _Struct.complete)
+        for name in self._omitted:
+            if name in value and not value[name]:
+                del value[name]
+
+    def zero(self) -> dict[str, Any]:
+        """A structure of which nothing is set."""
+        value: dict[str, Any] = {}
+        self.complete(value)
+        return value
+
+    def without_zeros(self, value: dict[str, Any]) -> dict[str, Any]:
+        result = value
+        for name in self._nested.keys() & value.keys():
+            child = value[name]
+            stripped = self._nested[name].without_zeros(child)
+            if stripped is not child:
+                if result is value:
+                    result = dict(value)
+                result[name] = stripped
+        for name in self._emptied:
+            if name in result and not result[name]:
+                if result is value:
+                    result = dict(value)
+                del result[name]
+        return result
+
+
+class _Shape:
+    """The type of a field or of an element."""
+
+    __slots__ = ("container", "decode", "element", "go", "pointer", "struct", "zero")
+
+    def __init__(self, go: str, decode: Decoder, zero: Callable[[], Any], *, struct: _Struct | None = None, container: str = "") -> None:
+        """Note the rules.
+
+        Args:
+            go: the name of the Go type.
+            decode: see `Decoder`.
+            zero: makes the zero value as the encoder writes it.
+            struct: what it is, or what it contains.
+            container: `list` or `map` for a container of `struct`s, which are then found by `element`.
+        """
+        self.go = go
+        self.decode = decode
+        self.zero = zero
+        self.struct = struct
+        self.container = container
+        self.element: _Shape | None = None
+
+    def each(self, value: Any, visit: Callable[[_Struct, dict[str, Any]], None]) -> None:
+        """Call `visit` with each structure of a value, of those that are next below."""
+        if self.container == "list":
+            if type(value) is list and self.element is not None:
+                for member in value:
+                    self.element.each(member, visit)
+        elif self.container == "map":
+            if type(value) is dict and self.element is not None:
+                for member in value.values():
+                    self.element.each(member, visit)
+        elif type(value) is dict and self.struct is not None:
+            visit(self.struct, value)
+
+    def without_zeros(self, value: Any) -> Any:
+        """See `StructCodec.without_zeros`."""
+        if self.element is not None:
+            strip = self.element.without_zeros
+            if type(value) is list:
+                members = [strip(member) for member in value]
+                return value if all(new is old for new, old in zip(members, value, strict=True)) else members
+            if type(value) is dict:
+                named = {name: strip(member) for name, member in value.items()}
+                return value if all(new is value[name] for name, new in named.items()) else named
+        elif type(value) is dict and self.struct is not None:
+            return self.struct.without_zeros(value)
+        return value
+
+
+_STRUCTS: Final[dict[tuple[str, bool], _Struct]] = {}
+_COMPILING: Final = RLock()
+"""Held while structures are compiled: in between, those that contain themselves are known and incomplete."""
+
+
+def _struct(definition: str, *, root: bool = False) -> _Struct:
+    """The structure of a definition, compiled once; of a root, without the fields that the store takes care of."""
+    found = _STRUCTS.get((definition, root))
+    if found is None:
+        structure = find_structure(definition)
+        if structure is None:
+            raise KeyError(definition)
+        found = _STRUCTS[definition, root] = _Struct(structure)
+        found.compile(structure, root=root)
+    return found
+
+
+def _shape(described: str) -> _Shape:
+    """The type that a description names."""
+    match described[0]:
+        case "*":
+            return _pointer(_shape(described[1:]))
+        case "[":
+            go, _, element = described[1:].partition("]")
+            return _list(go, _shape(element))
+        case "{":
+            go, _, element = described[1:].partition("}")
+            return _map(go, _shape(element))
+        case "=":
+            return _value(described[1:])
+    kind, _, go = described.partition(":")
+    if kind == "any":
+        return _Shape("interface {}", _any, lambda: None)
+    if kind == "bytes":
+        return _Shape("[]uint8", _bytes, lambda: None)
+    if kind == "string":
+        return _Shape(go or kind, _string(go or kind), str)
+    if kind == "bool":
+        return _Shape(go or kind, _bool(go or kind), bool)
+    if kind in _LIMITS:
+        return _Shape(go or kind, _integer(go or kind, *_LIMITS[kind]), int)
+    if kind.startswith("float"):
+        return _Shape(go or kind, _float(go or kind), int)
+    return _structure(_struct(kind))
+
+
+def _any(value: Any) -> Any:
+    return value
+
+
+def _string(go: str) -> Decoder:
+    def decode(value: Any) -> Any:
+        if type(value) is str:
+            return value or _ZERO
+        raise _MismatchError(json_type(value), go)
+
+    return decode
+
+
+def _bool(go: str) -> Decoder:
+    def decode(value: Any) -> Any:
+        if type(value) is bool:
+            return value or _ZERO
+        raise _MismatchError(json_type(value), go)
+
+    return decode
+
+
+def _integer(go: str, lowest: int, highest: int) -> Decoder:
+    def decode(value: Any) -> Any:
+        if type(value) is int and lowest <= value <= highest:
+            return value or _ZERO
+        kind = json_type(value)
+        raise _MismatchError(f"number {value}" if kind == "number" else kind, go)
+
+    return decode
+
+
+def _float(go: str) -> Decoder:
+    def decode(value: Any) -> Any:
+        if type(value) in {int, float}:
+            return value or _ZERO
+        raise _MismatchError(json_type(value), go)
+
+    return decode
+
+
+def _bytes(value: Any) -> Any:
+    if type(value) is str:
+        try:
+            return canonical_base64(value) or _ZERO
+        except ValueError as error:
+            raise _MismatchError("", "", str(error)) from None
+    if type(value) is list:  # of the numbers of the bytes, which the decoder takes, too
+        decode = _integer("uint8", 0, 255)
+        return base64.b64encode(bytes(0 if (byte := decode(member or 0)) is _ZERO else byte for member in value)).decode() or _ZERO
+    raise _MismatchError(json_type(value), "[]uint8")
+
+
+def _pointer(to: _Shape) -> _Shape:
+    decode_pointed = to.decode
+
+    def decode(value: Any) -> Any:
+        decoded = decode_pointed(value)
+        # What is pointed to is written even where it is zero.
+        return decoded if decoded is not _ZERO else value if type(value) in {list, dict} else to.zero()
+
+    if to.struct is not None and to.element is None:
+        struct = to.struct
+
+        def decode_struct(value: Any) -> Any:
+            if type(value) is not dict:
+                raise _MismatchError(json_type(value), struct.go)
+            struct.decode(value)
+            return value
+
+        decode = decode_struct
+    shape = _Shape(to.go, decode, lambda: None, struct=to.struct, container=to.container)
+    shape.element = to.element
+    return shape
+
+
+def _structure(struct: _Struct) -> _Shape:
+    def decode(value: Any) -> Any:
+        if type(value) is not dict:
+            raise _MismatchError(json_type(value), struct.go)
+        struct.decode(value)
+        return value or _ZERO
+
+    return _Shape(struct.go, decode, struct.zero, struct=struct)
+
+
+def _list(go: str, element: _Shape) -> _Shape:
+    go = go or "[]" + element.go
+    decode_element, zero = element.decode, element.zero
+
+    def decode(value: Any) -> Any:
+        if type(value) is not list:
+            raise _MismatchError(json_type(value), go)
+        for at, member in enumerate(value):
+            decoded = _ZERO if member is None else decode_element(member)
+            if decoded is not member:
+                value[at] = zero() if decoded is _ZERO else decoded
+        return value or _ZERO
+
+    return _container(go, decode, "list", element)
+
+
+def _map(go: str, element: _Shape) -> _Shape:
+    go = go or "map[string]" + element.go
+    decode_element, zero = element.decode, element.zero
+    if element.go == "[]uint8":
+        zero = str
+
+    def decode(value: Any) -> Any:
+        if type(value) is not dict:
+            raise _MismatchError(json_type(value), go)
+        for name, member in value.items():
+            decoded = _ZERO if member is None else decode_element(member)
+            if decoded is not member:
+                value[name] = zero() if decoded is _ZERO else decoded
+        return value or _ZERO
+
+    return _container(go, decode, "map", element)
+
+
+def _container(go: str, decode: Decoder, container: str, element: _Shape) -> _Shape:
+    shape = _Shape(go, decode, lambda: None, struct=element.struct, container=container)
+    shape.element = element if element.struct is not None else None
+    return shape
+
+
+def _value(name: str) -> _Shape:
+    known = go_values()[name]
+    return _Shape(known.go, _VALUES.get(name, _any), lambda: known.zero)
+
+
+def _time(value: Any) -> Any:
+    return _timestamp(value, normalize_time)
+
+
+def _micro_time(value: Any) -> Any:
+    return _timestamp(value, lambda text: format_micro_time(parse_time(text)))
+
+
+def _timestamp(value: Any, read: Callable[[str], str]) -> Any:
+    if type(value) is not str:
+        raise _MismatchError("", "", f"json: cannot unmarshal {json_type(value)} into Go value of type string")
+    try:
+        found = read(value)
+    except ValueError:
+        raise _MismatchError("", "", f'parsing time "{value}" as "{_RFC3339}": cannot parse "{value}" as "2006"') from None
+    return _ZERO if found.startswith(_YEAR_ONE) else found
+
+
+def _quantity(value: Any) -> Any:
+    if type(value) in {bool, list, dict}:
+        raise _MismatchError("", "", BAD_QUANTITY)
+    try:
+        return canonical(value) if value != "" else "0"
+    except (TypeError, ValueError):
+        raise _MismatchError("", "", BAD_QUANTITY) from None
+
+
+def _int_or_string(value: Any) -> Any:
+    if type(value) is str:
+        return value
+    lowest, highest = _LIMITS["int32"]
+    if type(value) is int and lowest <= value <= highest:
+        return value or _ZERO
+    kind = json_type(value)
+    given = f"number {value}" if kind == "number" else kind
+    raise _MismatchError("", "", f"json: cannot unmarshal {given} into Go value of type int32")
+
+
+_VALUES: Final[Mapping[str, Decoder]] = {
+    "IntOrString": _int_or_string,
+    "MicroTime": _micro_time,
+    "Quantity": _quantity,
+    "Time": _time,
+}
+"""Types that decode themselves. Those that take any JSON are not in it."""
