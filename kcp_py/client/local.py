@@ -123,7 +123,13 @@ class LocalClient:
                         continue
                     before = len(found)
                     items = list(together)
-                    for item, obj in zip(items, await load(mine, items), strict=True):
+                    try:
+                        objects = await load(mine, items)
+                    except StatusError:
+                        if not wildcard:
+                            raise
+                        continue  # no cluster makes a list of all clusters fail
+                    for item, obj in zip(items, objects, strict=True):
                         found.append(mine.resource.renderer.dress(obj, item.mod_revision, owner, wildcard=wildcard))
                     if before // _ITEMS_PER_TURN != len(found) // _ITEMS_PER_TURN:
                         await asyncio.sleep(0)
@@ -248,7 +254,13 @@ class LocalClient:
                     kind = "DELETED"
                 else:
                     continue
-                yield WatchEvent(kind, await _decoded(mine, item, owner, wildcard=wildcard))
+                try:
+                    obj = await _decoded(mine, item, owner, wildcard=wildcard)
+                except StatusError:
+                    if not wildcard:
+                        raise
+                    continue
+                yield WatchEvent(kind, obj)
         finally:
             await events.aclose()
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from kcp_py.aio.turns import Turns
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.definitions import CompiledDefinition
-from kcp_py.registry.resource import Served
+from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.scan import ScopeScan, ServedScan
 from kcp_py.registry.tables import ResourceTable, ResourceTables
@@ -39,18 +39,29 @@ class WildcardIndex:
         feed.listen(definition_keys.prefix, self._definition_changed)
         feed.listen_gaps(self.clear)
 
-    async def find(self, group: str, version: str, resource: str) -> Served | None:
-        """The resource as some cluster serves it, for everything that is the same in all: kind, scope, columns.
+    async def find(
+        self, group: str, version: str, resource: str, *, accept: Callable[[ServedResource], bool] = lambda _: True
+    ) -> Served | None:
+        """The resource as some cluster serves it, for what one definition has to decide: the names of the kind.
 
-        None where no cluster serves it.
+        Args:
+            group: the API group.
+            version: the version.
+            resource: the plural.
+            accept: what else has to hold.
+
+        Returns:
+            None where no cluster serves such a resource.
         """
         if builtin := self._tables.builtin(group, version, resource):
             return builtin
         index = await self._filled()
+        turns = Turns()
         for cluster in list(index.get(f"{resource}.{group or 'core'}", ())):
             table = await self._tables.get(cluster)
-            if served := table.find(group, version, resource):
+            if (served := table.find(group, version, resource)) and accept(served.resource):
                 return served
+            await turns.take()
         return None
 
     def serving(self, served: Served, *, scope_of: ScopeOf, scopes: ScopeScan) -> ServedScan:

@@ -13,6 +13,7 @@ from kcp_py.registry.store import Access
 from kcp_py.registry.store.scan import ServedScan
 from kcp_py.registry.tables import ResourceTables
 from kcp_py.registry.wildcard import WildcardIndex
+from kcp_py.server.handlers.conversions import WildcardConversions
 from kcp_py.server.handlers.listbudget import ListBudget
 from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
@@ -48,6 +49,7 @@ class Backend:
     """Whether the server is about to stop: other requests are still answered, but no watch goes on."""
     limits: Limits = field(default_factory=Limits)
     lists: ListBudget = field(default_factory=ListBudget)
+    conversions: WildcardConversions = field(default_factory=WildcardConversions)
     clock: Callable[[], float] = time.time
     metrics: RequestMetrics = field(default_factory=lambda: RequestMetrics(MetricsRegistry()))
     """Where the events of watches are counted."""

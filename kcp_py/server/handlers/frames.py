@@ -18,7 +18,7 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
 from kcp_py.server.handlers.answer import rendered
 from kcp_py.server.handlers.backend import Backend
-from kcp_py.server.handlers.items import Items
+from kcp_py.server.handlers.items import UNCONVERTED, Items
 from kcp_py.server.handlers.selection import Selection
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation
@@ -68,8 +68,13 @@ class Frames:
         return frames
 
     async def initial(self, item: KeyValue, served: Served, cluster: Name, obj: dict[str, Any] | None) -> bytes:
-        """A synthetic ADDED event."""
-        return self._frame("ADDED", await self._object(item, served, cluster, obj))
+        """A synthetic ADDED event; empty for an object of one of all clusters that cannot be shown."""
+        try:
+            return self._frame("ADDED", await self._object(item, served, cluster, obj))
+        except StatusError:
+            if not self.items.wildcard:
+                raise
+            return b""
 
     def bookmark(self, revision: int, *, initial_events_end: bool = False) -> bytes:
         """An event that says nothing but how far the watch has come."""
@@ -105,16 +110,36 @@ class Frames:
         served = await self._served(event, cluster)
         if served is None:
             return b""
+        try:
+            return await self._shown(event, served, cluster)
+        except StatusError:
+            if not self.items.wildcard:
+                raise
+            # No cluster ends the watch of all clusters: what it does not convert is left out, but for the end of its objects.
+            return self._frame("DELETED", await self._end_of(event, served, cluster)) if event.value is None else b""
+
+    async def _end_of(self, event: ObjectEvent, served: Served, cluster: Name) -> bytes:
+        """An object that is gone and cannot be converted: its metadata, as it was stored."""
+        item = _item(event, "DELETED")
+        resource = served.resource
+        metadata = orjson.loads(item.value)["metadata"]
+        obj = {"apiVersion": resource.group_version, "kind": resource.kind, "metadata": metadata}
+        return await self._object(item, served, cluster, resource.renderer.dress(obj, item.mod_revision, cluster, wildcard=True))
+
+    async def _shown(self, event: ObjectEvent, served: Served, cluster: Name) -> bytes:
         if self._selection.empty:
             selected_now, selected_before = event.value is not None, event.previous is not None
         else:
-            selected_now = event.value is not None and self._selection.matches(await self._decoded(event, served, cluster, now=True))
-            selected_before = event.previous is not None and self._selection.matches(await self._decoded(event, served, cluster, now=False))
+            selected_now = event.value is not None and self._matches(await self._decoded(event, served, cluster, now=True), served)
+            selected_before = event.previous is not None and self._matches(await self._decoded(event, served, cluster, now=False), served)
         if selected_now:
             return await self._remembered(event, served, cluster, "MODIFIED" if selected_before else "ADDED")
         if selected_before:
             return await self._remembered(event, served, cluster, "DELETED")
         return b""
+
+    def _matches(self, obj: dict[str, Any], served: Served) -> bool:
+        return self._selection.matches(obj, served.resource)
 
     async def _served(self, event: ObjectEvent, cluster: Name) -> Served | None:
         served = self._target.served
@@ -178,7 +203,7 @@ class Frames:
         finally:
             for (event, now, served), obj in zip(states, objects, strict=True):
                 key = self._object_key(served, now=now)
-                if obj is None:
+                if obj is None or obj is UNCONVERTED:
                     event.memo.pop(key, None)
                 else:
                     event.memo[key] = obj

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import orjson
 
+from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.partial import partial_object_metadata
 from kcp_py.apimachinery.table import IncludeObject, table_row
 from kcp_py.logicalcluster import Name
@@ -19,8 +20,10 @@ from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation
 from kcp_py.storage.contract import KeyValue
 
-_CLUSTERS_AT_ONCE: Final = 16
+_CLUSTERS_AT_ONCE: Final = 64
 """So many clusters have their objects converted at the same time."""
+UNCONVERTED: Final[dict[str, Any]] = {}
+"""Stands for an object that its cluster's webhook does not convert; compared by identity."""
 _SPLICED_PER_TURN: Final = 1_000
 """After so many spliced items other requests get a turn: about a millisecond."""
 
@@ -28,7 +31,7 @@ _SPLICED_PER_TURN: Final = 1_000
 class Items:
     """Turns stored items of one target into the elements of its representation."""
 
-    __slots__ = ("_api_version", "_backend", "_include", "_now", "_target", "_transform", "wildcard")
+    __slots__ = ("_api_version", "_backend", "_include", "_now", "_target", "_transform", "left_out", "wildcard")
 
     def __init__(self, backend: Backend, target: Target, representation: Representation, include: IncludeObject = "Metadata") -> None:
         self._backend = backend
@@ -38,6 +41,8 @@ class Items:
         self._include: IncludeObject = include
         self._now = backend.clock()
         self.wildcard = target.scope is None
+        self.left_out: dict[Name, StatusError] = {}
+        """Clusters of which objects could not be shown, and why. Only over all clusters: no cluster makes the request of another fail."""
 
     def cluster_of(self, item: KeyValue) -> Name:
         """The cluster that an item lives in."""
@@ -56,11 +61,21 @@ class Items:
 
     async def decoded(self, item: KeyValue, served: Served, cluster: Name) -> dict[str, Any]:
         """The object in the version of the request, dressed."""
-        obj = await load_one(served, item)
+        obj = (await self._load(served, [item], cluster))[0] if self._may_fail(served) else await load_one(served, item)
         return served.resource.renderer.dress(obj, item.mod_revision, cluster, wildcard=self.wildcard)
 
+    def _may_fail(self, served: Served) -> bool:
+        return self.wildcard and served.resource.converter is not None
+
+    async def _load(self, served: Served, items: Sequence[KeyValue], cluster: Name) -> list[dict[str, Any]]:
+        if self._may_fail(served):
+            return await self._backend.conversions.load(cluster, served, items)
+        return await load(served, items)
+
     async def converted(self, states: Sequence[tuple[KeyValue, Served, Name]], *, needed: bool = False) -> list[dict[str, Any] | None]:
-        """The objects of those items that somebody else has to convert, as `decoded`; None for others.
+        """The objects of those items that a webhook has to convert, as `decoded`; None for others.
+
+        Over all clusters, `UNCONVERTED` for those that it does not convert.
 
         Those of one cluster are converted together, and never with those of another, which are not for its webhook to see.
 
@@ -77,7 +92,16 @@ class Items:
 
         async def convert(cluster: Name, together: Sequence[int]) -> None:
             served = states[together[0]][1]
-            for at, obj in zip(together, await load(served, [states[at][0] for at in together]), strict=True):
+            try:
+                loaded = await self._load(served, [states[at][0] for at in together], cluster)
+            except StatusError as error:
+                if not self.wildcard:
+                    raise
+                self.left_out[cluster] = error
+                for at in together:
+                    objects[at] = UNCONVERTED
+                return
+            for at, obj in zip(together, loaded, strict=True):
                 objects[at] = served.resource.renderer.dress(obj, states[at][0].mod_revision, cluster, wildcard=self.wildcard)
 
         # Of several clusters at once: a slow webhook of one is not to be waited for by all.

@@ -21,9 +21,9 @@ from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import not_of_kind, representation_of
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.collection import list_encoding, list_head
-from kcp_py.server.handlers.items import Items
+from kcp_py.server.handlers.items import UNCONVERTED, Items
 from kcp_py.server.handlers.listbudget import Share
-from kcp_py.server.handlers.selection import Selection
+from kcp_py.server.handlers.selection import Selection, can_select
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation
 from kcp_py.storage.contract import CompactedError, KeyValue
@@ -35,6 +35,10 @@ _SELECTIVE_CHUNK = 500
 """A page with selectors is looked for in chunks of at least this many objects."""
 
 _END = b"]}\n"
+
+_LONGEST_REASON = 300
+_MOST_WARNINGS = 5
+"""Clusters that are named one by one where objects are left out."""
 
 _DECODED_AT_ONCE = 200
 """So many selected objects are handed on together: thousands of decoded ones take long to free and to be looked through for garbage."""
@@ -51,6 +55,20 @@ def list_options(exchange: Exchange, target: Target) -> ListOptions:
     """
     del target
     return decode_list_options(exchange.query)
+
+
+async def selectable(backend: Backend, target: Target, options: ListOptions) -> Target:
+    """Over all clusters, the target by the definition of a cluster whose objects can be selected by the fields asked for, if there is one.
+
+    In clusters whose definitions have no such field, nothing is selected.
+    """
+    if target.scope is not None or not target.served.definition_key or can_select(options, target.resource):
+        return target
+    resource = target.resource
+    found = await backend.wildcard.find(
+        resource.group, resource.version, resource.resource, accept=lambda other: can_select(options, other)
+    )
+    return target if found is None else target._replace(served=found)
 
 
 class Found(NamedTuple):
@@ -240,7 +258,7 @@ async def matching(listing: Listing, items: Items, *, answered: bool = True) -> 
             if not selection.empty:
                 if obj is None:
                     obj = await items.decoded(item, served, cluster)
-                if not selection.matches(obj):
+                if not selection.matches(obj, served.resource):
                     continue
             found.append(Found(item, served, cluster, obj))
             if limit and chosen + len(found) >= limit:
@@ -276,7 +294,7 @@ async def _candidates(listing: Listing, items: Items, page: Page, *, answered: b
     needed = not listing.selection.empty
     if converts and (answered or needed):
         objects = await items.converted(found, needed=needed)
-    return [Found(item, served, cluster, obj) for (item, served, cluster), obj in zip_longest(found, objects)]
+    return [Found(item, served, cluster, obj) for (item, served, cluster), obj in zip_longest(found, objects) if obj is not UNCONVERTED]
 
 
 async def _single(listing: Listing) -> Page | None:
@@ -313,6 +331,7 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> 
     """
     representation = representation_of(exchange, target.resource, listed=True)
     options = list_options(exchange, target)
+    target = await selectable(backend, target, options)
     include = decode_include_object(exchange.query)
     if representation.transform == "PartialObjectMetadata":
         raise not_of_kind(target.resource, representation.transform)
@@ -361,6 +380,7 @@ async def _answer_elements(exchange: Exchange, listing: Listing, items: Items, r
         return
     if not listing.revision:
         listing.revision = await listing.backend.access.storage.revision()
+    _warn(exchange, items)
     head = _compact_head(listing, representation)
     if elements:
         # Joined once: a large list is copied no more often than it has to be.
@@ -378,14 +398,29 @@ async def _answer_encoded(exchange: Exchange, listing: Listing, items: Items, re
     async for found in matching(listing, items):
         for one in found:
             document = await items.document(one.item, one.served, one.cluster, one.obj)
-            elements.append(await encoding.element_apart(document, len(one.item.value)))
+            try:
+                elements.append(await encoding.element_apart(document, len(one.item.value)))
+            except StatusError as error:
+                if not items.wildcard:
+                    raise
+                items.left_out[one.cluster] = error
+                continue
             size += len(elements[-1])
             await turns.take()
         share.hold(size)
     if not listing.revision:
         listing.revision = await listing.backend.access.storage.revision()
+    _warn(exchange, items)
     parts = encoding.whole(_head(listing, representation), elements)
     await exchange.respond_in_parts(200, [b"".join(parts)], representation.content_type)
+
+
+def _warn(exchange: Exchange, items: Items) -> None:
+    """Name, in warnings, clusters of which objects are left out."""
+    for cluster, error in list(items.left_out.items())[:_MOST_WARNINGS]:
+        exchange.warnings.append(f"objects of the logical cluster {cluster} are left out: {error.message[:_LONGEST_REASON]}")
+    if len(items.left_out) > _MOST_WARNINGS:
+        exchange.warnings.append(f"objects of {len(items.left_out) - _MOST_WARNINGS} more logical clusters are left out")
 
 
 async def _answer_rendered(exchange: Exchange, listing: Listing, representation: Representation, share: Share) -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fieldselectors import FieldSelector
 from kcp_py.apimachinery.metaoptions import ListOptions
 from kcp_py.apimachinery.selectors import LabelSelector
 from kcp_py.registry.resource import ServedResource
 
+_MOST_OTHERS: Final = 100
+"""Definitions of other clusters that a selection remembers."""
+
 
 class Selection:
     """The selectors of one request, checked against what the resource can select by."""
 
-    __slots__ = ("_fields", "_labels", "_missing", "_paths", "empty", "name")
+    __slots__ = ("_fields", "_labels", "_missing", "_options", "_others", "_paths", "_resource", "empty", "name")
 
     def __init__(self, options: ListOptions, resource: ServedResource) -> None:
         """Check the field labels.
@@ -23,6 +27,10 @@ class Selection:
         Raises:
             StatusError: 400 for a field that the resource cannot be selected by.
         """
+        self._options = options
+        self._resource = resource
+        self._others: dict[ServedResource, Selection | None] = {}
+        """Over all clusters, the same selection for other definitions; None where they do not have the fields."""
         self._labels: LabelSelector = options.label_selector
         self._fields: FieldSelector = options.field_selector
         self._paths: dict[str, tuple[str, ...]] = {}
@@ -39,11 +47,36 @@ class Selection:
         """Whether the selection says nothing but the name."""
         return bool(self.name) and self._labels.empty and len(self._fields.requirements) == 1
 
-    def matches(self, obj: Mapping[str, Any]) -> bool:
-        """Whether an object, in the version of the request, is selected."""
+    def matches(self, obj: Mapping[str, Any], resource: ServedResource | None = None) -> bool:
+        """Whether an object, in the version of the request, is selected.
+
+        Args:
+            obj: the object.
+            resource: the resource in the object's cluster, where that may be another one.
+        """
+        if resource is not None and resource is not self._resource and not self._fields.empty:
+            other = self._of(resource)
+            return other is not None and other.matches(obj)
         if not self._labels.empty and not self._labels.matches(obj["metadata"].get("labels") or {}):
             return False
         return self._fields.empty or self._fields.matches(lambda field: _text_at(obj, self._paths[field]) or self._missing[field])
+
+    def _of(self, resource: ServedResource) -> Selection | None:
+        if resource not in self._others:
+            if len(self._others) >= _MOST_OTHERS:
+                self._others.clear()
+            self._others[resource] = Selection(self._options, resource) if can_select(self._options, resource) else None
+        return self._others[resource]
+
+
+def can_select(options: ListOptions, resource: ServedResource) -> bool:
+    """Whether a resource can be selected by the fields asked for."""
+    try:
+        for requirement in options.field_selector.requirements:
+            _path(requirement.field, resource)
+    except StatusError:
+        return False
+    return True
 
 
 def _path(field: str, resource: ServedResource) -> tuple[str, ...]:

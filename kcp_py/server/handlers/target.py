@@ -69,7 +69,7 @@ async def resolve(backend: Backend, exchange: Exchange) -> Target:
     cluster = context.cluster
     if isinstance(cluster, Wildcard):
         scope = None
-        served = await backend.wildcard.find(info.group, info.version, info.resource)
+        served = await backend.wildcard.find(info.group, info.version, info.resource, accept=lambda found: _has_path(info, found))
     else:
         scope = await resolve_scope(backend, context, cluster)
         # What every cluster serves needs no table: nothing is worked out, or kept, for a cluster that is not there.
@@ -80,7 +80,8 @@ async def resolve(backend: Backend, exchange: Exchange) -> Target:
         raise errors.unknown_path()
     resource = served.resource
     namespace = _namespace(context, resource)
-    if resource.warnings:
+    if resource.warnings and scope is not None:
+        # Over all clusters the words of one of them mean nothing.
         exchange.warnings.extend(resource.warnings)
     _check_verb(context, resource, namespace)
     if exchange.method == "HEAD" and resource.builtin:
@@ -120,6 +121,11 @@ def _passes_inactive(context: RequestContext) -> bool:
     if info.is_resource:
         return (info.group, info.version, info.resource) == LOGICAL_CLUSTER
     return info.path.startswith("/openapi")
+
+
+def _has_path(info: RequestInfo, resource: ServedResource) -> bool:
+    """Whether a definition has the scope of a path over all clusters. Without a namespace a path is for definitions of both scopes."""
+    return resource.namespaced or not info.namespace or (resource.resource == "namespaces" and not resource.group)
 
 
 def _namespace(context: RequestContext, resource: ServedResource) -> str:

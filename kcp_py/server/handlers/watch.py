@@ -19,7 +19,7 @@ from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.frames import Frames
-from kcp_py.server.handlers.list import Listing, list_options, matching
+from kcp_py.server.handlers.list import Listing, list_options, matching, selectable
 from kcp_py.server.handlers.selection import Selection
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation
@@ -55,6 +55,7 @@ async def watch(backend: Backend, exchange: Exchange, target: Target) -> None:
 async def _start(backend: Backend, exchange: Exchange, target: Target, watcher: Watcher) -> None:
     representation = representation_of(exchange, target.resource, watch=True, listed=True)
     options = list_options(exchange, target)
+    target = await selectable(backend, target, options)
     include = decode_include_object(exchange.query)
     if len(exchange.context.info.parts) > 1:
         # The deprecated path below /watch/ that ends with a name.
@@ -170,7 +171,8 @@ class _Stream:
             size = 0
             for position, one in enumerate(found, start=1):
                 frame = await self._frames.initial(one.item, one.served, one.cluster, one.obj)
-                frames.append(frame)
+                if frame:
+                    frames.append(frame)
                 size += len(frame)
                 if size < _INITIAL_BYTES and position < len(found):
                     continue

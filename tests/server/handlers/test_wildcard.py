@@ -1,0 +1,206 @@
+"""Lists and watches over all clusters, of which none can make a request fail for the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from kcp_py.controlplane import ControlPlane
+from kcp_py.server.handlers.conversions import WildcardConversions
+from tests.egress.https import Certificate, HttpsServer, Request, issue
+from tests.server.handlers.conftest import Api, Watch, definition, established, instance, options
+from tests.server.handlers.converting import converting, webhook
+from tests.server.handlers.widgets import ALL_WIDGETS, DEFINITIONS, MERGE, install, spec_schema
+
+pytestmark = pytest.mark.anyio
+
+TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+PARTIAL = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return issue(tmp_path_factory.mktemp("pki"), "127.0.0.1")
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    """The administrator of a control plane that may call webhooks of this machine."""
+    async with AsyncExitStack() as stack:
+        control_plane = await stack.enter_async_context(ControlPlane(options(tmp_path, webhook_networks=("127.0.0.0/8",))))
+        client = await stack.enter_async_context(
+            httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test")
+        )
+        yield Api(client, control_plane)
+
+
+def cluster_scoped(**version: Any) -> dict[str, Any]:
+    crd = definition(**version)
+    crd["spec"]["scope"] = "Cluster"
+    return crd
+
+
+def named(items: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    """Cluster, namespace and name of objects."""
+    found = [item["metadata"] for item in items]
+    return [(one["annotations"]["kcp.io/cluster"], one.get("namespace", ""), one["name"]) for one in found]
+
+
+async def both_scopes(api: Api) -> None:
+    """Widgets are cluster-scoped in the clusters a and c, and namespaced in b and d."""
+    for cluster in "abcd":
+        namespaced = cluster in "bd"
+        await install(api, definition() if namespaced else cluster_scoped(), cluster)
+        place = "namespaces/default/widgets" if namespaced else "widgets"
+        await api.ok("POST", f"/clusters/{cluster}/apis/example.com/v1/{place}", instance("one"))
+
+
+EVERYWHERE = [("a", "", "one"), ("b", "default", "one"), ("c", "", "one"), ("d", "default", "one")]
+
+
+@pytest.mark.parametrize("headers", [{}, PARTIAL, {"Accept": "application/yaml"}], ids=["objects", "metadata", "yaml"])
+async def test_a_list_has_objects_of_both_scopes(api: Api, headers: dict[str, str]) -> None:
+    """Each cluster's objects come as its own definition places them, also in pages, and by namespace where there are namespaces."""
+    await both_scopes(api)
+    if headers.get("Accept") == "application/yaml":
+        assert (await api("GET", ALL_WIDGETS, headers=headers)).text.count("name: one") == 4
+        return
+    assert named((await api.ok("GET", ALL_WIDGETS, headers=headers))["items"]) == EVERYWHERE
+    found: list[tuple[str, str, str]] = []
+    token = ""
+    while token or not found:
+        page = await api.ok("GET", ALL_WIDGETS, headers=headers, params={"limit": "1", "continue": token})
+        found += named(page["items"])
+        token = page["metadata"].get("continue", "")
+    assert found == EVERYWHERE
+    inside = ALL_WIDGETS.replace("/widgets", "/namespaces/default/widgets")
+    assert named((await api.ok("GET", inside, headers=headers))["items"]) == [EVERYWHERE[1], EVERYWHERE[3]]
+    assert named((await api.ok("GET", ALL_WIDGETS, headers=headers, params={"fieldSelector": "metadata.namespace=default"}))["items"]) == [
+        EVERYWHERE[1],
+        EVERYWHERE[3],
+    ]
+    assert named((await api.ok("GET", ALL_WIDGETS, headers=headers, params={"fieldSelector": "metadata.name=one"}))["items"]) == EVERYWHERE
+
+
+async def test_a_watch_has_objects_of_both_scopes(api: Api) -> None:
+    """The state there is and every change, of a definition that comes with another scope while the watch is open, too."""
+    await install(api)
+    await api.ok("POST", "/clusters/a/apis/example.com/v1/namespaces/default/widgets", instance("one", spec={"size": 1}))
+    inside = ALL_WIDGETS.replace("/widgets", "/namespaces/default/widgets")
+    async with Watch(api, ALL_WIDGETS) as watch, Watch(api, inside) as of_namespace:
+        assert await watch.brief() == await of_namespace.brief() == ("ADDED", "one")
+        await install(api, cluster_scoped(), "b")
+        await api.ok("POST", "/clusters/b/apis/example.com/v1/widgets", instance("two"))
+        await api.ok("DELETE", "/clusters/b/apis/example.com/v1/widgets/two")
+        await api.ok("DELETE", "/clusters/a/apis/example.com/v1/namespaces/default/widgets/one")
+        assert [await watch.brief() for _ in range(3)] == [("ADDED", "two"), ("DELETED", "two"), ("DELETED", "one")]
+        assert await of_namespace.brief() == ("DELETED", "one")
+
+
+async def test_fields_that_only_some_clusters_select_by(api: Api) -> None:
+    """A selector finds objects where their definition has the field, and is refused only where no definition has it."""
+    schema = spec_schema(color={"type": "string"})
+    await install(api, definition(schema=schema), "a")
+    await install(api, definition(schema=schema, selectableFields=[{"jsonPath": ".spec.color"}]), "b")
+    for cluster in "ab":
+        path = f"/clusters/{cluster}/apis/example.com/v1/namespaces/default/widgets"
+        await api.ok("POST", path, instance("one", spec={"color": "red"}))
+    listed = await api.ok("GET", ALL_WIDGETS, params={"fieldSelector": "spec.color=red"})
+    assert named(listed["items"]) == [("b", "default", "one")]
+    assert (await api.ok("GET", ALL_WIDGETS, params={"fieldSelector": "spec.color=blue"}))["items"] == []
+    async with Watch(api, ALL_WIDGETS, fieldSelector="spec.color=red") as watch:
+        assert await watch.brief() == ("ADDED", "one")
+        for cluster in "ab":
+            path = f"/clusters/{cluster}/apis/example.com/v1/namespaces/default/widgets"
+            await api.ok("POST", path, instance(f"two-{cluster}", spec={"color": "red"}))
+        assert await watch.brief() == ("ADDED", "two-b")
+    refused = await api.fails(400, "GET", ALL_WIDGETS, params={"fieldSelector": "spec.size=1"})
+    assert refused["message"] == "field label not supported: spec.size"
+
+
+async def test_the_warnings_of_one_cluster_are_not_for_all(api: Api) -> None:
+    """A deprecated version warns in its own cluster."""
+    await install(api, definition(deprecated=True, deprecationWarning="words of a tenant"), "a")
+    assert "words of a tenant" in (await api("GET", "/clusters/a/apis/example.com/v1/widgets")).headers["Warning"]
+    assert "Warning" not in (await api("GET", ALL_WIDGETS)).headers
+
+
+async def test_definitions_in_every_state(api: Api) -> None:
+    """Other kinds, definitions that are not established or are being deleted, and versions that are not served leave others alone."""
+    other = definition(schema=spec_schema(size={"type": "integer"}))
+    other["spec"]["names"].update(kind="Other", listKind="OtherThings")
+    await install(api, other, "b")
+    await api.ok("POST", "/clusters/b/apis/example.com/v1/namespaces/default/widgets", {**instance("other"), "kind": "Other"})
+    await install(api, definition(), "c")
+    held = instance("held")
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    await api.ok("POST", "/clusters/c/apis/example.com/v1/namespaces/default/widgets", held)
+    await api.ok("DELETE", f"/clusters/c{DEFINITIONS}/widgets.example.com")
+    unserved = definition(served=False)
+    await api.ok("POST", f"/clusters/a{DEFINITIONS}", unserved)
+    conflicting = definition("gadgets")
+    conflicting["spec"]["names"].update(kind="Widget", singular="widget")
+    await install(api, definition(), "d")
+    await api.ok("POST", f"/clusters/d{DEFINITIONS}", conflicting)
+    await api.ok("POST", "/clusters/d/apis/example.com/v1/namespaces/default/widgets", instance("one"))
+    listed = await api.ok("GET", ALL_WIDGETS)
+    assert [(item["kind"], item["metadata"]["name"]) for item in listed["items"]] == [
+        ("Other", "other"),
+        ("Widget", "held"),
+        ("Widget", "one"),
+    ]
+    assert (await api("GET", "/clusters/*/apis/example.com/v1/gadgets")).status_code == 404
+    assert len((await api.ok("GET", ALL_WIDGETS, headers=TABLE))["rows"]) == 3
+
+
+async def hanging(request: Request) -> bytes:
+    """A webhook that never answers."""
+    del request
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def failing(request: Request) -> bytes:
+    """A webhook that answers nonsense."""
+    del request
+    return b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.mark.parametrize("respond", [hanging, failing], ids=["hanging", "failing"])
+async def test_objects_that_a_webhook_does_not_convert_are_left_out(api: Api, certificate: Certificate, respond: Any) -> None:
+    """Lists and watches of all others go on; a warning names the cluster, the end of its objects is told, and its metadata is listed."""
+    api.control_plane.backend.conversions = WildcardConversions(longest_seconds=0.2)
+    everywhere = "/clusters/*/apis/example.com/v2/widgets"
+    async with HttpsServer(certificate, webhook()) as good, HttpsServer(certificate, respond) as bad:
+        for cluster, server in (("a", bad), ("b", good)):
+            await api.ok("POST", f"/clusters/{cluster}{DEFINITIONS}", converting(server))
+            await established(api, cluster)
+            path = f"/clusters/{cluster}/apis/example.com/v1/namespaces/default/widgets"
+            await api.ok("POST", path, instance("one", content={"key": cluster}))
+        listed = await api("GET", everywhere)
+        assert named(listed.json()["items"]) == [("b", "default", "one")]
+        assert "objects of the logical cluster a are left out" in listed.headers["Warning"]
+        for headers in (TABLE, {"Accept": "application/yaml"}):
+            answer = await api("GET", everywhere, headers=headers)
+            assert (answer.status_code, answer.text.count("kcp.io/cluster")) == (200, 1)
+        selected = await api.ok("GET", everywhere, params={"fieldSelector": "metadata.name=one"})
+        assert named(selected["items"]) == [("b", "default", "one")]
+        assert len((await api.ok("GET", everywhere, headers=PARTIAL))["items"]) == 2
+        async with Watch(api, everywhere) as watch:
+            assert await watch.brief() == ("ADDED", "one")
+            for cluster in "ab":
+                path = f"/clusters/{cluster}/apis/example.com/v1/namespaces/default/widgets"
+                await api.ok("PATCH", f"{path}/one", {"content": {"key": "new"}}, headers=MERGE)
+                await api.ok("DELETE", f"{path}/one")
+            events = [await watch.next() for _ in range(3)]
+        seen = [((event or {})["type"], (event or {})["object"]["metadata"]["annotations"]["kcp.io/cluster"]) for event in events]
+        assert seen == [("DELETED", "a"), ("MODIFIED", "b"), ("DELETED", "b")]
+        (end, *_) = events
+        assert end is not None
+        assert (end["object"]["apiVersion"], "content" in end["object"]) == ("example.com/v2", False)
