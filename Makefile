@@ -40,7 +40,7 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.installed-for-tests: $(BIN)/python pyproject.toml constraints.txt
 	@echo 'Installing kcp-py with what its tests need …'
-	@$(PIP) install --constraint constraints.txt --editable '.[explain,test,verify]'
+	@$(PIP) install --constraint constraints.txt --editable '.[etcd,explain,test,verify]'
 	@touch $@ $(VENV)/.installed
 
 # With the user's own PATH: the commands that the server prints are for the user's shell.

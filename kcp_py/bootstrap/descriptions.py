@@ -9,12 +9,18 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from kcp_py.bootstrap.kinds import definitions
 from kcp_py.bootstrap.known import known_definitions
+
+MISSING: Final = (
+    "Descriptions of Kubernetes' own kinds and fields are not installed on this server, so `kubectl explain` shows none of them. "
+    "Install the extra `explain`: pip install 'kcp-py[explain]'"
+)
+"""What a server without descriptions says of itself, in its log and in its OpenAPI documents."""
 
 _Descriptions = Mapping[str, tuple[str, Mapping[str, str]]]
 
@@ -50,6 +56,12 @@ def _read(names: Collection[str]) -> _Descriptions:
         for name in names
         if name in loaded
     }
+
+
+@cache
+def are_installed() -> bool:
+    """Whether there are descriptions of built-in kinds."""
+    return _source_file() is not None
 
 
 def with_descriptions(name: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:

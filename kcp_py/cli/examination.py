@@ -11,6 +11,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ from kcp_py.options import Options
 from kcp_py.storage.sqlite import integrity_check
 
 LIBRARIES: Final = ("apsw", "cryptography", "fastapi", "grpcio", "httptools", "orjson", "uvicorn", "uvloop")
+_OPTIONAL: Final = frozenset(("grpcio", "uvloop"))
 PROBE_TIMEOUT: Final = 3.0
 
 
@@ -58,7 +60,7 @@ def versions() -> Iterator[Finding]:
         try:
             found.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
-            yield _note(f"{name} is not installed") if name == "uvloop" else _wrong(f"{name} is not installed")
+            yield (_note if name in _OPTIONAL else _wrong)(f"{name} is not installed")
     yield _ok(", ".join(found))
 
 
@@ -129,6 +131,8 @@ def store(options: Options) -> Iterator[Finding]:
             if not problems:
                 yield _ok(f"{options.database_file} is sound ({options.database_file.stat().st_size / 1e6:.1f} MB)")
         case "etcd":
+            if find_spec("grpc") is None:
+                yield _wrong("the storage etcd needs the extra etcd: pip install 'kcp-py[etcd]'")
             yield from (_endpoint(url) for url in options.etcd_servers)
 
 

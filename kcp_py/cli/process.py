@@ -91,6 +91,7 @@ def run_server(options: Options, *, out: IO[str]) -> int:
 async def _run(
     options: Options, listener: socket.socket, began: float, *, tls: ReloadingContext | None, issued: bool, out: IO[str]
 ) -> None:
+    from kcp_py.bootstrap import descriptions
     from kcp_py.controlplane import ControlPlane
 
     async with contextlib.AsyncExitStack() as stack:
@@ -127,6 +128,8 @@ async def _run(
             if issued:
                 _log.info("certificates_issued", directory=str(options.pki_directory))
             _warn_of_expiry(options)
+            if not descriptions.are_installed():
+                _log.info("descriptions_missing", reason=descriptions.MISSING)
             _log.info("server_started", **started, seconds=round(time.monotonic() - began, 3))
             out.write(_next_steps(options))
             out.flush()

@@ -263,7 +263,14 @@ def _access_log_of(options: Options) -> AccessLog | None:
 
 def _storage_of(options: Options) -> Storage:
     if options.storage == "etcd":
-        from kcp_py.storage.etcd import EtcdOptions, EtcdStorage  # noqa: PLC0415 - its library is large
+        try:
+            from kcp_py.storage.etcd import EtcdOptions, EtcdStorage  # noqa: PLC0415 - its library is large
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in {"grpc", "google"}:
+                raise
+            raise StorageError(
+                "the storage etcd needs the packages grpcio and protobuf; install them with the extra etcd: pip install 'kcp-py[etcd]'"
+            ) from None
 
         return EtcdStorage(
             EtcdOptions(

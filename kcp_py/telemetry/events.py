@@ -58,6 +58,9 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "cluster name error",
             "A stored CustomResourceDefinition cannot be compiled. Its resource is not served in that cluster.",
         ),
+        "descriptions_missing": _event(
+            "info", "reason", "`kubectl explain` shows no descriptions of Kubernetes' own kinds. Install the extra `explain`."
+        ),
         "etcd_outdated": _event(
             "warning", "", "etcd is older than 3.4.31 or 3.5.13. It works, but every watch reads all keys. Upgrade etcd."
         ),

@@ -345,3 +345,27 @@ def test_managed_fields_name_the_program(start_real_server, read_until, tmp_path
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
         created = server.request("POST", "/clusters/root/api/v1/namespaces/default/configmaps", body)
     assert [entry["manager"] for entry in created["metadata"]["managedFields"]] == ["kcp-py"]
+
+
+def test_etcd_without_its_extra(start_real_server, tmp_path):
+    """Where gRPC is not installed, a start on etcd says in one line how to install it, and all else works."""
+    (tmp_path / "grpc.py").write_text("raise ModuleNotFoundError(\"No module named 'grpc'\", name='grpc')\n")
+    environ = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(__file__).parents[2]}"}
+    code, out, err = finish(
+        start_real_server("--secure-port", "0", "--storage", "etcd", "--etcd-servers", "http://127.0.0.1:1", environ=environ)
+    )
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("error: the storage etcd needs the packages grpcio and protobuf")
+    assert "pip install 'kcp-py[etcd]'" in err
+
+
+def test_missing_descriptions_are_told_at_the_start(start_real_server, read_until, tmp_path):
+    """Without the extra `explain` the log says why `kubectl explain` is empty, and what to install."""
+    environ = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(__file__).parents[2]}"}
+    # A module instead of the package: it has no folder of descriptions.
+    (tmp_path / "kubernetes_validate.py").write_text("")
+    process = start_real_server("--secure-port", "0", "--storage", "memory", environ=environ)
+    read_until(process, READY)
+    process.send_signal(signal.SIGTERM)
+    lines = {event["event"]: event for event in map(json.loads, finish(process)[2].splitlines())}
+    assert "kcp-py[explain]" in lines["descriptions_missing"]["reason"]

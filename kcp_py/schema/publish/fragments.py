@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from kcp_py.bootstrap.descriptions import with_descriptions
+from kcp_py.bootstrap.descriptions import MISSING, are_installed, with_descriptions
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX, definitions
 from kcp_py.bootstrap.known import known_definitions
 from kcp_py.schema.publish.defaults import with_published_defaults
@@ -113,16 +113,22 @@ def _own(kind: PublishedKind) -> tuple[str, ...]:
     return () if kind.definition else (kind.model, kind.list_model)
 
 
+def _info() -> dict[str, str]:
+    """The document's `info`: upstream's, and where descriptions of built-in kinds are missing, how to get them."""
+    info = {"title": "Kubernetes", "version": "unversioned"}
+    return info if are_installed() else {**info, "description": MISSING}
+
+
 def document_v3(fragments: Iterable[Fragment]) -> Iterator[bytes]:
     """A whole document of one group and version, in parts of about `PART_BYTES`, or of one member where that is longer."""
-    head = b'{"openapi":"3.0.0","info":{"title":"Kubernetes","version":"unversioned"},"paths":{'
+    head = b'{"openapi":"3.0.0","info":' + orjson.dumps(_info()) + b',"paths":{'
     tail = b'},"securitySchemes":{"BearerToken":' + _BEARER_TOKEN + b"}}}"
     return _parts(fragments, head, b'},"components":{"schemas":{', tail)
 
 
 def document_v2(fragments: Iterable[Fragment]) -> Iterator[bytes]:
     """The document of everything, in parts as well."""
-    head = b'{"swagger":"2.0","info":{"title":"Kubernetes","version":"unversioned"},"paths":{'
+    head = b'{"swagger":"2.0","info":' + orjson.dumps(_info()) + b',"paths":{'
     tail = b'},"securityDefinitions":{"BearerToken":' + _BEARER_TOKEN + b'},"security":[{"BearerToken":[]}]}'
     return _parts(fragments, head, b'},"definitions":{', tail)
 
@@ -136,7 +142,11 @@ def protobuf_document(fragments: Iterable[Fragment], version: int) -> Iterator[b
     """
     paths, models = _merged(fragments)
     lengths = [sum(map(len, members.values())) for members in (paths, models)]
-    info = field(2, field(1, b"Kubernetes") + field(2 if version == 2 else 6, b"unversioned"))
+    # The numbers of the fields in gnostic's `OpenAPIv2.proto` and `OpenAPIv3.proto`.
+    numbers = {"title": 1, "version": 2, "description": 3} if version == 2 else {"title": 1, "description": 2, "version": 6}
+    info = field(
+        2, b"".join(field(numbers[name], text.encode()) for name, text in sorted(_info().items(), key=lambda one: numbers[one[0]]))
+    )
     if version == 2:
         heads = field(1, b"2.0") + info + field_head(8, lengths[0]), field_head(9, lengths[1])
         tail = field(12, field(1, field(1, b"BearerToken") + field(2, b""))) + field(13, field(1, _scheme_message(2)))

@@ -8,9 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
+from kcp_py.bootstrap.descriptions import MISSING
 from kcp_py.bootstrap.kinds import builtin_kinds, definitions
 from kcp_py.registry.resource import ALL_VERBS
-from kcp_py.schema.publish.fragments import PART_BYTES, document_v2, document_v3, fragment_v2, fragment_v3
+from kcp_py.schema.publish.fragments import PART_BYTES, document_v2, document_v3, fragment_v2, fragment_v3, protobuf_document
 from kcp_py.schema.publish.kinds import PublishedKind
 
 PATCHES = ("application/json-patch+json", "application/merge-patch+json")
@@ -152,3 +153,11 @@ def test_types_that_are_one_of_several():
     limits = whole([kind for kind in BUILTIN if kind.kind == "LimitRange"], "v2")["definitions"]
     assert limits[quantity]["type"] == "string"
     assert "oneOf" not in limits[quantity]
+
+
+@pytest.mark.parametrize("version", ["v3", "v2"])
+def test_missing_descriptions_are_told(version, monkeypatch):
+    """Where descriptions of built-in kinds are not installed, each document says so and how to get them, in JSON and in protobuf."""
+    monkeypatch.setattr("kcp_py.schema.publish.fragments.are_installed", lambda: False)
+    assert whole([*BUILTIN, WIDGET], version)["info"] == {"title": "Kubernetes", "version": "unversioned", "description": MISSING}
+    assert MISSING.encode() in b"".join(protobuf_document([], int(version[1])))
