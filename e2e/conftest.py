@@ -48,7 +48,8 @@ class ServerProcess:
         """
         self.root = root
         self._arguments = arguments
-        self._environment = {**os.environ, **(environment or {})}
+        # Most tests delete namespaces to have them gone.
+        self._environment = {**os.environ, "KCP_PY_NAMESPACE_DELETION_GRACE": "0s", **(environment or {})}
         limit = (descriptors, descriptors)
         self._before = None if descriptors is None else partial(resource.setrlimit, resource.RLIMIT_NOFILE, limit)
         self.process: subprocess.Popen[str] | None = None

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
 
 from e2e.conftest import Kubectl, ServerProcess, lines_of
 from e2e.informer import create_definition
@@ -62,3 +67,35 @@ def test_delete_and_wait(kubectl_version: Callable[[str], Kubectl], server: Serv
     assert names(team) == []
     team.run("delete", "crd", f"ships.{GROUP}")
     assert "the server could not find the requested resource" in team.run("get", "ships", fails=True)
+
+
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server with the default of `--namespace-deletion-grace`."""
+    process = ServerProcess(tmp_path_factory.mktemp("patient") / "root", "--namespace-deletion-grace", "5s").start()
+    try:
+        yield process
+    finally:
+        process.stop()
+
+
+@each_kubectl("delete of a manifest, and of a kustomization, that holds its own namespace")
+def test_delete_a_namespace_with_what_is_in_it(
+    kubectl_version: Callable[[str], Kubectl], patient: ServerProcess, minor: str, tmp_path: Path
+) -> None:
+    """Every object that the manifest names is found and deleted, though the namespace comes first: the exit code is 0."""
+    shared = kubectl_version("own-namespace")
+    team = Kubectl(shared.binary, patient.kubeconfig, shared.cache, f"{patient.url}/clusters/own-{minor.replace('.', '-')}")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    objects = []
+    for name in ("a", "b", "c"):
+        one = config_map(name)
+        one["metadata"]["namespace"] = "shop"
+        objects.append(one)
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all([namespace, *objects]))
+    (tmp_path / "kustomization.yaml").write_text("resources: [all.yaml]\n")
+    for what in (["-f", str(tmp_path / "all.yaml")], ["-k", str(tmp_path)]):
+        team.run("apply", *what)
+        told = team.run("delete", *what)
+        assert sorted(re.findall(r'configmap "(\w)"', told)) == ["a", "b", "c"], told
+        assert "NotFound" in team.run("get", "namespace", "shop", fails=True)

@@ -57,7 +57,7 @@ class DeletionController(ABC):
         return 0
 
     @abstractmethod
-    async def _empty(self, key: Key, obj: dict[str, Any]) -> int:
+    async def _empty(self, key: Key, obj: dict[str, Any]) -> int | Later:
         """`reconcile` of an object that is being deleted."""
 
     async def _report(self, key: Key, obj: Mapping[str, Any], *conditions: Mapping[str, Any]) -> None:

@@ -5,11 +5,14 @@ Source: kubernetes `pkg/controller/namespace/deletion` (`namespaced_resources_de
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from kcp_py.apimachinery.timestamps import format_time, parse_time
+from kcp_py.client import Client
 from kcp_py.controllers.content import NAMESPACES, Content, delete_namespace_content
 from kcp_py.controllers.deletion import DeletionController, finalizers_remain
+from kcp_py.controllers.loop import Later
 from kcp_py.controllers.queue import Key
 from kcp_py.registry.builtin.namespaces import FINALIZER
 
@@ -24,15 +27,35 @@ _GOOD: Final[Mapping[str, tuple[str, str]]] = {
 
 
 class NamespaceController(DeletionController):
-    """Empties terminating namespaces."""
+    """Empties terminating namespaces, a while after their deletion.
+
+    A client that deletes a namespace together with objects in it, such as `kubectl delete -f`, finds the objects still there. The time
+    counts from `deletionTimestamp`, so that it does not begin again with the process.
+    """
 
     name = "namespaces"
     resource = NAMESPACES
     per_cluster = 4
 
-    async def _empty(self, key: Key, obj: dict[str, Any]) -> int:
+    def __init__(self, client: Client, *, clock: Callable[[], float], grace: float) -> None:
+        """Make the controller.
+
+        Args:
+            client: of all clusters.
+            clock: Unix seconds.
+            grace: seconds at the least between the deletion of a namespace and that of its content; 0 for none
+                (upstream's `namespaceDeletionGracePeriod`).
+        """
+        super().__init__(client, now=lambda: format_time(clock()))
+        self._clock = clock
+        self._grace = grace
+
+    async def _empty(self, key: Key, obj: dict[str, Any]) -> int | Later:
         if FINALIZER not in ((obj.get("spec") or {}).get("finalizers") or ()):
             return 0
+        wait = remaining_grace(obj["metadata"]["deletionTimestamp"], self._clock(), self._grace)
+        if wait > 0:
+            return Later(wait)
         content = await delete_namespace_content(self._client, key.cluster, key.name, uid=obj["metadata"]["uid"])
         await self._report(key, obj, *conditions_of(content))
         if content.failures:
@@ -41,6 +64,23 @@ class NamespaceController(DeletionController):
             return content.objects
         await self._let_go(key, obj, FINALIZER)
         return 0
+
+
+def remaining_grace(deleted: str, now: float, grace: float) -> float:
+    """Seconds until the content of a namespace may be deleted; 0 or less where it may be now.
+
+    Args:
+        deleted: the namespace's `deletionTimestamp`, whose fraction of a second is cut off.
+        now: Unix seconds.
+        grace: seconds.
+    """
+    if not grace:
+        return 0
+    try:
+        until = parse_time(deleted) + 1 + grace
+    except ValueError:
+        return 0
+    return until - now
 
 
 def conditions_of(content: Content) -> Sequence[Mapping[str, Any]]:

@@ -47,6 +47,7 @@ def start_controllers(
     *,
     builtins: Iterable[ServedResource] = (),
     clock: Callable[[], float] = time.time,
+    namespace_grace: float = 0.0,
 ) -> list[ReconcileLoop]:
     """Run the selected controllers for as long as the supervisor lives.
 
@@ -55,7 +56,8 @@ def start_controllers(
         client: of all clusters.
         selection: see `is_enabled`.
         builtins: the resources that are served without a definition.
-        clock: Unix seconds, for the times in conditions.
+        clock: Unix seconds, for the times in conditions and for `namespace_grace`.
+        namespace_grace: seconds between the deletion of a namespace and that of its content.
 
     Raises:
         ValueError: the selection names a controller that does not exist.
@@ -68,7 +70,7 @@ def start_controllers(
     controllers: list[Controller] = [
         DefinitionController(client, now=now, builtins=builtins),
         LogicalClusterController(client, now=now),
-        NamespaceController(client, now=now),
+        NamespaceController(client, clock=clock, grace=namespace_grace),
     ]
     loops = {
         controller.name: ReconcileLoop(client, controller, changes_of(client, controller))

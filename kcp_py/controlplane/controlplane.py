@@ -183,7 +183,9 @@ class ControlPlane:
             limits=Limits(max_body_bytes=options.max_request_body_bytes, min_watch_seconds=int(options.min_request_timeout)),
         )
         self.client = LocalClient(access, tables=tables, wildcard=wildcard, clusters=clusters, feed=feed)
-        loops = start_controllers(supervisor, self.client, options.controllers, builtins=builtins)
+        loops = start_controllers(
+            supervisor, self.client, options.controllers, builtins=builtins, namespace_grace=options.namespace_deletion_grace
+        )
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
         self._start_monitoring(supervisor, storage, clusters.prefix)
         self._start_compaction(supervisor, storage)

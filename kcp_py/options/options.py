@@ -211,6 +211,12 @@ class Options:
         "How many events may wait for one slow watcher; a fuller one ends with 410 Expired and its client lists again.",
     )
 
+    namespace_deletion_grace: float = _setting(
+        DURATION,
+        5.0,
+        OPERATION,
+        "How long the content of a deleted namespace stays, so that a client that deletes both finds it. Not where the cluster is deleted.",
+    )
     controllers: tuple[str, ...] = _setting(
         LIST, ("*",), OPERATION, "Controllers to run: '*' runs all that are on by default, 'foo' runs foo too, '-foo' does not run foo."
     )

@@ -39,7 +39,7 @@ def _creates(target: Target, path: str, names: Iterator[str], owner: str = "") -
 async def namespace_row(directory: Path) -> AsyncIterator[Row]:
     """A namespace with 10,000 objects, from its deletion until it is gone."""
     objects = 10_000
-    with kcp(directory / "namespace") as ours:
+    with kcp(directory / "namespace", "--namespace-deletion-grace", "0s") as ours:
         target = ours.target
         body = b'{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"full"}}'
         await target.one("POST", "/clusters/a/api/v1/namespaces", body)

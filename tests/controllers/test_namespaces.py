@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.apimachinery.timestamps import parse_time
 from kcp_py.controllers import start_controllers
 from kcp_py.controllers.content import Content
-from kcp_py.controllers.namespaces import conditions_of
+from kcp_py.controllers.loop import ReconcileLoop, changes_of
+from kcp_py.controllers.namespaces import NamespaceController, conditions_of, remaining_grace
+from kcp_py.controllers.queue import Timer, WorkQueue
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.memory import MemoryStorage
+from kcp_py.tenancy import LOGICAL_CLUSTER
 from tests.client.registry import (
     CONFIG_MAPS,
     DEFINITIONS,
@@ -108,6 +114,128 @@ async def test_conditions_follow_the_content(registry: Registry) -> None:
     found = await until_said(registry, "NamespaceFinalizersRemaining", "All content successfully removed")
     assert {one["status"] for one in found} == {"False"}
     assert [one["reason"] for one in found][3:] == ["ContentRemoved", "ContentRemoved"]
+
+
+class VirtualTime:
+    """A clock, and timers that run when a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    def schedule(self, seconds: float, function: Callable[[], None]) -> Timer:
+        entry = (self.now + seconds, function)
+        self.timers.append(entry)
+        return Cancelling(self.timers, entry)
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+        due = [entry for entry in self.timers if entry[0] <= self.now]
+        for entry in due:
+            self.timers.remove(entry)
+            entry[1]()
+
+
+class Cancelling:
+    def __init__(self, timers: list[tuple[float, Callable[[], None]]], entry: tuple[float, Callable[[], None]]) -> None:
+        self._timers = timers
+        self._entry = entry
+
+    def cancel(self) -> None:
+        if self._entry in self._timers:
+            self._timers.remove(self._entry)
+
+
+def run_namespaces(registry: Registry, time: VirtualTime, *, workers: int = 1) -> WorkQueue:
+    """The controller of namespaces with a grace of five seconds of virtual time."""
+    controller = NamespaceController(registry.client, clock=time.clock, grace=5)
+    queue = WorkQueue(per_cluster=controller.per_cluster, schedule=time.schedule)
+    loop = ReconcileLoop(registry.client, controller, changes_of(registry.client, controller), queue=queue, workers=workers)
+    registry.supervisor.start("namespaces", loop.run)
+    return queue
+
+
+async def delete_at(registry: Registry, time: VirtualTime, *names: str) -> None:
+    """Make namespaces with one object each, delete them, and set the virtual time to when that was."""
+    for name in names:
+        await registry.client.create(TEAM, NAMESPACES, namespace(name))
+        await registry.client.create(TEAM, CONFIG_MAPS, config_map("one", name))
+        await registry.client.delete(TEAM, NAMESPACES, "", name)
+        deleted = await registry.client.get(TEAM, NAMESPACES, "", name)
+        time.now = parse_time(deleted["metadata"]["deletionTimestamp"])
+
+
+async def wait_for_time(queue: WorkQueue, keys: int) -> None:
+    """Return when so many keys wait for their time, and none for a worker."""
+    async with asyncio.timeout(60):
+        while (len(queue), queue.delayed) != (0, keys):
+            await asyncio.sleep(0)
+
+
+async def test_content_stays_for_a_grace() -> None:
+    """It is there for as long as the setting says, and gone behind that; one worker is enough for many that wait."""
+    time = VirtualTime()
+    names = ("one", "two", "three")
+    async with open_registry(MemoryStorage()) as registry:
+        await delete_at(registry, time, *names)
+        queue = run_namespaces(registry, time)
+        await wait_for_time(queue, len(names))
+        time.advance(4.9)
+        await wait_for_time(queue, len(names))
+        for name in names:
+            assert (await registry.client.get(TEAM, CONFIG_MAPS, name, "one"))["metadata"]["name"] == "one"
+        time.advance(1.1)
+        for name in names:
+            await registry.until_gone(TEAM, NAMESPACES, "", name)
+
+
+async def test_the_grace_does_not_begin_again() -> None:
+    """A change during it, or a controller that is started within it, keeps to the time of the deletion."""
+    time = VirtualTime()
+    async with open_registry(MemoryStorage()) as registry:
+        await delete_at(registry, time, "shop")
+        time.advance(4)
+        queue = run_namespaces(registry, time)
+        await wait_for_time(queue, 1)
+        found = await registry.client.get(TEAM, NAMESPACES, "", "shop")
+        found["metadata"]["labels"] = {"changed": "yes"}
+        await registry.client.update(TEAM, NAMESPACES, found)
+        await wait_for_time(queue, 1)
+        assert await registry.client.get(TEAM, CONFIG_MAPS, "shop", "one")
+        time.advance(2)
+        await registry.until_gone(TEAM, NAMESPACES, "", "shop")
+
+
+async def test_a_cluster_that_is_deleted_has_no_grace() -> None:
+    """Its namespaces go with it, those that were being deleted too: no client can see them any more."""
+    time = VirtualTime()
+    async with open_registry(MemoryStorage()) as registry:
+        start_controllers(registry.supervisor, registry.client, clock=time.clock, namespace_grace=3600)
+        await delete_at(registry, time, "shop")
+        await registry.client.create(TEAM, NAMESPACES, namespace("other"))
+        await registry.client.create(TEAM, CONFIG_MAPS, config_map("one", "other"))
+        await registry.client.delete(TEAM, LOGICAL_CLUSTER, "", "cluster")
+        await registry.until_gone(TEAM, LOGICAL_CLUSTER, "", "cluster")
+        assert await registry.keys("team-a") == []
+
+
+@pytest.mark.parametrize(
+    ("deleted", "now", "grace", "expected"),
+    [
+        pytest.param("2023-11-14T22:13:20Z", 1_700_000_000.0, 5, 6, id="at once, the fraction of the second being unknown"),
+        pytest.param("2023-11-14T22:13:20Z", 1_700_000_004.5, 5, 1.5, id="in the middle"),
+        pytest.param("2023-11-14T22:13:20Z", 1_700_000_006.0, 5, 0, id="at the end"),
+        pytest.param("2023-11-14T22:13:20Z", 1_700_000_999.0, 5, -993, id="long after, as behind a restart"),
+        pytest.param("2023-11-14T22:13:20Z", 1_700_000_000.0, 0, 0, id="none"),
+        pytest.param("yesterday", 1_700_000_000.0, 5, 0, id="no time"),
+    ],
+)
+def test_what_is_left_of_the_grace(deleted: str, now: float, grace: float, expected: float) -> None:
+    """It counts from the deletion, in whole seconds upwards."""
+    assert remaining_grace(deleted, now, grace) == expected
 
 
 async def until_said(registry: Registry, condition: str, message: str) -> list[dict[str, Any]]:

@@ -150,6 +150,34 @@ async def test_jitter_spreads_retries_over_the_second_half_of_the_delay() -> Non
     assert len(queue) == 1
 
 
+async def test_a_key_may_come_later() -> None:
+    """It comes once its time has passed, each time anew, and its next failure is still its first."""
+    time = VirtualTime()
+    queue = WorkQueue(schedule=time.schedule, jitter=lambda: 1.0)
+    key = Key(A, "one")
+    for _ in range(3):
+        queue.add_after(key, 5)
+        queue.add_after(key, 5)
+        time.advance(4.9)
+        assert (len(queue), queue.delayed) == (0, 1)
+        time.advance(0.1)
+        assert await drain(queue) == [key]
+    queue.retry(key)
+    time.advance(FIRST_DELAY_SECONDS)
+    assert await drain(queue) == [key]
+
+
+async def test_a_change_does_not_wait_for_its_time() -> None:
+    """A key that is added while it waits for its time comes at once, and not a second time."""
+    time = VirtualTime()
+    queue = WorkQueue(schedule=time.schedule)
+    queue.add_after(Key(A, "one"), 5)
+    queue.add(Key(A, "one"))
+    assert await drain(queue) == [Key(A, "one")]
+    time.advance(10)
+    assert len(queue) == 0
+
+
 async def test_a_change_does_not_wait_for_the_retry() -> None:
     """A key whose object changes is looked at now, and not once more when its time comes."""
     time = VirtualTime()
