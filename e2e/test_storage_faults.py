@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from e2e.conftest import ServerProcess
 from e2e.informer import Watch, configmap, revision_of
+from tests.small_disk import fill, small_disk
 
 NewServer = Callable[..., ServerProcess]
 
@@ -107,3 +109,45 @@ def test_a_restore_is_told_to_who_saw_what_it_lost(new_server: NewServer) -> Non
         event = next(watch)
         assert (event["type"], event["object"]["data"]) == ("MODIFIED", {"n": "2"})
     assert _run(server, "doctor").returncode == 0
+
+
+def test_a_full_disk_is_told_and_objects_can_be_deleted(new_server: NewServer, tmp_path: Path) -> None:
+    """Creates are 507, deletions work, log, readiness, metrics and doctor tell; with room on the disk all is well without a restart."""
+    with small_disk(tmp_path / "disk", 48) as disk:
+        server = new_server("--storage-reserve", "4Mi", root=disk / "root").start()
+        path = _configmaps("a")
+        text = "x" * 100_000
+        for number in range(50):
+            assert server.request("POST", path, configmap(f"o{number}", {"text": text})).code == 201
+        finalizer = configmap("held", {"text": text}, finalizers=["example.com/held"])
+        assert server.request("POST", path, finalizer).code == 201
+        ballast = fill(disk)
+        number = 50
+        while (answer := server.request("POST", path, configmap(f"o{number}", {"text": text}))).code == 201:
+            number += 1
+        assert answer.code == 507
+        assert "until objects are deleted" in answer.json["message"]
+        assert server.request("GET", "/readyz").code == 200
+        verbose = server.request("GET", "/readyz?verbose")
+        assert (verbose.code, b"[-]storage-space failed" in verbose.body) == (200, True)
+        assert server.request("GET", "/readyz/storage-space").code == 500
+        assert b"kcp_storage_full 1" in server.request("GET", "/metrics").body
+        assert "storage_full" in server.log_file.read_text()
+        assert "the disk is full" in _run(server, "doctor", "--storage-reserve", "4Mi").stdout
+        for gone in range(0, number, 2):
+            assert server.request("DELETE", f"{path}/o{gone}").code == 200
+        assert server.request("DELETE", f"{path}/held").code == 200
+        held = server.request("GET", f"{path}/held").json
+        assert held["metadata"]["deletionTimestamp"]
+        del held["metadata"]["finalizers"]
+        assert server.request("PUT", f"{path}/held", held).code == 200
+        assert server.request("GET", f"{path}/held").code == 404
+        assert len(server.request("GET", path).json["items"]) == number // 2
+        ballast.unlink()
+        while server.request("GET", "/readyz/storage-space").code != 200:
+            pass
+        assert server.request("POST", path, configmap("again", {"text": text})).code == 201
+        assert b"kcp_storage_full 0" in server.request("GET", "/metrics").body
+        assert "storage_room_again" in server.log_file.read_text()
+        assert "has its reserve" in _run(server, "doctor", "--storage-reserve", "4Mi").stdout
+        assert server.stop() == 0

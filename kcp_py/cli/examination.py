@@ -23,6 +23,7 @@ from kcp_py.cli.exits import CommandError
 from kcp_py.cli.remote import Access
 from kcp_py.options import Options
 from kcp_py.storage.sqlite import integrity_check
+from kcp_py.storage.sqlite.room import Room
 
 LIBRARIES: Final = ("apsw", "cryptography", "fastapi", "grpcio", "httptools", "orjson", "uvicorn", "uvloop")
 _OPTIONAL: Final = frozenset(("grpcio", "uvloop"))
@@ -130,10 +131,24 @@ def store(options: Options) -> Iterator[Finding]:
             yield from (_wrong(f"{options.database_file}: {problem}") for problem in problems)
             if not problems:
                 yield _ok(f"{options.database_file} is sound ({options.database_file.stat().st_size / 1e6:.1f} MB)")
+            yield from _room(options)
         case "etcd":
             if find_spec("grpc") is None:
                 yield _wrong("the storage etcd needs the extra etcd: pip install 'kcp-py[etcd]'")
             yield from (_endpoint(url) for url in options.etcd_servers)
+
+
+def _room(options: Options) -> Iterator[Finding]:
+    room = Room(str(options.database_file.resolve()), options.storage_reserve)
+    free = f"{room.free() / 1e6:.0f} MB are free"
+    if not room.missing:
+        yield _ok(f"the disk has its reserve of {options.storage_reserve / 1e6:.0f} MB for deletions; {free}")
+    elif room.free() < room.missing * 3 // 2:
+        yield _wrong(
+            f"the disk is full ({free}): nothing but deletions and small changes is taken; delete objects, or make room on the disk"
+        )
+    else:
+        yield _note(f"the reserve of {options.storage_reserve / 1e6:.0f} MB for deletions is not there; a running server makes it; {free}")
 
 
 def port(options: Options) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ import importlib
 import secrets
 import sys
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Self
 
 import structlog
@@ -43,7 +44,7 @@ from kcp_py.server.handlers.tree import ResourceTree
 from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.shell import create_shell
 from kcp_py.storage.compaction import CompactionPolicy, run_compaction, run_shared_compaction
-from kcp_py.storage.contract import Compare, ConflictError, Put, Storage, StorageError
+from kcp_py.storage.contract import Compare, ConflictError, NoSpaceError, Put, Storage, StorageError, TellsRoom
 from kcp_py.storage.keys import internal_key, resource_keys
 from kcp_py.storage.opening import open_storage
 from kcp_py.telemetry.eventloop import EventLoopLag
@@ -223,6 +224,8 @@ class ControlPlane:
         options = self._options
         checks = HealthChecks()
         checks.add("etcd", storage.check)
+        if isinstance(storage, TellsRoom):
+            checks.add("storage-space", partial(_check_room, storage), endpoints=["readyz"], informative=True)
         checks.add("informer-sync", self._check_feed, endpoints=["readyz"])
         checks.add("shutdown", self._check_running, endpoints=["readyz"])
         # A server's own token is there only where the command line made one; the operator's file was asked for.
@@ -285,7 +288,15 @@ def _storage_of(options: Options) -> Storage:
                 prefix=options.etcd_prefix,
             )
         )
-    return open_storage(options.storage, path=options.database_file if options.storage == "sqlite" else None)
+    if options.storage == "sqlite":
+        return open_storage("sqlite", path=options.database_file, reserve_bytes=options.storage_reserve)
+    return open_storage(options.storage)
+
+
+async def _check_room(storage: TellsRoom) -> None:
+    """Whether objects can be created; the disk may have room for deletions only."""
+    if storage.full:
+        raise NoSpaceError("the disk is full: nothing but deletions and small changes is taken")
 
 
 async def _token_key(storage: Storage, root: str) -> bytes:

@@ -84,6 +84,12 @@ class Options:
         "Where objects are stored: sqlite is embedded and durable, etcd is shared by several servers, memory forgets everything at exit.",
     )
     storage_path: Path | None = _setting(OPTIONAL_PATH, None, STORAGE, "File of the sqlite store. Default: kcp.db in the root directory.")
+    storage_reserve: int = _setting(
+        SIZE,
+        32 * 1024 * 1024,
+        STORAGE,
+        "Room on the disk that is kept for deletions once the disk is full (sqlite); 0 keeps none.",
+    )
     etcd_servers: tuple[str, ...] = _setting(URLS, (), STORAGE, "Endpoints of etcd: scheme://host:port, comma separated.")
     etcd_prefix: str = _setting(PREFIX, "/registry", STORAGE, "Prefix of every key, in every kind of storage.")
     etcd_cafile: Path | None = _setting(

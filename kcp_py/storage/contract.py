@@ -26,7 +26,7 @@ Errors are the classes below and nothing else; drivers translate what their libr
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Sequence
-from typing import Final, NamedTuple, Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self, runtime_checkable
 
 
 class KeyValue(NamedTuple):
@@ -255,6 +255,16 @@ class Storage(Protocol):
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *exc_info: object) -> None: ...
+
+
+@runtime_checkable
+class TellsRoom(Protocol):
+    """A driver that keeps room on the disk for deletions."""
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing but deletions and small changes is taken, because the disk is full."""
+        ...
 
 
 async def readable(reading: Awaitable[RangeResult]) -> RangeResult:

@@ -108,6 +108,9 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "debug info", "revision", "History up to this revision was removed (info: of an etcd that servers share)."
         ),
         "storage_damaged": _event("error", "key error", "The checksum of a stored object is wrong. Restore a backup; see `kcp-py doctor`."),
+        "storage_full": _event(
+            "error", "free_bytes", "The disk is full. Deletions and small changes are taken, and nothing else. See `docs/storage.md`."
+        ),
         "storage_log_cut_short": _event(
             "warning", "path error", "The write-ahead log ends with a commit that is not complete. That commit counts as never made."
         ),
@@ -116,9 +119,15 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         "storage_migration_started": _event(
             "info", "path format", "The database file is converted to a new format. It needs as much room again meanwhile."
         ),
+        "storage_not_reopened": _event("warning", "error retry_seconds", "The database could not be opened after a failed write yet."),
         "storage_recovered": _event("info", "seconds", "The store answers again."),
+        "storage_reopened": _event("warning", "revision", "The database was opened after a failed write. Writes are taken again."),
+        "storage_room_again": _event("warning", "free_bytes", "The disk has room again. All writes are taken."),
         "storage_unavailable": _event(
             "error", "error", "The store does not answer. Logged once per outage; requests fail with 503 or 500."
+        ),
+        "storage_write_failed": _event(
+            "error", "error recovers", "The system refused a write. No write is taken until the database was opened anew, if it `recovers`."
         ),
         "task_failed": _event(
             "error", "task error restart_seconds", "A background task failed. It starts again after the seconds that are named."

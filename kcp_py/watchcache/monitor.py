@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from kcp_py.storage.contract import Storage, StorageError
+from kcp_py.storage.contract import Storage, StorageError, TellsRoom
 from kcp_py.telemetry.gauges import Gauges
 from kcp_py.watchcache.feed import Feed
 
@@ -110,6 +110,12 @@ class Monitor:
         )
         gauges.add("kcp_storage_wal_bytes", "Size of the SQLite write-ahead log.", self._log_size)
         gauges.add("kcp_storage_up", "Whether the store answers (1) or not (0).", lambda: float(self._outage is None))
+        if isinstance(storage := self._storage, TellsRoom):
+            gauges.add(
+                "kcp_storage_full",
+                "Whether the disk of the store is full (1), so that deletions and small changes are taken only.",
+                lambda: float(storage.full),
+            )
         gauges.add("kcp_storage_revision", "The revision of the store when it was last asked.", lambda: float(self._revision))
         gauges.add("kcp_feed_revision", "The revision to which the store's changes have been followed.", lambda: float(self._feed.revision))
         gauges.add(

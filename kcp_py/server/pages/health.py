@@ -39,13 +39,23 @@ class HealthChecks:
 
     def __init__(self) -> None:
         self._checks: dict[Endpoint, dict[str, Check]] = {endpoint: {"ping": _ping, "log": _ping} for endpoint in ENDPOINTS}
+        self._informative: set[str] = set()
         self._log = structlog.get_logger("kcp_py.health")
         self._failing: set[str] = set()
 
-    def add(self, name: str, check: Check, endpoints: Iterable[Endpoint] = ENDPOINTS) -> None:
-        """Add or replace a check. `name` may have slashes, as `poststarthook/bootstrap` has."""
+    def add(self, name: str, check: Check, endpoints: Iterable[Endpoint] = ENDPOINTS, *, informative: bool = False) -> None:
+        """Add or replace a check.
+
+        Args:
+            name: may have slashes, as `poststarthook/bootstrap` has.
+            check: see `Check`.
+            endpoints: where it is run.
+            informative: its failure is told where it is asked for (`?verbose`, or by its name), and does not fail the endpoint.
+        """
         for endpoint in endpoints:
             self._checks[endpoint][name] = check
+        if informative:
+            self._informative.add(name)
 
     def names(self, endpoint: Endpoint) -> list[str]:
         """The names that are checked."""
@@ -64,7 +74,7 @@ class HealthChecks:
                 del unknown[name]
                 lines.append(f"[+]{name} excluded: ok\n")
             elif failures[name]:
-                failed = True
+                failed = failed or name not in self._informative
                 lines.append(f"[-]{name} failed: reason withheld\n")
             else:
                 lines.append(f"[+]{name} ok\n")

@@ -199,6 +199,12 @@ def copy_log(connection: apsw.Connection) -> None:
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 
+def truncate_log(connection: apsw.Connection) -> None:
+    """Carry the log over and give its room back to the disk, unless a reader needs it."""
+    with contextlib.suppress(apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError):
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+
 def _pragma(connection: apsw.Connection, setting: str) -> None:
     # A cursor stops at the first row, and with it the statements behind: each pragma is run to its end.
     connection.execute(f"PRAGMA {setting}").fetchall()

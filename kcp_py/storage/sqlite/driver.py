@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Final, Self
@@ -15,8 +16,10 @@ from kcp_py.storage.contract import (
     Compare,
     FutureRevisionError,
     KeyValue,
+    NoSpaceError,
     Operation,
     RangeResult,
+    StorageError,
     UnavailableError,
     WatchBatch,
 )
@@ -27,6 +30,7 @@ from kcp_py.storage.sqlite.database import Database
 from kcp_py.storage.sqlite.errors import translated
 from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.reader import Reader
+from kcp_py.storage.sqlite.room import Room
 from kcp_py.storage.sqlite.state import read_state
 from kcp_py.storage.sqlite.worker import Worker
 from kcp_py.storage.sqlite.writer import Writer
@@ -36,6 +40,7 @@ PROGRESS_INTERVAL: Final = 0.05
 HOT_KEYS: Final = 2_000
 HOT_BYTES: Final = 4 << 20
 SPAN_BYTES: Final = 24 << 20
+ROOM_TO_OPEN: Final = 1 << 20
 
 
 class SQLiteStorage:
@@ -54,6 +59,7 @@ class SQLiteStorage:
         hot_keys: int = HOT_KEYS,
         hot_bytes: int = HOT_BYTES,
         span_bytes: int = SPAN_BYTES,
+        reserve_bytes: int = 0,
     ) -> None:
         """Name the file; nothing is opened yet.
 
@@ -65,7 +71,9 @@ class SQLiteStorage:
             hot_keys: how many of the keys that were read lately are kept in memory.
             hot_bytes: how many bytes their values may have together.
             span_bytes: how many bytes are kept of what was made of ranges.
+            reserve_bytes: room on the disk that is kept for deletions once it is full; 0 for none.
         """
+        self._reserve_bytes = reserve_bytes
         self._path = path
         self._max_pages = max_pages
         self._progress_interval = progress_interval
@@ -131,6 +139,11 @@ class SQLiteStorage:
             raise UnavailableError(str(parts.writer.broken))
         parts.reader.state()
 
+    @property
+    def full(self) -> bool:
+        """Whether the disk is full, so that nothing but deletions and small changes is taken."""
+        return self._parts is not None and self._parts.writer.room.full
+
     async def __aenter__(self) -> Self:
         if self._parts is not None:
             raise UnavailableError("the store is open already")
@@ -142,6 +155,7 @@ class SQLiteStorage:
             hot_keys=self._hot_keys,
             hot_bytes=self._hot_bytes,
             spans=self.spans,
+            reserve_bytes=self._reserve_bytes,
         )
         return self
 
@@ -155,6 +169,15 @@ class SQLiteStorage:
         if self._parts is None:
             raise UnavailableError("the store is not open")
         return self._parts
+
+
+def _open(path: str | Path, max_pages: int) -> tuple[Database, apsw.Connection]:
+    database = Database(path, max_pages=max_pages)
+    try:
+        return database, database.connect(writer=True)
+    except apsw.Error as error:
+        database.close()
+        raise translated(error) from error
 
 
 class _Parts:
@@ -171,17 +194,27 @@ class _Parts:
         hot_keys: int,
         hot_bytes: int,
         spans: Spans,
+        room: Room,
     ) -> None:
         state = read_state(connection)
         self._database = database
-        self._connection = connection
         self._worker = worker
         self.reader = Reader(database)
         self.hot = HotKeys(max_keys=hot_keys, max_bytes=hot_bytes)
         self.feed = Feed(self._read_changes, revision=state.revision, progress_interval=progress_interval)
-        self._checkpointer = Checkpointer(database, checkpoint_bytes, copied=self._copy_rest)
+        # Carrying the log over must fit into the reserve, or the log would hold the room for ever.
+        threshold = min(checkpoint_bytes, room.size // 2) if room.kept else checkpoint_bytes
+        self._checkpointer = Checkpointer(database, threshold, copied=self._copy_rest)
         self.writer = Writer(
-            connection, worker, state, publish=self.feed.publish, written=self._checkpointer.written, hot=self.hot, spans=spans
+            database,
+            connection,
+            worker,
+            room,
+            read_changes=self._read_all_changes,
+            publish=self.feed.publish,
+            written=self._checkpointer.written,
+            hot=self.hot,
+            spans=spans,
         )
         spans.compacted(state.compact_revision)
 
@@ -196,19 +229,27 @@ class _Parts:
         hot_keys: int,
         hot_bytes: int,
         spans: Spans,
+        reserve_bytes: int,
     ) -> _Parts:
         worker = Worker("sqlite-commit")
 
-        def connect() -> tuple[Database, apsw.Connection]:
-            database = Database(path, max_pages=max_pages)
+        def connect() -> tuple[Database, apsw.Connection, Room]:
+            room = Room(os.path.realpath(path), reserve_bytes)
             try:
-                return database, database.connect(writer=True)
-            except apsw.Error as error:
-                database.close()
-                raise translated(error) from error
+                database, connection = _open(path, max_pages)
+            except StorageError as error:
+                # Without any room SQLite cannot even open a database.
+                if room.free() >= ROOM_TO_OPEN:
+                    raise
+                if not room.give_up():
+                    raise NoSpaceError(f"no room is left on the disk of {room.database}: make some, a megabyte at least") from error
+                room.full = True
+                database, connection = _open(path, max_pages)
+            room.full = room.full or not room.make()
+            return database, connection, room
 
         try:
-            database, connection = await worker.submit(connect)
+            database, connection, room = await worker.submit(connect)
         except BaseException:
             worker.stop()
             raise
@@ -221,6 +262,7 @@ class _Parts:
             hot_keys=hot_keys,
             hot_bytes=hot_bytes,
             spans=spans,
+            room=room,
         )
 
     async def close(self) -> None:
@@ -228,12 +270,15 @@ class _Parts:
         await self.writer.close()
         await self._checkpointer.close()
         await self.reader.close()
-        await self._worker.submit(lambda: self._database.close_writer(self._connection))
+        await self._worker.submit(lambda: self._database.close_writer(self.writer.connection))
         self._worker.stop()
         self._database.close()
 
     def _copy_rest(self) -> None:
         self.writer.copy_rest()
+
+    def _read_all_changes(self, after: int, until: int) -> Changes:
+        return self.reader.changes("", after, until)
 
     async def _read_changes(self, prefix: str, after: int, until: int) -> Changes:
         changes = self.reader.changes(prefix, after, until)

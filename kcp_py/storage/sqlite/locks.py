@@ -52,8 +52,10 @@ class LockFile:
     def hold(self, *, log_expected: bool = False) -> None:
         """Name this process, and say whether the database must not be opened without its write-ahead log from now on."""
         text = f"{os.getpid()}\n{_LOG_EXPECTED if log_expected else ''}\n"
-        os.pwrite(self._descriptor, text.encode(), 0)
-        os.truncate(self._descriptor, len(text))
+        # On a full disk the lock holds without its text.
+        with contextlib.suppress(OSError):
+            os.pwrite(self._descriptor, text.encode(), 0)
+            os.truncate(self._descriptor, len(text))
 
     def release(self, *, remove: bool = False, clean: bool = True) -> None:
         """Give the lock up.

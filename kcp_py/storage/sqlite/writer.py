@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 import apsw
+import structlog
 
 from kcp_py.storage.contract import (
     CompactedError,
@@ -23,18 +24,24 @@ from kcp_py.storage.contract import (
     Event,
     FutureRevisionError,
     KeyValue,
+    NoSpaceError,
     Operation,
     Put,
     StorageError,
     UnavailableError,
 )
+from kcp_py.storage.feed import Changes
 from kcp_py.storage.spans import Spans
-from kcp_py.storage.sqlite.database import copy_log
+from kcp_py.storage.sqlite.checksums import PAGE_SIZE
+from kcp_py.storage.sqlite.database import Database, copy_log, truncate_log
 from kcp_py.storage.sqlite.errors import translated
 from kcp_py.storage.sqlite.hot import HotKeys
+from kcp_py.storage.sqlite.room import Room
 from kcp_py.storage.sqlite.schema import ORDINAL_BITS, last_seq
-from kcp_py.storage.sqlite.state import State
+from kcp_py.storage.sqlite.state import State, read_state
 from kcp_py.storage.sqlite.worker import Worker
+
+_log: Final = structlog.get_logger("kcp_py.storage")
 
 _LARGEST_GROUP: Final = 512
 _LONGEST_GATHERING: Final = 0.01
@@ -49,6 +56,10 @@ _COMMIT_OVERHEAD: Final = 12_000
 """Bytes of the log that a commit takes for the pages at the tables' ends (measured) ..."""
 _WRITE_OVERHEAD: Final = 5_000
 """... and a write for the page of its key, beside the value."""
+_RETRY: Final = 1.0
+"""Seconds between two attempts to open the file anew, or to make the reserve again."""
+_LITTLE_ROOM: Final = 4 << 20
+"""A disk with more bytes than this is not full; a commit of many large values may not fit all the same."""
 _BUSY_RETRY: Final = 0.01
 _BUSY_TRIES: Final = 500
 
@@ -80,10 +91,12 @@ class Writer:
 
     def __init__(
         self,
+        database: Database,
         connection: apsw.Connection,
         worker: Worker,
-        state: State,
+        room: Room,
         *,
+        read_changes: Callable[[int, int], Changes],
         publish: Callable[[Sequence[Event], int], None],
         written: Callable[[int], None],
         hot: HotKeys,
@@ -92,19 +105,26 @@ class Writer:
         """Take the writing connection over.
 
         Args:
+            database: from which the connection was made, and is made anew after a commit that failed.
             connection: used by nobody else.
             worker: where commits run.
-            state: of the database.
+            room: the reserve, as it was found when the database was opened.
+            read_changes: reads all changes (after a revision, until a revision).
             publish: is told the events and the revision of each commit, in order.
             written: is told about how many bytes a commit added to the log file.
             hot: forgets what is written.
             spans: the same for ranges.
         """
+        state = read_state(connection)
         self.revision = state.revision
         """Of the last commit."""
         self.compact_revision = state.compact_revision
         self.broken: StorageError | None = None
-        """Why no write is taken any more: after a failed sync nobody can know what is on the disk before the file is opened anew."""
+        """Why no write is taken: a commit failed, and the file was not opened anew yet."""
+        self.room = room
+        self._for_good = False
+        self._read_changes = read_changes
+        self._database = database
         self._connection = connection
         self._cursor = connection.cursor()
         self._worker = worker
@@ -116,10 +136,20 @@ class Writer:
         self._waiter: asyncio.Future[None] | None = None
         self._closing = False
         self._copy_rest = False
+        self._looks_for_room = False
         self._purging = bool(connection.execute(_ANY_TO_PURGE, (last_seq(state.compact_revision),)).fetchall())
         connection.set_busy_timeout(0)
         self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        if room.full:
+            _log.error("storage_full", free_bytes=room.free())
+            self._watch_room()
         self._task = self._loop.create_task(self._run(), name="sqlite-writer")
+
+    @property
+    def connection(self) -> apsw.Connection:
+        """The writing connection; another one after a commit failed."""
+        return self._connection
 
     def submit(self, compares: Sequence[Compare], operations: Sequence[Operation], *, compact: int = 0) -> asyncio.Future[int]:
         """Queue a transaction (or a compaction); the future carries the revision after it or what went wrong."""
@@ -144,19 +174,26 @@ class Writer:
     async def close(self) -> None:
         """Carry out what is queued, then end."""
         self._closing = True
+        if self._timer is not None:
+            self._timer.cancel()
         self._wake()
         await self._task
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            if self._queue:
+            if self.broken is not None and not self._for_good and not self._closing:
+                await self._reopen()
+            elif self._queue:
                 await self._gather()
                 await self._commit([self._queue.popleft() for _ in range(min(len(self._queue), _LARGEST_GROUP))])
                 self._hot.committed()
                 self._spans.committed()
             elif self._closing:
                 return
+            elif self._looks_for_room:
+                self._looks_for_room = False
+                await self._look_for_room()
             elif self._copy_rest or self._purging:
                 await self._commit([])
             else:
@@ -178,6 +215,8 @@ class Writer:
 
     async def _commit(self, group: list[_Request]) -> None:
         """Carry out a group; every future of it is done afterwards."""
+        if self._refuse(group):
+            return
         try:
             answers, events, state = await self._carry_out(group)
         except Exception as error:  # noqa: BLE001 - carried to the callers: the task that serves all of them must not end
@@ -185,6 +224,9 @@ class Writer:
             problem = translated(error) if isinstance(error, apsw.Error) else error
             if isinstance(problem, DamagedError) and len(group) == 1:
                 problem = DamagedError([operation.key for operation in group[0].operations])
+            if isinstance(problem, NoSpaceError) and await self._give_up_reserve():
+                await self._commit(group)
+                return
             if len(group) > 1 and self.broken is None and not isinstance(problem, UnavailableError):
                 # Perhaps one large value did not fit: the others must not suffer for it.
                 for request in group:
@@ -206,6 +248,15 @@ class Writer:
                 else:
                     future.set_exception(answer)
 
+    def _refuse(self, group: list[_Request]) -> bool:
+        """Answer all, if no write is taken."""
+        if self.broken is None:
+            return False
+        for request in group:
+            if not request.future.done():
+                request.future.set_exception(UnavailableError(str(self.broken)))
+        return True
+
     async def _carry_out(self, group: list[_Request]) -> tuple[list[tuple[asyncio.Future[int], int | StorageError]], list[Event], State]:
         await self._begin()
         revision, compact_revision = self.revision, self.compact_revision
@@ -221,6 +272,9 @@ class Writer:
                 if answer is None:
                     compact_revision = request.compact
                 answers.append((future, answer or revision))
+                continue
+            if self.room.full and not self._fits(request):
+                answers.append((future, NoSpaceError("the disk is full: nothing but deletions and small changes is taken")))
                 continue
             conflict = self._transact(request, revision + 1, events)
             if conflict is None and events and events[-1].mod_revision > revision:
@@ -268,7 +322,7 @@ class Writer:
             except apsw.FullError:
                 raise
             except apsw.Error as error:
-                self.broken = UnavailableError(f"a commit failed, and the store takes no more writes: {error}")
+                self._break(error)
                 raise
             if copy_rest:
                 copy_log(self._connection)
@@ -281,7 +335,108 @@ class Writer:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         except apsw.Error as error:
-            self.broken = UnavailableError(f"a transaction could not be rolled back, and the store takes no more writes: {error}")
+            self._break(error)
+
+    def _break(self, error: apsw.Error) -> None:
+        """Take no write before the file has been opened anew, or never again.
+
+        Where a sync failed, what the disk has of the log cannot be told from what the system has in memory (it drops pages that it could
+        not write), and no new sync would write it: what was committed behind it would be lost with it when the power fails.
+        """
+        self._for_good = getattr(error, "extendedresult", 0) in (apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC)
+        what = "until the server is started again; check the disk first" if self._for_good else "until the database has been opened anew"
+        self.broken = UnavailableError(f"a write to the disk failed, and no other is taken {what}: {error}")
+        _log.error("storage_write_failed", error=str(error), recovers=not self._for_good)
+
+    async def _reopen(self) -> None:
+        """Open the file anew, and go on from what is in it: the commit that failed may be there, whole."""
+
+        def reopen() -> tuple[apsw.Connection, State]:
+            self._connection.close()
+            connection = self._database.connect(writer=True)
+            return connection, read_state(connection)
+
+        try:
+            self._connection, state = await self._worker.submit(reopen)
+            events: list[Event] = []
+            read = self.revision
+            while read < state.revision:
+                changes = self._read_changes(read, state.revision)
+                events += changes.events
+                read = changes.revision
+        except (apsw.Error, StorageError, OSError) as error:
+            _log.warning("storage_not_reopened", error=str(error), retry_seconds=_RETRY)
+            self._waiter = self._loop.create_future()
+            timer = self._loop.call_later(_RETRY, self._wake)
+            await self._waiter
+            timer.cancel()
+            return
+        self._connection.set_busy_timeout(0)
+        self._cursor = self._connection.cursor()
+        self._hot.committed()
+        self._spans.committed()
+        self._spans.clear()
+        self.revision, self.compact_revision = state
+        self._spans.compacted(state.compact_revision)
+        if events:
+            self._publish(events, state.revision)
+        self.broken = None
+        _log.warning("storage_reopened", revision=state.revision)
+
+    def _fits(self, request: _Request) -> bool:
+        """Whether a transaction is taken although the disk is full."""
+        puts = [operation for operation in request.operations if isinstance(operation, Put)]
+        existing = {compare.key for compare in request.compares if compare.mod_revision}
+        ((free,),) = self._connection.execute("PRAGMA freelist_count")
+        return self.room.leaves(
+            sum(len(put.value) for put in puts),
+            deletes=len(puts) < len(request.operations),
+            updates=all(put.key in existing for put in puts),
+            reusable=int(free) * PAGE_SIZE,
+        )
+
+    async def _give_up_reserve(self) -> bool:
+        """Give the reserve up, if that is what is missing; returns whether the disk was full.
+
+        A limit of the file itself is no matter of the disk.
+        """
+        if not self.room.kept or self.room.full or await self._worker.submit(self.room.free) > _LITTLE_ROOM:
+            return False
+        self.room.full = True
+        _log.error("storage_full", free_bytes=self.room.free())
+
+        def give_up() -> None:
+            self.room.give_up()
+            truncate_log(self._connection)
+
+        await self._worker.submit(give_up)
+        self._watch_room()
+        return True
+
+    def _watch_room(self) -> None:
+        def look() -> None:
+            self._looks_for_room = True
+            self._wake()
+
+        if not self._closing:
+            self._timer = self._loop.call_later(_RETRY, look)
+
+    async def _look_for_room(self) -> None:
+        """Make the reserve again where there is room for it; else make room inside, by forgetting history."""
+
+        def look() -> bool:
+            truncate_log(self._connection)
+            return self.room.make()
+
+        if await self._worker.submit(look):
+            self.room.full = False
+            _log.warning("storage_room_again", free_bytes=self.room.free())
+            return
+        if self.revision > self.compact_revision:
+            future = self._loop.create_future()
+            await self._commit([_Request(future, (), (), self.revision)])
+            future.exception()  # tried again with the next look
+        self._watch_room()
 
     def _check_compact(self, wanted: int, revision: int, compact_revision: int) -> StorageError | None:
         if wanted > revision:
