@@ -114,6 +114,8 @@ class Written(NamedTuple):
     """0 for a dry run of a create."""
     created: bool = False
     deleted: bool = False
+    given_version: str = ""
+    """The resourceVersion of the request for a dry run of a create, which answers with it."""
 
 
 def translate(error: contract.StorageError) -> StatusError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, Final
 
 from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
@@ -19,6 +19,9 @@ from kcp_py.registry.store.read import LARGE, defaults_of, place_of, to_storage
 from kcp_py.registry.store.validation import check
 from kcp_py.registry.strategy import Caller
 from kcp_py.storage.contract import Compare, ConflictError, Put
+
+_MOST_DIGITS: Final = 1024
+"""Of a number: upstream reads leading zeros, and no more digits than a body has."""
 
 
 async def create(
@@ -54,6 +57,7 @@ async def create(
     """
     resource = served.resource
     entries = obj["metadata"].pop("managedFields", None)
+    given = obj["metadata"].get("resourceVersion") or ""
     prepare_new(access, resource, namespace, obj)
     if manager is not None:
         if entries is not None:
@@ -67,24 +71,22 @@ async def create(
         if base_name:
             metadata["name"] = generate_name(base_name, random.randrange)
         try:
-            return await _create_named(access, scope, served, obj, warnings=warnings, dry_run=dry_run, size=size)
+            written = await _create_named(
+                access, scope, served, obj, warnings=warnings, dry_run=dry_run, versioned=_is_revision(given), size=size
+            )
         except StatusError as error:
             if not base_name or error.reason != "AlreadyExists":
                 raise
             if attempt == MAX_ATTEMPTS - 1:
                 raise _no_unique_name(resource, metadata["name"]) from error
+        else:
+            return written._replace(given_version=given) if dry_run else written
     raise AssertionError("unreachable")
 
 
 def prepare_new(access: Access, resource: ServedResource, namespace: str, obj: dict[str, Any]) -> None:
-    """Give an object, in place, the metadata that only the server sets.
-
-    Raises:
-        StatusError: a resourceVersion was given (500 without reason, as upstream).
-    """
+    """Give an object, in place, the metadata that only the server sets."""
     metadata = obj["metadata"]
-    if metadata.get("resourceVersion"):
-        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     undress(obj)
     for key in ("deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(key, None)
@@ -102,9 +104,37 @@ def prepare_new(access: Access, resource: ServedResource, namespace: str, obj: d
     resource.schema.complete(obj)
 
 
+def _is_revision(text: str) -> bool:
+    """Whether a resourceVersion is a number that a store may have given; zero and what is no number are none (`APIObjectVersioner`)."""
+    return len(text) <= _MOST_DIGITS and text.isascii() and text.isdigit() and 0 < int(text) < 2**64
+
+
 async def _create_named(
-    access: Access, scope: ClusterScope, served: Served, obj: dict[str, Any], *, warnings: list[str], dry_run: bool, size: int
+    access: Access,
+    scope: ClusterScope,
+    served: Served,
+    obj: dict[str, Any],
+    *,
+    warnings: list[str],
+    dry_run: bool,
+    versioned: bool,
+    size: int,
 ) -> Written:
+    """One try.
+
+    Args:
+        access: the store.
+        scope: the logical cluster.
+        served: the resource in it.
+        obj: complete but for what admission adds.
+        warnings: filled with texts for the client.
+        dry_run: do everything but store.
+        versioned: whether the request gave a resourceVersion, which the store refuses last of all.
+        size: bytes, about, of the object.
+
+    Raises:
+        StatusError: see `create`.
+    """
     resource = served.resource
     metadata = obj["metadata"]
     name = field_error_object_name(obj)
@@ -116,6 +146,8 @@ async def _create_named(
     await mutate(access, admission, warnings)
     await check(resource, obj, None, warnings, size=size)
     await access.validate(admission)
+    if versioned and not dry_run:
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     key = resource.keys.object_key(scope.name, namespace, name)
     if place_of(namespace, name) in defaults_of(served, scope):
         raise errors.already_exists(resource.group_resource, name)

@@ -88,6 +88,8 @@ async def send_written(
             return
     obj = orjson.loads(written.value)
     obj = renderer.dress(await from_storage(target.resource, obj), written.mod_revision, cluster)
+    if written.given_version:
+        obj["metadata"]["resourceVersion"] = written.given_version
     if paths is not None:
         obj = scale_of(obj, paths)
     await send_object(backend, exchange, target, obj, representation, status=status)

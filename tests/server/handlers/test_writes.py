@@ -40,6 +40,31 @@ async def test_the_cluster_annotation_is_never_stored(api: Api) -> None:
     assert b"resourceVersion" not in stored.value
 
 
+@pytest.mark.parametrize("version", ["0", "00", "v1", "-1", "1.5", " 1", "18446744073709551616", "9" * 2000])
+async def test_a_resource_version_that_none_can_have_is_no_hindrance(api: Api, version: str) -> None:
+    """A create drops it."""
+    created = await api.ok("POST", MAPS, config_map("one", resourceVersion=version))
+    assert created == await api.ok("GET", f"{MAPS}/one")
+    assert created["metadata"]["resourceVersion"] != version
+
+
+@pytest.mark.parametrize("version", ["1", "18446744073709551615", "v1"])
+async def test_dry_runs_of_creates_take_any_resource_version(api: Api, version: str) -> None:
+    """It is the store that refuses one, and a dry run stores nothing. The answer has it."""
+    answer = await api.ok("POST", MAPS, config_map("one", resourceVersion=version), params={"dryRun": "All"})
+    assert answer["metadata"]["resourceVersion"] == version
+    assert (await api("GET", f"{MAPS}/one")).status_code == 404
+
+
+async def test_what_is_wrong_with_an_object_is_told_before_its_resource_version(api: Api) -> None:
+    """Validation comes first; an object that exists comes after."""
+    await api.ok("POST", MAPS, config_map("one"))
+    assert (await api.fails(422, "POST", MAPS, config_map("No", resourceVersion="3")))["reason"] == "Invalid"
+    assert (await api.fails(404, "POST", MAPS.replace("default", "none"), config_map("one", resourceVersion="3")))["reason"] == "NotFound"
+    status = await api.fails(500, "POST", MAPS, config_map("one", resourceVersion="3"))
+    assert status["message"] == "resourceVersion should not be set on objects to be created"
+
+
 async def test_create_refusals(api: Api) -> None:
     """Each has upstream's code, reason and message."""
     await api.ok("POST", MAPS, config_map("one"))
