@@ -47,7 +47,8 @@ URL out, and bearer tokens, passwords in URLs, queries of URLs and private keys 
 {"timestamp":"2026-01-05T10:00:00.000000Z","level":"info","event":"request","audit_id":"…","method":"GET","path":"/api/v1/namespaces/default/configmaps","cluster":"team-a","verb":"list","status":200,"duration_seconds":0.002,"bytes":187,"user":"kcp-admin","peer":"127.0.0.1:50000","user_agent":"kubectl/v1.37.0"}
 ```
 
-A watch is logged when it ends, with its whole duration. `status` 0 means that the client left before there was an answer.
+At most 100 problems are logged in ten seconds; the next line then says how many were `suppressed`. A watch is logged when it ends, with
+its whole duration. `status` 0 means that the client left before there was an answer.
 
 ## Events
 

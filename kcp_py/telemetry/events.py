@@ -88,8 +88,9 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         ),
         "request": _event(
             "info warning",
-            "audit_id method path cluster verb status duration_seconds bytes user peer user_agent",
-            "A request has ended (access log). The level is warning for status 500 and above.",
+            "audit_id method path cluster verb status duration_seconds bytes user peer user_agent suppressed",
+            "A request has ended (access log). The level is warning for status 500 and above. "
+            "`suppressed` problems before it were not logged.",
         ),
         "request_failed": _event(
             "error", "audit_id method status", "An unexpected error. The client received status 500 and the same audit id."

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, BinaryIO, Final, Literal
 
@@ -24,6 +25,9 @@ Style = Literal["auto", "json", "console", "text"]
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _LATEST_WRITE_SECONDS: Final = 0.1
 _FULL_LINES: Final = 512
+_WINDOW_SECONDS: Final = 10.0
+MAX_PROBLEMS: Final = 100
+"""Problems that are recorded in ten seconds."""
 
 Render = Callable[[Mapping[str, Any]], bytes]
 
@@ -89,7 +93,14 @@ class _LineLogger:
 class AccessLog:
     """Access lines, one per request, written in bundles so that a request never waits for the disk or the terminal."""
 
-    def __init__(self, write: Callable[[bytes], object], *, render: Render = json_line, every: bool = True) -> None:
+    def __init__(
+        self,
+        write: Callable[[bytes], object],
+        *,
+        render: Render = json_line,
+        every: bool = True,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Make a log.
 
         Args:
@@ -97,10 +108,15 @@ class AccessLog:
                 lines wait.
             render: makes a line, with its newline.
             every: whether every request is recorded, and not only those that failed or took long.
+            now: seconds that do not go back.
         """
         self._write = write
         self._render = render
         self.every = every
+        self._now = now
+        self._window = 0.0
+        self._admitted = 0
+        self._suppressed = 0
         self._lines: list[bytes] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -113,8 +129,22 @@ class AccessLog:
 
         return cls(write, render=renderer(style, stream), every=every)
 
-    def record(self, line: Mapping[str, Any]) -> None:
-        """Add one line."""
+    def admit(self) -> bool:
+        """Whether one more problem may be recorded: clients that cause them must not fill the disk. Others are counted."""
+        now = self._now()
+        if now >= self._window:
+            self._window = now + _WINDOW_SECONDS
+            self._admitted = 0
+        self._admitted += 1
+        if self._admitted > MAX_PROBLEMS:
+            self._suppressed += 1
+            return False
+        return True
+
+    def record(self, line: MutableMapping[str, Any]) -> None:
+        """Add one line; it says how many problems were not admitted before it."""
+        if self._suppressed:
+            line["suppressed"], self._suppressed = self._suppressed, 0
         self._lines.append(self._render(line))
         if len(self._lines) >= _FULL_LINES:
             self.flush()

@@ -6,7 +6,7 @@ import orjson
 import pytest
 import structlog
 
-from kcp_py.telemetry.logs import AccessLog, configure_logging
+from kcp_py.telemetry.logs import MAX_PROBLEMS, AccessLog, configure_logging
 
 
 @pytest.fixture(autouse=True)
@@ -103,3 +103,18 @@ def test_a_log_that_cannot_be_written_fails_nobody(broken):
     configure_logging("info", "json", Broken())
     structlog.get_logger().info("started")
     AccessLog.to_stream(Broken(), "json")._write(b"line")
+
+
+@pytest.mark.anyio
+async def test_problems_are_bounded():
+    """A flood of problems is not written to the disk: beyond a bound for some seconds they are counted, and the next line says how many."""
+    now = 0.0
+    written: list[bytes] = []
+    log = AccessLog(written.append, every=False, now=lambda: now)
+    assert [log.admit() for _ in range(MAX_PROBLEMS + 7)] == [True] * MAX_PROBLEMS + [False] * 7
+    now = 11.0
+    assert log.admit()
+    log.record({"status": 500})
+    log.record({"status": 500})
+    log.flush()
+    assert written == [b'{"status":500,"suppressed":7}\n{"status":500}\n']

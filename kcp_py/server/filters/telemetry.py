@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.authn.user import UNKNOWN
-from kcp_py.server.exchange import ClientDisconnectedError, Exchange, exchange_of
+from kcp_py.server.exchange import Exchange, exchange_of
 from kcp_py.server.requestinfo import UNPARSED, RequestInfo
 from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import UNRESOLVED, RequestMetrics, RequestSeries
@@ -68,23 +69,19 @@ class TelemetryFilter:
         kind = "readOnly" if exchange.method in _READING else "mutating"
         started = self._now()
         in_flight[kind] += 1
-        code = 0
         try:
             await self._app(scope, receive, send)
-            code = exchange.status
-        except StatusError as error:
-            code = exchange.status or error.code
-            raise
-        except ClientDisconnectedError:
-            raise
         except Exception:
-            code = exchange.status or 500
+            # The answer to it is still to be written, further out.
+            exchange.on_end = partial(self._record, started)
             raise
+        else:
+            self._record(started, exchange)
         finally:
             in_flight[kind] -= 1
-            self._record(exchange, code, started)
 
-    def _record(self, exchange: Exchange, code: int, started: float) -> None:
+    def _record(self, started: float, exchange: Exchange) -> None:
+        code = exchange.status
         info = exchange.info
         resolved = exchange.resolved
         if resolved is not None:
@@ -102,7 +99,7 @@ class TelemetryFilter:
             return
         seconds = self._now() - started
         series.record(code, seconds, exchange.sent_bytes)
-        if log is not None and (log.every or code >= 500 or seconds >= SLOW_SECONDS):
+        if log is not None and (log.every or ((code >= 500 or seconds >= SLOW_SECONDS) and log.admit())):
             log.record(_finished(_line(exchange), exchange, code, seconds))
 
     def ended(self, exchange: Exchange, request: _LongRequest) -> None:

@@ -231,7 +231,7 @@ async def test_access_log(ask, probe):
     telemetry = Telemetry(probe, access_log=log)
     headers = [("authorization", "Bearer secret"), ("user-agent", "agent/1\n{\x1b")]
     answer = await ask(telemetry.app, "/clusters/team-a/api/v1/pods?token=secret", headers=headers)
-    await ask(telemetry.app, "/clusters/BAD/api")
+    refused = await ask(telemetry.app, "/clusters/BAD/api")
     log.flush()
     first, second = map(orjson.loads, b"".join(lines).splitlines())
     assert first.pop("duration_seconds") >= 0
@@ -249,7 +249,7 @@ async def test_access_log(ask, probe):
         "path": "/api/v1/pods",
         "user_agent": "agent/1\n{\x1b",
     }
-    assert (second["status"], second["path"]) == (400, "/clusters/BAD/api")
+    assert (second["status"], second["path"], second["bytes"]) == (400, "/clusters/BAD/api", len(refused.body))
     assert "cluster" not in second
     assert b"secret" not in b"".join(lines)
 
