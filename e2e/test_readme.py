@@ -27,6 +27,7 @@ COMMANDS = {
     "doctor": (),
     "version": (),
     "completion": (),
+    "validate": (),
     "cluster": ("annotate", "create", "delete", "describe", "get", "kubeconfig", "label", "list", "undelete"),
 }
 

@@ -55,10 +55,7 @@ def test_help_of_the_program_lists_every_command(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["strt"],
-            "no such command: strt; there are start, cluster, builtin, backup, restore, doctor, completion, version; did you mean start?",
-        ),
+        (["strt"], f"no such command: strt; there are {', '.join(COMMANDS)}; did you mean start?"),
         (["cluster", "creat"], "no such command: cluster creat; there are annotate, create, delete, describe, get,"),
         (["builtin", "nothing"], "no such command: builtin nothing; there are install, list, uninstall"),
         (["start", "--storag", "x"], "kcp-py start: No such option: --storag; did you mean --storage or --storage-path?"),
