@@ -64,6 +64,20 @@ class WildcardIndex:
             await turns.take()
         return None
 
+    async def definitions(self, group: str, version: str, resource: str) -> Sequence[ServedResource]:
+        """The different definitions of a custom resource in a version; clusters with equal ones share one."""
+        found: dict[ServedResource, None] = {}
+        turns = Turns()
+        for cluster in list((await self._filled()).get(f"{resource}.{group or 'core'}", ())):
+            if served := (await self._tables.get(cluster)).find(group, version, resource):
+                found[served.resource] = None
+            await turns.take()
+        return list(found)
+
+    async def clusters(self, group: str, resource: str) -> Sequence[Name]:
+        """The clusters that have a CRD of a resource."""
+        return list((await self._filled()).get(f"{resource}.{group or 'core'}", ()))
+
     def serving(self, served: Served, *, scope_of: ScopeOf, scopes: ScopeScan) -> ServedScan:
         """What tells a scan over all clusters which of them serve a resource: all that exist, or those with its CRD.
 

@@ -101,6 +101,11 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
                 return self.unborn(cluster)
         return scope
 
+    async def names(self) -> Sequence[Name]:
+        """All clusters that exist, in the order of keys."""
+        found = await self._access.storage.range(self._keys.prefix, keys_only=True)
+        return [self._keys.parse(item.key).cluster for item in found.items]
+
     async def confirm(self, scope: ClusterScope) -> None:
         """Check that a scope is still that of its cluster, as far as the feed has come.
 

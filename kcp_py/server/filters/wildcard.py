@@ -1,8 +1,12 @@
-"""`WildcardFilter`: in the `*` logical cluster resources can be listed and watched, nothing else (kcp's `WithWildcardListWatchGuard`)."""
+"""`WildcardFilter`: in the `*` logical cluster resources can be read, nothing else.
+
+kcp's `WithWildcardListWatchGuard` lets lists and watches through; here single objects can be read, too, but no subresources of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -10,6 +14,8 @@ from kcp_py.apimachinery.errors import method_not_supported
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import WILDCARD
 from kcp_py.server.exchange import exchange_of
+
+_VERBS: Final = frozenset(("get", "list", "watch"))
 
 
 class WildcardFilter:
@@ -20,7 +26,7 @@ class WildcardFilter:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         context = exchange_of(scope).context
-        if context.cluster is WILDCARD and context.info.is_resource and context.info.verb not in {"list", "watch"}:
-            info = context.info
+        info = context.info
+        if context.cluster is WILDCARD and info.is_resource and (info.verb not in _VERBS or info.subresource):
             raise method_not_supported(GroupResource(info.group, info.resource), info.verb, " in the `*` logical cluster")
         return self._app(scope, receive, send)

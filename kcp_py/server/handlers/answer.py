@@ -10,6 +10,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.metaoptions import decode_include_object
 from kcp_py.apimachinery.partial import partial_object_metadata
 from kcp_py.apimachinery.table import object_table
+from kcp_py.logicalcluster import WILDCARD
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scale import scale_of, show_scale
 from kcp_py.registry.store import load_one
@@ -18,6 +19,7 @@ from kcp_py.registry.store.read import from_storage
 from kcp_py.server.encoding import encode_apart
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.tablecolumns import TableColumns
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import DEFAULT, Representation, negotiate, wants_pretty
 from kcp_py.storage.contract import KeyValue
@@ -61,12 +63,13 @@ async def send_item(backend: Backend, exchange: Exchange, target: Target, item: 
     cluster = target.one_cluster().name
     served = target.served
     paths = target.scale
+    wildcard = exchange.context.cluster is WILDCARD
     if paths is None and representation == DEFAULT:
-        body = rendered(served, item, cluster)
+        body = rendered(served, item, cluster, wildcard=wildcard)
         if body is not None:
             await exchange.respond(200, body + b"\n")
             return
-    obj = served.resource.renderer.dress(await load_one(served, item), item.mod_revision, cluster)
+    obj = served.resource.renderer.dress(await load_one(served, item), item.mod_revision, cluster, wildcard=wildcard)
     if paths is not None:
         obj = show_scale(obj, paths)
     await send_object(backend, exchange, target, obj, representation, status=200)
@@ -109,9 +112,10 @@ async def send_object(
         case "":
             document = obj
         case "Table":
+            columns = TableColumns(target.resource, wildcard=exchange.context.cluster is WILDCARD)
             document = object_table(
                 obj,
-                target.resource.columns,
+                columns.of(target.resource),
                 now=backend.clock(),
                 include_object=decode_include_object(exchange.query),
                 api_version=representation.api_version,

@@ -8,7 +8,7 @@ from typing import Any
 from kcp_py.aio.turns import Turns
 from kcp_py.apimachinery.metaoptions import decode_include_object
 from kcp_py.apimachinery.partial import partial_object_metadata
-from kcp_py.apimachinery.table import column_definitions, table_row
+from kcp_py.apimachinery.table import Column, column_definitions, table_row
 from kcp_py.registry.resource import ServedResource
 from kcp_py.server.encoding import ListEncoding
 from kcp_py.server.exchange import Exchange
@@ -18,14 +18,16 @@ from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation
 
 
-def list_head(resource: ServedResource, representation: Representation, metadata: dict[str, Any]) -> dict[str, Any]:
-    """A list without its elements."""
+def list_head(
+    resource: ServedResource, representation: Representation, metadata: dict[str, Any], *, columns: Sequence[Column] = ()
+) -> dict[str, Any]:
+    """A list without its elements. `columns` are those of a Table where they are not the resource's own."""
     match representation.transform:
         case "":
             return {"kind": resource.list_kind, "apiVersion": resource.group_version, "metadata": metadata}
         case "Table":
             head = {"kind": "Table", "apiVersion": representation.api_version, "metadata": metadata}
-            return {**head, "columnDefinitions": column_definitions(resource.columns)}
+            return {**head, "columnDefinitions": column_definitions(columns or resource.columns)}
         case _:
             return {"kind": "PartialObjectMetadataList", "apiVersion": representation.api_version, "metadata": metadata}
 

@@ -45,7 +45,7 @@ class Frames:
         # The kinds of frames are few, and watches are many: what they share is not held by each.
         self._frame = encode_watch_event if self._protobuf else _line
         self._form = (representation, resource.group_version, include, self.items.wildcard)
-        self._headers_due = representation.transform == "Table"
+        self._table = representation.transform == "Table"
         self._may_convert = resource.converter is not None or (self.items.wildcard and bool(target.served.definition_key))
 
     async def encode(self, events: Sequence[ObjectEvent]) -> list[bytes]:
@@ -89,7 +89,7 @@ class Frames:
                 document = {"kind": "Table", "apiVersion": api_version, "metadata": metadata, "columnDefinitions": None, "rows": []}
                 if initial_events_end:
                     partial = {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": metadata}
-                    document["rows"] = [{"cells": [None] * len(resource.columns), "object": partial}]
+                    document["rows"] = [{"cells": [None] * len(self.items.columns.union), "object": partial}]
                 document["metadata"] = {"resourceVersion": str(revision)}
             case "":
                 document = {"kind": resource.kind, "apiVersion": resource.group_version, "metadata": metadata}
@@ -154,14 +154,20 @@ class Frames:
         return found
 
     async def _remembered(self, event: ObjectEvent, served: Served, cluster: Name, kind: str) -> bytes:
-        if self._headers_due:
+        if self._table and self._has_new_columns(served):
             return self._frame(kind, await self._object(_item(event, kind), served, cluster, None))
-        key = (self._form, kind, served.resource)
+        key = (self._form, kind, served.resource, self.items.columns.names if self._table else ())
         frame = event.memo.get(key)
         if frame is None:
             obj = event.memo.get(self._object_key(served, now=kind != "DELETED"))
             frame = event.memo[key] = self._frame(kind, await self._object(_item(event, kind), served, cluster, obj))
         return frame
+
+    def _has_new_columns(self, served: Served) -> bool:
+        """Whether the columns have to be sent: with the first row, and with that of a definition that brings further ones."""
+        columns = self.items.columns
+        columns.of(served.resource)
+        return columns.changed
 
     def _object_key(self, served: Served, *, now: bool) -> tuple[object, ...]:
         return ("object", now, served.resource, self.items.wildcard)
@@ -229,10 +235,10 @@ class Frames:
             case "":
                 return self._encoded(obj)
             case "Table":
-                columns = served.resource.columns
+                columns = self.items.columns.of(served.resource)
                 row = table_row(obj, columns, self._backend.clock(), include_object=self._include, api_version=api_version)
-                headers = column_definitions(columns) if self._headers_due else None
-                self._headers_due = False
+                headers = column_definitions(self.items.columns.union) if self.items.columns.changed else None
+                self.items.columns.changed = False
                 metadata = {"resourceVersion": str(item.mod_revision)}
                 document = {"kind": "Table", "apiVersion": api_version, "metadata": metadata}
                 return orjson.dumps({**document, "columnDefinitions": headers, "rows": [row]})

@@ -7,6 +7,7 @@ from kcp_py.registry.store import get as get_stored
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_item
 from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.everywhere import find_everywhere
 from kcp_py.server.handlers.target import Target
 
 
@@ -16,12 +17,14 @@ async def get(backend: Backend, exchange: Exchange, target: Target) -> None:
     A resourceVersion in the query asks for a state at least that new. Every read of ours is the latest, so only one from the future fails.
 
     Raises:
-        StatusError: 404; 504 for a revision that has not happened.
+        StatusError: 404; 504 for a revision that has not happened; over all clusters 409 where several have an object of the name.
     """
     representation = representation_of(exchange, target.resource)
     asked = exchange.query.get("resourceVersion")
     if asked and asked[0] not in {"", "0"}:
         await check_revision(backend, asked[0])
+    if target.scope is None:
+        target = await find_everywhere(backend, exchange, target)
     item = await get_stored(backend.access, target.one_cluster(), target.served, target.namespace, target.name)
     await backend.clusters.confirm(target.one_cluster())
     await send_item(backend, exchange, target, item, representation)

@@ -16,6 +16,7 @@ from kcp_py.registry.resource import Served
 from kcp_py.registry.store import load, load_one
 from kcp_py.server.handlers.answer import rendered
 from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.tablecolumns import TableColumns
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation
 from kcp_py.storage.contract import KeyValue
@@ -31,7 +32,7 @@ _SPLICED_PER_TURN: Final = 1_000
 class Items:
     """Turns stored items of one target into the elements of its representation."""
 
-    __slots__ = ("_api_version", "_backend", "_include", "_now", "_target", "_transform", "left_out", "wildcard")
+    __slots__ = ("_api_version", "_backend", "_include", "_now", "_target", "_transform", "columns", "left_out", "wildcard")
 
     def __init__(self, backend: Backend, target: Target, representation: Representation, include: IncludeObject = "Metadata") -> None:
         self._backend = backend
@@ -41,6 +42,7 @@ class Items:
         self._include: IncludeObject = include
         self._now = backend.clock()
         self.wildcard = target.scope is None
+        self.columns = TableColumns(target.resource, wildcard=self.wildcard)
         self.left_out: dict[Name, StatusError] = {}
         """Clusters of which objects could not be shown, and why. Only over all clusters: no cluster makes the request of another fail."""
 
@@ -71,6 +73,13 @@ class Items:
         if self._may_fail(served):
             return await self._backend.conversions.load(cluster, served, items)
         return await load(served, items)
+
+    async def find_columns(self) -> None:
+        """Over all clusters, take in the columns of every definition of the resource: a Table begins with them."""
+        resource = self._target.resource
+        if self.wildcard and self._transform == "Table" and self._target.served.definition_key:
+            for other in await self._backend.wildcard.definitions(resource.group, resource.version, resource.resource):
+                self.columns.add(other)
 
     async def converted(self, states: Sequence[tuple[KeyValue, Served, Name]], *, needed: bool = False) -> list[dict[str, Any] | None]:
         """The objects of those items that a webhook has to convert, as `decoded`; None for others.
@@ -159,7 +168,8 @@ class Items:
         if self._transform == "Table":
             if obj is None:
                 obj = await self.decoded(item, served, cluster)
-            return table_row(obj, served.resource.columns, self._now, include_object=self._include, api_version=self._api_version)
+            columns = self.columns.of(served.resource)
+            return table_row(obj, columns, self._now, include_object=self._include, api_version=self._api_version)
         if obj is None:
             obj = await self.shown(item, served, cluster)
         return partial_object_metadata(obj, self._api_version) if self._transform else served.resource.renderer.bare(obj)

@@ -24,6 +24,7 @@ from kcp_py.server.handlers.collection import list_encoding, list_head
 from kcp_py.server.handlers.items import UNCONVERTED, Items
 from kcp_py.server.handlers.listbudget import Share
 from kcp_py.server.handlers.selection import Selection, can_select
+from kcp_py.server.handlers.tablecolumns import TableColumns
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation
 from kcp_py.storage.contract import CompactedError, KeyValue
@@ -337,6 +338,8 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> 
         raise not_of_kind(target.resource, representation.transform)
     listing = Listing(backend, target, options)
     items = Items(backend, target, representation, include)
+    await items.find_columns()
+    items.columns.freeze()
     cluster = str(target.scope.name) if target.scope is not None else "*"
     with backend.lists.share(cluster, target.resource.keys.prefix) as share:
         if representation.media != "json" or representation.pretty:
@@ -369,7 +372,7 @@ async def _answer_elements(exchange: Exchange, listing: Listing, items: Items, r
         elif listing.more and not options.limit:
             streaming = True
             await exchange.start_stream()
-            elements[0] = _compact_head(listing, representation) + elements[0]
+            elements[0] = _compact_head(listing, representation, items.columns) + elements[0]
         if streaming:
             await exchange.send_chunk(b",".join(elements))
             elements.clear()
@@ -381,7 +384,7 @@ async def _answer_elements(exchange: Exchange, listing: Listing, items: Items, r
     if not listing.revision:
         listing.revision = await listing.backend.access.storage.revision()
     _warn(exchange, items)
-    head = _compact_head(listing, representation)
+    head = _compact_head(listing, representation, items.columns)
     if elements:
         # Joined once: a large list is copied no more often than it has to be.
         elements[0] = head + elements[0]
@@ -411,7 +414,7 @@ async def _answer_encoded(exchange: Exchange, listing: Listing, items: Items, re
     if not listing.revision:
         listing.revision = await listing.backend.access.storage.revision()
     _warn(exchange, items)
-    parts = encoding.whole(_head(listing, representation), elements)
+    parts = encoding.whole(_head(listing, representation, items.columns), elements)
     await exchange.respond_in_parts(200, [b"".join(parts)], representation.content_type)
 
 
@@ -452,17 +455,17 @@ async def _answer_rendered(exchange: Exchange, listing: Listing, representation:
     await exchange.finish()
 
 
-def _head(listing: Listing, representation: Representation) -> dict[str, Any]:
+def _head(listing: Listing, representation: Representation, columns: TableColumns | None = None) -> dict[str, Any]:
     """The list without its elements."""
     metadata: dict[str, Any] = {"resourceVersion": str(listing.revision)}
     if listing.options.limit and listing.more:
         metadata["continue"] = listing.continue_token()
         if not listing.selective and listing.remaining > 0:
             metadata["remainingItemCount"] = listing.remaining
-    return list_head(listing.target.resource, representation, metadata)
+    return list_head(listing.target.resource, representation, metadata, columns=columns.union if columns is not None else ())
 
 
-def _compact_head(listing: Listing, representation: Representation) -> bytes:
+def _compact_head(listing: Listing, representation: Representation, columns: TableColumns | None = None) -> bytes:
     """The list up to its first element."""
     key = "rows" if representation.transform == "Table" else "items"
-    return orjson.dumps({**_head(listing, representation), key: []})[:-2]
+    return orjson.dumps({**_head(listing, representation, columns), key: []})[:-2]

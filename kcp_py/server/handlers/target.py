@@ -124,7 +124,9 @@ def _passes_inactive(context: RequestContext) -> bool:
 
 
 def _has_path(info: RequestInfo, resource: ServedResource) -> bool:
-    """Whether a definition has the scope of a path over all clusters. Without a namespace a path is for definitions of both scopes."""
+    """Whether a definition has the scope of a path over all clusters. A collection without a namespace is for both scopes."""
+    if len(info.parts) > 1 and info.verb == "get":
+        return resource.namespaced is bool(info.namespace)
     return resource.namespaced or not info.namespace or (resource.resource == "namespaces" and not resource.group)
 
 

@@ -79,9 +79,9 @@ class ResourceTree:
                 await handler(self._backend, exchange, target)
             except StaleScopeError:
                 # What the write relied on is other than what was remembered: forget it, look again. The feed may still be on its way.
-                assert target.scope is not None
-                self._backend.clusters.invalidate(target.scope.name)
-                self._backend.tables.invalidate(target.scope.name)
+                if target.scope is not None:
+                    self._backend.clusters.invalidate(target.scope.name)
+                    self._backend.tables.invalidate(target.scope.name)
                 exchange.warnings.clear()
                 if attempt:
                     await asyncio.sleep(0.001 * 2**attempt)

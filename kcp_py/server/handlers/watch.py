@@ -66,6 +66,7 @@ async def _start(backend: Backend, exchange: Exchange, target: Target, watcher: 
     if target.scope is not None:
         await _confirm(backend, target, target.scope)
     frames = Frames(backend, target, representation, selection, include)
+    await frames.items.find_columns()
     stream = _Stream(backend, exchange, target, frames, options, watcher=watcher)
     await stream.start(representation)
     exchange.continuation = partial(stream.run, after)

@@ -34,7 +34,8 @@ def app(probe, tokens):
         ("GET", "/clusters/*/api/v1/pods?watch=1", 200),
         ("GET", "/clusters/*/api/v1/namespaces/n/pods", 200),
         ("GET", "/clusters/*/apis", 200),
-        ("GET", "/clusters/*/api/v1/namespaces/n/pods/x", 405),
+        ("GET", "/clusters/*/api/v1/namespaces/n/pods/x", 200),
+        ("GET", "/clusters/*/api/v1/namespaces/n/pods/x/status", 405),
         ("POST", "/clusters/*/api/v1/namespaces/n/pods", 405),
         ("PUT", "/clusters/*/api/v1/namespaces/n/pods/x", 405),
         ("PATCH", "/clusters/*/api/v1/namespaces/n/pods/x", 405),
@@ -46,12 +47,12 @@ def app(probe, tokens):
     ],
 )
 async def test_verbs(ask, app, method, path, status):
-    """Across clusters, resources are listed and watched; nothing else."""
+    """Across clusters, resources are read; nothing else."""
     assert (await ask(app, path, method=method)).status == status
 
 
 async def test_message(ask, app):
     """The refusal is kcp's."""
-    answer = await ask(app, "/clusters/*/apis/apps/v1/deployments/x")
+    answer = await ask(app, "/clusters/*/apis/apps/v1/namespaces/n/deployments/x/scale")
     assert answer.json()["reason"] == "MethodNotAllowed"
     assert answer.json()["message"] == 'get is not supported on resources of kind "deployments.apps" in the `*` logical cluster'

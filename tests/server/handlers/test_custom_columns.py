@@ -61,6 +61,8 @@ async def test_columns_and_cells(api: Api, path: str, headers: dict[str, str]) -
     table = await api.ok("GET", path, headers=headers)
     assert (table["kind"], table["apiVersion"].rpartition("/")[0]) == ("Table", "meta.k8s.io")
     definitions = table["columnDefinitions"]
+    if path is ALL_WIDGETS:
+        assert (definitions.pop(0)["name"], table["rows"][0]["cells"].pop(0)) == ("Cluster", "a")
     assert [column["name"] for column in definitions] == ["Name", *(column["name"] for column in COLUMNS)]
     assert {key: definitions[0][key] for key in ("type", "format", "priority")} == {"type": "string", "format": "name", "priority": 0}
     assert definitions[0]["description"].startswith("Name must be unique within a namespace.")

@@ -14,7 +14,7 @@ import pytest
 from kcp_py.controlplane import ControlPlane
 from kcp_py.server.handlers.conversions import WildcardConversions
 from tests.egress.https import Certificate, HttpsServer, Request, issue
-from tests.server.handlers.conftest import Api, Watch, definition, established, instance, options
+from tests.server.handlers.conftest import Api, Watch, config_map, definition, established, instance, options
 from tests.server.handlers.converting import converting, webhook
 from tests.server.handlers.widgets import ALL_WIDGETS, DEFINITIONS, MERGE, install, spec_schema
 
@@ -175,7 +175,8 @@ async def failing(request: Request) -> bytes:
 @pytest.mark.parametrize("respond", [hanging, failing], ids=["hanging", "failing"])
 async def test_objects_that_a_webhook_does_not_convert_are_left_out(api: Api, certificate: Certificate, respond: Any) -> None:
     """Lists and watches of all others go on; a warning names the cluster, the end of its objects is told, and its metadata is listed."""
-    api.control_plane.backend.conversions = WildcardConversions(longest_seconds=0.2)
+    if respond is hanging:
+        api.control_plane.backend.conversions = WildcardConversions(longest_seconds=3)
     everywhere = "/clusters/*/apis/example.com/v2/widgets"
     async with HttpsServer(certificate, webhook()) as good, HttpsServer(certificate, respond) as bad:
         for cluster, server in (("a", bad), ("b", good)):
@@ -204,3 +205,89 @@ async def test_objects_that_a_webhook_does_not_convert_are_left_out(api: Api, ce
         (end, *_) = events
         assert end is not None
         assert (end["object"]["apiVersion"], "content" in end["object"]) == ("example.com/v2", False)
+
+
+def coloured(**properties: str) -> dict[str, Any]:
+    """A definition that prints columns."""
+    columns = [{"name": name, "type": kind, "jsonPath": f".spec.{name.lower()}"} for name, kind in properties.items()]
+    schema = spec_schema(**{name.lower(): {"type": kind} for name, kind in properties.items()})
+    return definition(schema=schema, additionalPrinterColumns=columns)
+
+
+def columns_of(table: dict[str, Any]) -> list[str] | None:
+    """The names of the columns of a Table."""
+    found = table["columnDefinitions"]
+    return None if found is None else [column["name"] for column in found]
+
+
+async def test_a_table_has_the_cluster_and_the_columns_of_all_definitions(api: Api) -> None:
+    """The cluster comes first; a cell is empty where a definition has no such column, and a column has one place."""
+    assert columns_of(await api.ok("GET", "/clusters/*/api/v1/configmaps", headers=TABLE)) == ["Cluster", "Name", "Data", "Age"]
+    await install(api, coloured(Size="integer", Color="string"), "a")
+    await install(api, coloured(Color="string", Engine="string"), "b")
+    await install(api, definition(), "c")
+    for cluster, spec in (("a", {"size": 1, "color": "red"}), ("b", {"color": "blue", "engine": "x"}), ("c", {"size": 2})):
+        await api.ok("POST", f"/clusters/{cluster}/apis/example.com/v1/namespaces/default/widgets", instance("one", spec=spec))
+    table = await api.ok("GET", ALL_WIDGETS, headers=TABLE)
+    assert columns_of(table) == ["Cluster", "Name", "Size", "Color", "Engine", "Age"]
+    rows = [row["cells"] for row in table["rows"]]
+    assert rows[:2] == [["a", "one", 1, "red", None, None], ["b", "one", None, "blue", "x", None]]
+    assert rows[2][:5] == ["c", "one", None, None, None]
+    page = await api.ok("GET", ALL_WIDGETS, headers=TABLE, params={"limit": "1"})
+    assert columns_of(page) == columns_of(table)
+    await install(api, coloured(Cluster="string"), "0")
+    await api.ok("POST", "/clusters/0/apis/example.com/v1/namespaces/default/widgets", instance("one", spec={"cluster": "b"}))
+    pretended = await api.ok("GET", ALL_WIDGETS, headers=TABLE)
+    assert columns_of(pretended) == columns_of(table)
+    assert pretended["rows"][0]["cells"][:2] == ["0", "one"]
+    await api.ok("DELETE", "/clusters/0/apis/example.com/v1/namespaces/default/widgets/one")
+    alone = await api.ok("GET", "/clusters/a/apis/example.com/v1/widgets", headers=TABLE)
+    assert columns_of(alone) == ["Name", "Size", "Color"]
+    async with Watch(api, ALL_WIDGETS, TABLE) as watch, Watch(api, ALL_WIDGETS, TABLE, sendInitialEvents="true",
+        resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true") as streamed:  # fmt: skip
+        for one in (watch, streamed):
+            first, second, third = [((await one.next()) or {})["object"] for _ in range(3)]
+            assert (columns_of(first), columns_of(second), columns_of(third)) == (columns_of(table), None, None)
+            assert [row["cells"][:5] for row in (*first["rows"], *second["rows"], *third["rows"])] == [cells[:5] for cells in rows]
+        bookmark = ((await streamed.next()) or {})["object"]
+        assert len(bookmark["rows"][0]["cells"]) == 6
+        await install(api, coloured(Weight="integer"), "d")
+        await api.ok("POST", "/clusters/d/apis/example.com/v1/namespaces/default/widgets", instance("two", spec={"weight": 3}))
+        later = ((await watch.next()) or {})["object"]
+        assert columns_of(later) == ["Cluster", "Name", "Size", "Color", "Engine", "Weight", "Age"]
+        assert later["rows"][0]["cells"] == ["d", "two", None, None, None, 3, None]
+
+
+async def test_one_object_by_its_name(api: Api) -> None:
+    """It is answered where one cluster has it or the query says which; otherwise the clusters are named."""
+    maps = "/api/v1/namespaces/default/configmaps"
+    for cluster, name in (("a", "only"), ("a", "both"), ("b", "both")):
+        await api.ok("POST", f"/clusters/{cluster}{maps}", config_map(name, {"from": cluster}))
+    found = await api.ok("GET", f"/clusters/*{maps}/only")
+    assert (found["data"], found["metadata"]["clusterName"]) == ({"from": "a"}, "a")
+    assert found["metadata"]["annotations"]["kcp.io/cluster"] == "a"
+    table = await api.ok("GET", f"/clusters/*{maps}/only", headers=TABLE)
+    assert (columns_of(table), table["rows"][0]["cells"][:2]) == (["Cluster", "Name", "Data", "Age"], ["a", "only"])
+    status = await api.fails(409, "GET", f"/clusters/*{maps}/both")
+    assert (status["reason"], [cause["message"] for cause in status["details"]["causes"]]) == ("Conflict", ["a", "b"])
+    assert "exists in several logical clusters: a, b" in status["message"]
+    assert (await api.ok("GET", f"/clusters/*{maps}/both", params={"cluster": "b"}))["data"] == {"from": "b"}
+    await api.fails(404, "GET", f"/clusters/*{maps}/both", params={"cluster": "nowhere"})
+    await api.fails(404, "GET", f"/clusters/*{maps}/neither")
+    await api.fails(400, "GET", f"/clusters/*{maps}/both", params={"cluster": "../b"})
+    refused = await api.fails(403, "GET", f"/clusters/*{maps}/both", token="Bearer user")
+    assert "a, b" not in refused["message"]
+    for method, path in (("DELETE", "both"), ("PATCH", "both"), ("PUT", "both")):
+        assert (await api(method, f"/clusters/*{maps}/{path}", {})).status_code == 405
+    assert (await api.fails(409, "GET", "/clusters/*/api/v1/namespaces/kube-system"))["details"]["name"] == "kube-system"
+
+
+async def test_one_custom_resource_by_its_name(api: Api) -> None:
+    """Of the definitions those count whose scope the path has."""
+    await both_scopes(api)
+    await api.ok("DELETE", "/clusters/c/apis/example.com/v1/widgets/one")
+    found = await api.ok("GET", "/clusters/*/apis/example.com/v1/widgets/one")
+    assert found["metadata"]["clusterName"] == "a"
+    inside = "/clusters/*/apis/example.com/v1/namespaces/default/widgets/one"
+    assert (await api.fails(409, "GET", inside))["message"].count("b, d") == 1
+    assert (await api.ok("GET", inside, params={"cluster": "d"}))["metadata"]["clusterName"] == "d"
