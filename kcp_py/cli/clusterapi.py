@@ -35,9 +35,12 @@ def get_cluster(server: RemoteServer, name: str) -> dict[str, Any]:
         CommandError: there is none. A server answers 403 for a cluster that is not there as for one that the user may not read.
     """
     try:
-        return server.request("GET", object_path(name))
+        item: dict[str, Any] = server.request("GET", object_path(name))
     except RemoteError as error:
         raise not_there(name, error) from None
+    # With --cluster-annotation wildcard the server does not say so of a single object.
+    item["metadata"].setdefault("annotations", {}).setdefault(CLUSTER_ANNOTATION, name)
+    return item
 
 
 def not_there(name: str, error: RemoteError, *, hint: str = "") -> CommandError:

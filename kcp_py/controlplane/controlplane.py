@@ -7,6 +7,7 @@ import importlib
 import secrets
 import sys
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Self
 
@@ -150,10 +151,20 @@ class ControlPlane:
             _DEFINITIONS: DefinitionStrategy(builtin=frozenset(names)),
             LOGICAL_CLUSTER.group_resource: LogicalClusterStrategy(deletion_grace=options.logical_cluster_deletion_grace),
         }
-        builtins = (*builtin_resources(root, strategies=strategies), *known)
+        annotated = options.cluster_annotation == "always"
+        builtins = tuple(replace(one, annotated=annotated) for one in (*builtin_resources(root, strategies=strategies), *known))
         webhooks = Caller(Networks(options.webhook_networks), services=self._services)
         self._stack.push_async_callback(webhooks.aclose)
-        tables = ResourceTables(storage, feed, builtins, root=root, definition_keys=definition_keys, webhooks=webhooks, defaults=defaults)
+        tables = ResourceTables(
+            storage,
+            feed,
+            builtins,
+            root=root,
+            definition_keys=definition_keys,
+            webhooks=webhooks,
+            defaults=defaults,
+            annotated=annotated,
+        )
         clusters = LogicalClusters(access, feed, root=root, url=options.external_url(options.secure_port), builtins=known)
         for resource, objects in defaults.items():
             DefaultEvents(feed, definition_keys, resource, objects)

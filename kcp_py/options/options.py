@@ -133,6 +133,14 @@ class Options:
         "Request header that names the logical cluster, beside the path /clusters/NAME; empty switches it off.",
     )
 
+    cluster_annotation: Literal["always", "wildcard"] = _setting(
+        choice("always", "wildcard"),
+        "always",
+        CLUSTERS,
+        "Which answers name the logical cluster of each object in the annotation kcp.io/cluster: all of them, as kcp's, or only those to "
+        "wildcard requests, for clients that compare annotations.",
+    )
+
     builtin_kinds: tuple[str, ...] = _setting(
         LIST,
         (),

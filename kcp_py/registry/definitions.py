@@ -50,7 +50,14 @@ class CompiledDefinition:
     __slots__ = ("__weakref__", "digest", "established", "group", "name", "plural", "resources", "terminating")
 
     def __init__(
-        self, digest: bytes, crd: Mapping[str, Any], root: str, webhooks: Webhooks, defaults: Mapping[GroupResource, DefaultObjects] = NONE
+        self,
+        digest: bytes,
+        crd: Mapping[str, Any],
+        root: str,
+        webhooks: Webhooks,
+        defaults: Mapping[GroupResource, DefaultObjects] = NONE,
+        *,
+        annotated: bool = True,
     ) -> None:
         self.digest = digest
         self.group: str = crd["spec"]["group"]
@@ -59,7 +66,14 @@ class CompiledDefinition:
         self.established = is_condition_true(crd, "Established")
         self.terminating = is_condition_true(crd, "Terminating") or bool(crd["metadata"].get("deletionTimestamp"))
         self.resources: tuple[ServedResource, ...] = tuple(
-            _resources(crd, root, webhooks, defaults=NONE if self.terminating else defaults, terminating=self.terminating)
+            _resources(
+                crd,
+                root,
+                webhooks,
+                defaults=NONE if self.terminating else defaults,
+                terminating=self.terminating,
+                annotated=annotated,
+            )
         )
 
 
@@ -87,15 +101,24 @@ class LoadedDefinition(NamedTuple):
 class Definitions:
     """Every compiled definition that somebody uses, by content."""
 
-    def __init__(self, root: str, webhooks: Webhooks | None = None, defaults: Mapping[GroupResource, DefaultObjects] = NONE) -> None:
+    def __init__(
+        self,
+        root: str,
+        webhooks: Webhooks | None = None,
+        defaults: Mapping[GroupResource, DefaultObjects] = NONE,
+        *,
+        annotated: bool = True,
+    ) -> None:
         """Begin with none.
 
         Args:
             root: of the keys.
             webhooks: calls those that convert; without it they are not called.
             defaults: the objects that clusters have of Kubernetes' own kinds without storing them.
+            annotated: see `ServedResource.annotated`.
         """
         self._root = root
+        self._annotated = annotated
         self._defaults = defaults
         self._webhooks = webhooks or NoWebhooks()
         self._compiled: WeakValueDictionary[bytes, CompiledDefinition] = WeakValueDictionary()
@@ -138,32 +161,29 @@ class Definitions:
         compiled = self._compiled.get(digest)
         if compiled is None:
             self.compilations += 1
-            compiled = self._compiled[digest] = _compiled(digest, crd, self._root, self._webhooks, self._defaults)
+            compiled = self._compiled[digest] = self._made(digest, crd)
         return compiled
 
     async def _compile_beside(self, digest: bytes, crd: Mapping[str, Any]) -> CompiledDefinition:
         self.compilations += 1
         try:
-            compiled = await run_aside(_compiled, digest, crd, self._root, self._webhooks, self._defaults)
+            compiled = await run_aside(self._made, digest, crd)
             self._compiled[digest] = compiled
             return compiled
         finally:
             del self._compiling[digest]
 
+    def _made(self, digest: bytes, crd: Mapping[str, Any]) -> CompiledDefinition:
+        """Raises MalformedDefinitionError."""
+        try:
+            return CompiledDefinition(digest, crd, self._root, self._webhooks, self._defaults, annotated=self._annotated)
+        except Exception as error:
+            # Whatever it lacks, it serves nothing, and no other fails with it.
+            raise MalformedDefinitionError(f"{type(error).__name__}: {error}") from error
+
 
 class MalformedDefinitionError(Exception):
     """A stored CRD is not as validation would have it."""
-
-
-def _compiled(
-    digest: bytes, crd: Mapping[str, Any], root: str, webhooks: Webhooks, defaults: Mapping[GroupResource, DefaultObjects]
-) -> CompiledDefinition:
-    """Raises MalformedDefinitionError."""
-    try:
-        return CompiledDefinition(digest, crd, root, webhooks, defaults)
-    except Exception as error:
-        # Whatever it lacks, it serves nothing, and no other fails with it.
-        raise MalformedDefinitionError(f"{type(error).__name__}: {error}") from error
 
 
 class _Parsed(NamedTuple):
@@ -214,7 +234,13 @@ def _digest(crd: Mapping[str, Any]) -> bytes:
 
 
 def _resources(
-    crd: Mapping[str, Any], root: str, webhooks: Webhooks, *, defaults: Mapping[GroupResource, DefaultObjects], terminating: bool
+    crd: Mapping[str, Any],
+    root: str,
+    webhooks: Webhooks,
+    *,
+    defaults: Mapping[GroupResource, DefaultObjects],
+    terminating: bool,
+    annotated: bool,
 ) -> Sequence[ServedResource]:
     spec = crd["spec"]
     names = (crd.get("status") or {}).get("acceptedNames") or spec["names"]
@@ -262,6 +288,7 @@ def _resources(
             warnings=_deprecation(spec, version),
             storage_version_hash=_storage_version_hash(spec["group"], storage["name"], spec["names"]["kind"]),
             merge_types=merge_types,
+            annotated=annotated,
             **_rules(version, known[version["name"]], defaults),
         )
         for version in versions

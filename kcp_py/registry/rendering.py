@@ -22,7 +22,8 @@ import orjson
 from kcp_py.storage.contract import KeyValue
 
 CLUSTER_ANNOTATION: Final = "kcp.io/cluster"
-"""On every object that is returned: the logical cluster it lives in. Never stored, never taken from clients."""
+"""The logical cluster that a returned object lives in: on every object, or on those of wildcard requests only. Never stored, never taken
+from clients."""
 
 _ANNOTATIONS: Final = b'"annotations":{'
 
@@ -42,9 +43,11 @@ def _rest(obj: dict[str, Any]) -> dict[str, Any]:
 class Renderer:
     """The splice for one resource in one version."""
 
-    __slots__ = ("_bare_head", "_head", "_same_form", "_stored_head")
+    __slots__ = ("_annotated", "_bare_head", "_head", "_same_form", "_stored_head")
 
-    def __init__(self, *, api_version: str, stored_api_version: str, kind: str, bare_items: bool, same_form: bool) -> None:
+    def __init__(
+        self, *, api_version: str, stored_api_version: str, kind: str, bare_items: bool, same_form: bool, annotated: bool = True
+    ) -> None:
         """Prepare the heads.
 
         Args:
@@ -53,7 +56,9 @@ class Renderer:
             kind: of both.
             bare_items: items of lists carry neither apiVersion nor kind, as those of typed kinds.
             same_form: stored and answered objects differ in apiVersion alone.
+            annotated: answers of one cluster carry `CLUSTER_ANNOTATION`, too.
         """
+        self._annotated = annotated
         self._stored_head = _head(stored_api_version, kind)
         self._head = _head(api_version, kind)
         self._bare_head = b'{"metadata":{' if bare_items else self._head
@@ -67,6 +72,8 @@ class Renderer:
         head = self._bare_head if in_list else self._head
         rest = value[len(self._stored_head) :]
         name = f',"clusterName":"{cluster}"' if wildcard else ""
+        if not (wildcard or self._annotated):
+            return b"".join((head, f'"resourceVersion":"{item.mod_revision}",'.encode(), rest))
         if rest.startswith(_ANNOTATIONS):
             added = f'"resourceVersion":"{item.mod_revision}"{name},"annotations":{{"{CLUSTER_ANNOTATION}":"{cluster}",'
             return b"".join((head, added.encode(), rest[len(_ANNOTATIONS) :]))
@@ -84,6 +91,9 @@ class Renderer:
         before = (self._bare_head if in_list else self._head) + b'"resourceVersion":"'
         alone = f'{name}","annotations":{{"{CLUSTER_ANNOTATION}":"{cluster}"}},'.encode()
         among = f'{name}","annotations":{{"{CLUSTER_ANNOTATION}":"{cluster}",'.encode()
+        if not (wildcard or self._annotated):
+            alone = b'",'
+            among = alone + _ANNOTATIONS
 
         def splice(item: KeyValue) -> bytes | None:
             value = item.value
@@ -102,7 +112,8 @@ class Renderer:
             metadata["resourceVersion"] = str(mod_revision)
         if wildcard:
             metadata["clusterName"] = cluster
-        metadata["annotations"] = {CLUSTER_ANNOTATION: cluster, **metadata.get("annotations", {})}
+        if wildcard or self._annotated:
+            metadata["annotations"] = {CLUSTER_ANNOTATION: cluster, **metadata.get("annotations", {})}
         return obj
 
     def encode(self, obj: dict[str, Any], *, in_list: bool = False) -> bytes:

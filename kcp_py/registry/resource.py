@@ -93,6 +93,8 @@ class ServedResource:
     warnings: Sequence[str] = ()
     """Sent with every answer, such as the deprecation of the version."""
     storage_version_hash: str = ""
+    annotated: bool = True
+    """Whether answers of one cluster, too, name it in an annotation."""
     renderer: Renderer = field(init=False)
     document: Mapping[str, Any] = field(default_factory=dict)
     """The source of `schema`, for OpenAPI publication."""
@@ -105,6 +107,7 @@ class ServedResource:
             stored_api_version=self.storage_group_version,
             kind=self.kind,
             bare_items=self.builtin,
+            annotated=self.annotated,
             same_form=self.schema is self.storage_schema and (self.converter is None or self.group_version == self.storage_group_version),
         )
         object.__setattr__(self, "renderer", renderer)

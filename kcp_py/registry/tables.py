@@ -178,6 +178,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
         capacity: int = 2_000,
         webhooks: Webhooks | None = None,
         defaults: Mapping[GroupResource, DefaultObjects] = NONE,
+        annotated: bool = True,
     ) -> None:
         super().__init__(self._load, capacity=capacity)
         self._known: OrderedDict[Name, _Known] = OrderedDict()
@@ -188,7 +189,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
             {(resource.group, resource.version, resource.resource): Served(resource) for resource in builtins}
         )
         self._builtin_names: Final = {(resource.group, resource.resource) for resource in builtins}
-        self.definitions = Definitions(root, webhooks, defaults)
+        self.definitions = Definitions(root, webhooks, defaults, annotated=annotated)
         self.builtin_table = ResourceTable(self._builtins)
         """What a cluster without CRDs serves."""
         feed.listen(definition_keys.prefix, self._definition_changed)

@@ -57,6 +57,18 @@ def test_every_object_says_its_revision_and_cluster(annotations: dict[str, Any],
     assert obj == {**config_map(), "metadata": {"name": "game", "resourceVersion": "7", **name}}
 
 
+@pytest.mark.parametrize("annotations", [{}, {"annotations": {"z": "1"}}], ids=["absent", "some"])
+def test_the_cluster_may_be_said_to_wildcard_requests_only(annotations: dict[str, Any]) -> None:
+    """Answers of one cluster then have the annotations that were stored, and none of the server's."""
+    item = stored(encode_stored(config_map(**annotations)))
+    quiet = renderer(annotated=False)
+    alone = quiet.splice(item, "team-a")
+    among = quiet.splice(item, "team-a", wildcard=True)
+    assert alone is not None
+    assert orjson.loads(alone)["metadata"] == {"name": "game", "resourceVersion": "7", **annotations}
+    assert among == renderer().splice(item, "team-a", wildcard=True)
+
+
 def undressed(obj: dict[str, Any]) -> dict[str, Any]:
     undress(obj)
     return obj
@@ -70,6 +82,7 @@ def undressed(obj: dict[str, Any]) -> dict[str, Any]:
     wildcard=st.booleans(),
     in_list=st.booleans(),
     bare_items=st.booleans(),
+    annotated=st.booleans(),
 )
 def test_a_splice_is_the_decoded_object_dressed_and_printed(
     *,
@@ -80,11 +93,12 @@ def test_a_splice_is_the_decoded_object_dressed_and_printed(
     wildcard: bool,
     in_list: bool,
     bare_items: bool,
+    annotated: bool,
 ) -> None:
     """For whatever is stored, one by one and many at once."""
     metadata = {"name": "game", **({"labels": labels} if labels else {}), **({"annotations": annotations} if annotations else {})}
     value = encode_stored({**members, "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
-    rendering = renderer(bare_items=bare_items)
+    rendering = renderer(bare_items=bare_items, annotated=annotated)
     item = stored(value, revision)
     spliced = rendering.splice(item, "team-a", wildcard=wildcard, in_list=in_list)
     dressed = rendering.dress(orjson.loads(value), revision, "team-a", wildcard=wildcard)
