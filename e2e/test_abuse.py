@@ -176,6 +176,23 @@ def test_28_compressed_bodies_are_not_unpacked(abused: ServerProcess) -> None:
     assert answer.code in {400, 415}
 
 
+def test_28_a_crowd_with_large_bodies_takes_turns(abused: ServerProcess) -> None:
+    """Twenty clients that send megabytes which are refused: all are answered, others are served, and little of it is in memory at once."""
+    before = resident(abused)
+    body = json.dumps(config_map("crowd", **{f"k {number}": "value" for number in range(100_000)})).encode()
+    answers: list[Answer] = []
+    threads = [threading.Thread(target=lambda: answers.append(abused.request("POST", MAPS.format("a"), body))) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    neighbours_are_served(abused)
+    assert resident(abused) - before < 400 * MEGABYTE
+    for thread in threads:
+        thread.join(SECONDS)
+    assert {answer.code for answer in answers} <= {422, 429}
+    assert len(answers) == len(threads)
+    assert all(len(answer.body) < MEGABYTE for answer in answers)
+
+
 def test_28_slow_heads_and_bodies_keep_nobody_waiting(abused: ServerProcess) -> None:
     """A crowd that stops in the middle of heads, of bodies and of chunks; others are served, and so is who goes on after all."""
     body = json.dumps(config_map("slow")).encode()

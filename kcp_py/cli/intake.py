@@ -5,7 +5,7 @@ to run. A piece never holds bytes of two requests, so one request is parsed at a
 
 Limits:
 
-* A head has at most `max_head_bytes` behind the piece that it begins in.
+* A head has at most `max_head_bytes` in the piece that it begins in (`PIECE_BYTES` where that is more), and as many behind it.
 * A chunked body has at most as many bytes without payload (chunk sizes, chunk extensions, trailer section) in a row. In all it has at most
   as many plus `OVERHEAD_PER_BYTE` for each byte of payload.
 * Of a request that was answered before its end, `DRAIN_BYTES` more are read, so that small ones leave the connection usable.
@@ -123,7 +123,7 @@ class Intake:
         phase = self.phase
         if phase == HEAD:
             if not self._begun:
-                return True
+                return count <= max(self._max_head_bytes, PIECE_BYTES)
             self._gap += count
             return self._gap <= self._max_head_bytes
         if phase == BODY:

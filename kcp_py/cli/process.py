@@ -26,6 +26,7 @@ from kcp_py.cli.credentials import ensure_token_file, write_kubeconfig
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.files import make_private_directory
 from kcp_py.cli.logforwarding import forward_standard_logging
+from kcp_py.cli.memory import INTERVAL, Trimmer
 from kcp_py.cli.seats import raise_descriptor_limit
 from kcp_py.cli.serving import ListenError, listen, serve
 from kcp_py.cli.tls import ReloadingContext
@@ -193,14 +194,23 @@ def _shell_word(text: str) -> str:
 
 @contextlib.asynccontextmanager
 async def _maintained(options: Options, tls: ReloadingContext | None) -> AsyncIterator[None]:
-    """Within it, replaced certificate files are taken up and own certificates are renewed."""
-    task = asyncio.create_task(_maintain(options, tls)) if tls is not None else None
+    """Within it, memory is given back, replaced certificate files are taken up and own certificates are renewed."""
+    tasks = [asyncio.create_task(_release_memory())]
+    if tls is not None:
+        tasks.append(asyncio.create_task(_maintain(options, tls)))
     try:
         yield
     finally:
-        if task is not None:
+        for task in tasks:
             task.cancel()
-            await asyncio.wait([task])
+        await asyncio.wait(tasks)
+
+
+async def _release_memory() -> None:
+    trimmer = Trimmer()
+    while True:
+        await asyncio.sleep(INTERVAL)
+        await asyncio.to_thread(trimmer.look)
 
 
 async def _maintain(options: Options, tls: ReloadingContext) -> None:

@@ -185,7 +185,7 @@ class Options:
     max_cluster_body_bytes_in_flight: int = _setting(
         above_zero(SIZE), 8 * 1024 * 1024, LIMITS, "The same for the requests to one logical cluster."
     )
-    max_request_header_bytes: int = _setting(above_zero(SIZE), 1024 * 1024, LIMITS, "Largest request line and headers; else 431.")
+    max_request_header_bytes: int = _setting(above_zero(SIZE), 128 * 1024, LIMITS, "Largest request line and headers; else 431.")
     request_header_timeout: float = _setting(
         above_zero(DURATION), 32.0, LIMITS, "How long a client may take to send the head of a request."
     )

@@ -133,6 +133,8 @@ def test_pieces(intake, data, end):
 @pytest.mark.parametrize(
     ("intake", "data", "fits"),
     [
+        pytest.param(Intake(10_000), b"x" * 10_000, True, id="a beginning of the limit"),
+        pytest.param(Intake(10_000), b"x" * 10_001, False, id="a beginning above it"),
         pytest.param(begun(Intake(MOST)), b"x" * MOST, True, id="a head of the limit"),
         pytest.param(begun(Intake(MOST)), b"x" * (MOST + 1), False, id="a head above it"),
         pytest.param(after(begun(Intake(MOST)), b"x" * MOST), b"x", False, id="a head that grows above it"),

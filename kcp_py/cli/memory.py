@@ -1,0 +1,65 @@
+"""`Trimmer`: gives memory back to the system after a burst of large requests.
+
+The C library keeps what was freed for the next use. What connections with TLS have received stays until the cycle collector finds them,
+which looks for old objects the later the less there is to do. After a burst both are a multiple of what the server needs at other times.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+GROWTH_BYTES: Final = 8 * 1024 * 1024
+GROWTH: Final = 0.15
+"""How much larger the process must be: all objects are looked at, which holds the event loop for about 0.1 s for each million of them."""
+INTERVAL: Final = 10.0
+"""Seconds between two looks at the size of the process."""
+
+_STATM: Final = Path("/proc/self/statm")
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process; 0 where the system does not tell."""
+    try:
+        return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def release_memory() -> None:
+    """Free garbage, and return to the system what is free."""
+    gc.collect()
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError):
+        return  # another C library
+    trim(0)
+
+
+class Trimmer:
+    """Releases memory when the process has grown since it did so the last time."""
+
+    def __init__(self, *, resident: Callable[[], int] = resident_bytes, release: Callable[[], None] = release_memory) -> None:
+        """Begin with the present size.
+
+        Args:
+            resident: bytes of memory.
+            release: releases what is free.
+        """
+        self._resident = resident
+        self._release = release
+        self._least = resident()
+
+    def look(self) -> bool:
+        """Release memory if there may be some to release; whether it did. To be called now and then, in a thread."""
+        size = self._resident()
+        if size <= self._least + max(GROWTH_BYTES, int(self._least * GROWTH)):
+            self._least = min(self._least, size)
+            return False
+        self._release()
+        self._least = self._resident()
+        return True

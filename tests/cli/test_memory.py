@@ -1,0 +1,60 @@
+"""Memory goes back to the system."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from kcp_py.cli.memory import GROWTH_BYTES, Trimmer, release_memory, resident_bytes
+
+
+class Process:
+    """So many bytes are resident, of which so many are free."""
+
+    def __init__(self, used: int, free: int) -> None:
+        self.used = used
+        self.free = free
+        self.released = 0
+
+    def resident(self) -> int:
+        return self.used + self.free
+
+    def release(self) -> None:
+        self.free = 0
+        self.released += 1
+
+
+def test_memory_is_released_after_growth() -> None:
+    """A process that has not grown since the last time is left alone; one that has grown for good is, too, after one attempt."""
+    process = Process(20 * GROWTH_BYTES, 0)
+    trimmer = Trimmer(resident=process.resident, release=process.release)
+    assert not trimmer.look()
+    process.free = 5 * GROWTH_BYTES
+    assert trimmer.look()
+    assert process.resident() == 20 * GROWTH_BYTES
+    process.used += 4 * GROWTH_BYTES
+    assert trimmer.look()
+    assert not trimmer.look()
+    assert process.released == 2
+
+
+def test_growth_is_measured_from_the_least_size() -> None:
+    """Where memory became less by itself, less growth is enough."""
+    process = Process(20 * GROWTH_BYTES, 0)
+    trimmer = Trimmer(resident=process.resident, release=process.release)
+    process.used = 2 * GROWTH_BYTES
+    assert not trimmer.look()
+    process.free = 2 * GROWTH_BYTES
+    assert trimmer.look()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the C library of Linux")
+def test_freed_memory_is_returned() -> None:
+    """What many small and middling buffers took is not resident any more after they are gone, though a few remain."""
+    before = resident_bytes()
+    buffers = [bytes(60_000) for _ in range(2_000)]
+    assert resident_bytes() - before > 50_000_000
+    del buffers[:-1]
+    release_memory()
+    assert resident_bytes() - before < 30_000_000
