@@ -31,7 +31,7 @@ from kcp_py.cli.groups import CommandGroup
 from kcp_py.cli.remote import Access, RemoteError, RemoteServer
 from kcp_py.logicalcluster import ROOT, is_system
 from kcp_py.options.kinds import parse_duration
-from kcp_py.registry.builtin.logicalclusters import DELETE_AFTER_ANNOTATION, delete_after
+from kcp_py.registry.builtin.logicalclusters import DELETE_AFTER_ANNOTATION, LONGEST_GRACE_SECONDS, delete_after
 
 FIRST_POLL: Final = 0.05
 SLOWEST_POLL: Final = 1.0
@@ -105,9 +105,12 @@ def delete(
     if not force and (name == ROOT or is_system(name)):
         raise UsageError(f"{name} belongs to the server itself; to delete everything in it all the same, add --force")
     patience = _duration("--timeout", timeout)
-    query = "" if grace_period is None else f"?gracePeriodSeconds={math.ceil(_duration('--grace-period', grace_period))}"
+    query = ""
+    if grace_period is not None:
+        seconds = min(math.ceil(_duration("--grace-period", grace_period)), LONGEST_GRACE_SECONDS)
+        query = f"?gracePeriodSeconds={seconds}"
     with RemoteServer(Access.load(kubeconfig, context)) as server:
-        if not yes and sys.stdin.isatty():
+        if not yes and sys.stdin is not None and sys.stdin.isatty():
             click.confirm(f"Delete logical cluster {name} with everything in it?", abort=True, err=True)
         try:
             answer = server.request("DELETE", object_path(name) + query)
@@ -167,6 +170,8 @@ def kubeconfig_(name: str, output: str | None, kubeconfig: str | None, context: 
     """
     from kcp_py.cli.credentials import render_kubeconfig
 
+    if output is not None and not output:
+        raise UsageError("--output: the path is empty")
     access = Access.load(kubeconfig, context)
     document = access.kubeconfig_for(name)
     with RemoteServer(access) as server:

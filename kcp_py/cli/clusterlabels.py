@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -49,7 +50,7 @@ def parse_changes(changes: Sequence[str]) -> dict[str, str | None]:
         UsageError: a word is neither, or names a key again.
     """
     found: dict[str, str | None] = {}
-    for change in changes:
+    for change in map(_decoded, changes):
         key, equals, value = change.partition("=")
         if not equals:
             key = change.removesuffix("-")
@@ -68,7 +69,7 @@ def parse_pairs(pairs: Sequence[str], flag: str) -> dict[str, str]:
         UsageError: a value is not of that form, or names a key again.
     """
     found: dict[str, str] = {}
-    for pair in pairs:
+    for pair in map(_decoded, pairs):
         key, equals, value = pair.partition("=")
         if not key or not equals:
             raise UsageError(f'{flag}: "{pair}" is not KEY=VALUE')
@@ -76,6 +77,18 @@ def parse_pairs(pairs: Sequence[str], flag: str) -> dict[str, str]:
             raise UsageError(f"{flag}: {key} is given twice")
         found[key] = value
     return found
+
+
+def _decoded(argument: str) -> str:
+    """An argument as UTF-8, whatever the locale says of its encoding.
+
+    Raises:
+        UsageError: it is not UTF-8, so that no API object can hold it.
+    """
+    try:
+        return os.fsencode(argument).decode("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"{argument!r} is not UTF-8") from None
 
 
 def _change(

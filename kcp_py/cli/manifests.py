@@ -81,6 +81,8 @@ def read_documents(file: str) -> Iterator[Document]:
         UsageError: the file cannot be read.
     """
     try:
+        if file == STDIN and sys.stdin is None:
+            raise UsageError("standard input is closed")
         content = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror or error}") from None

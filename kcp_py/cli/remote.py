@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from kcp_py import __version__
 from kcp_py.cli.exits import CommandError
+from kcp_py.options.kinds import is_host
 
 DEFAULT_KUBECONFIG: Final = ".kcp/admin.kubeconfig"
 TIMEOUT: Final = 30.0
@@ -93,7 +94,7 @@ class Access:
             chosen = _named(document, "contexts", "context", name)
             cluster = _named(document, "clusters", "cluster", chosen["cluster"])
             user = _named(document, "users", "user", chosen["user"])
-            urlsplit(cluster["server"])
+            _check_url(cluster["server"])
         except (LookupError, TypeError, ValueError) as error:
             raise CommandError(f"{file}: no usable kubeconfig: {error.args[0] if error.args else error}") from None
         return cls(file, cluster, user or {}, chosen["user"])
@@ -196,6 +197,17 @@ def _find(path: str | None) -> Path:
         if candidate.exists():
             return candidate
     raise CommandError(f"no kubeconfig: give --kubeconfig, set KUBECONFIG, or run where {DEFAULT_KUBECONFIG} is")
+
+
+def _check_url(url: Any) -> None:
+    """Refuse what no request can be sent to.
+
+    Raises:
+        ValueError: the text is no URL of a server.
+    """
+    parts = urlsplit(str(url))
+    if parts.scheme not in {"http", "https"} or not is_host(parts.hostname or "") or parts.port == 0:
+        raise ValueError(f'server: "{url}" is not a URL such as https://127.0.0.1:6443')
 
 
 def _read(file: Path) -> Any:

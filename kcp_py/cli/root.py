@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import io
 import os
+import sys
 from typing import Any, Final
 
 import click
@@ -51,9 +55,30 @@ def cli() -> None:
     """A Kubernetes-compatible control plane that serves very many logical clusters from one process."""
 
 
+_OUTPUT_ERRORS: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
+"""Of writes to standard output. A reader that has gone (`| head`) is not among them: click ends the program quietly with code 1."""
+
+
+def _without_output(error: OSError) -> int:
+    """The exit code of a command whose output cannot be written, as onto a full disk."""
+    # What is left in the buffer would fail again when Python ends.
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    click.echo(f"error: cannot write the output: {error.strerror}", err=True)
+    return 1
+
+
+def _print_anything() -> None:
+    """Let texts that the terminal's encoding does not have be printed with escapes instead of being an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
+
+
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code. Each error is one line on stderr, without the usage text around it."""
     # The convention of https://no-color.org: any text but an empty one; None lets click look for a terminal.
+    _print_anything()
     color = False if os.environ.get("NO_COLOR") else None
     try:
         result: Any = cli.main(args=arguments, prog_name=PROGRAM, standalone_mode=False, color=color)
@@ -71,4 +96,8 @@ def run(arguments: list[str] | None = None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130
+    except OSError as error:
+        if error.filename is not None or error.errno not in _OUTPUT_ERRORS:
+            raise
+        return _without_output(error)
     return result if isinstance(result, int) else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -148,6 +149,26 @@ def test_a_redirected_kubeconfig_is_warned_about(running, tmp_path):
         assert completed.stderr.startswith("warning: other users can read this file") is warned
         assert "current-context: root" in file.read_text()
     assert subprocess.run(command, capture_output=True, check=True).stderr == b""
+
+
+def test_an_empty_path(command):
+    """It is a mistake in the command line, not a file."""
+    assert command("kubeconfig", "team-a", "-o", "") == (2, "", "error: --output: the path is empty\n")
+
+
+def test_without_standard_input(real, running_really):
+    """Where standard input is closed there is no terminal, so nothing is asked."""
+    real("create", "unasked")
+    command = f"exec {shlex.quote(sys.executable)} -m kcp_py cluster delete unasked --kubeconfig {shlex.quote(str(running_really))} <&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "logical cluster unasked deleted\n", "")
+
+
+def test_a_very_long_grace_period(real):
+    """It is the longest that there is."""
+    real("create", "long")
+    assert real("delete", "long", "--grace-period", "99999999999999h")[0] == 0
+    assert real("undelete", "long")[0] == 0
 
 
 def test_no_kubeconfig_for_a_cluster_that_is_not_there(command, tmp_path):

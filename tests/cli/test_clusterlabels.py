@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
+from kcp_py.cli.clusterapi import object_path
 from kcp_py.cli.clusterlabels import parse_changes, parse_pairs
 from kcp_py.cli.exits import UsageError
+from kcp_py.cli.remote import Access, RemoteServer
 from kcp_py.cli.root import run
 from tests.cli.conftest import running_server
 
@@ -72,3 +77,16 @@ def test_values_may_hold_anything():
     for wrong in (["a"], ["=a"], ["a=b", "a=c"]):
         with pytest.raises(UsageError, match=r"^--label: "):
             parse_pairs(wrong, "--label")
+
+
+def test_arguments_are_utf8_whatever_the_locale(running):
+    """A label value is what the shell sent, also where Python takes the locale for ASCII; other bytes are refused."""
+    environ = {**os.environ, "PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "kcp_py", "cluster", "annotate", "team-a", "--kubeconfig", str(running)]
+    subprocess.run([*command, "place=Zürich".encode()], env=environ, check=True, capture_output=True)
+    with RemoteServer(Access.load(str(running), None)) as server:
+        found = server.request("GET", object_path("team-a"))
+    assert found["metadata"]["annotations"]["place"] == "Zürich"
+    done = subprocess.run([*command, b"place=\xff"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "is not UTF-8" in done.stderr

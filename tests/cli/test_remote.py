@@ -117,3 +117,19 @@ def test_user_agent(monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     monkeypatch.setattr("platform.system", lambda: "Darwin")
     assert user_agent() == f"kcp-py/{__version__} (darwin/riscv64)"
+
+
+URLS = ["https://h:port", "https://h:99999", "https://h:0", "https://", "ftp://h", "", "3", "https://[::1", "https://a b"]
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_addresses_that_are_none(kubeconfig, url):
+    """A server's address that no request can be sent to is one line that names the file."""
+
+    def change(document):
+        document["clusters"][0]["cluster"]["server"] = url
+
+    path = kubeconfig(change)
+    with pytest.raises(CommandError) as caught:
+        Access.load(path, None)
+    assert str(caught.value.message).startswith(f"{path}: no usable kubeconfig: ")

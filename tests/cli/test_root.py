@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -58,7 +61,7 @@ def test_help_of_the_program_lists_every_command(capsys):
         (["strt"], f"no such command: strt; there are {', '.join(COMMANDS)}; did you mean start?"),
         (["cluster", "creat"], "no such command: cluster creat; there are annotate, create, delete, describe, get,"),
         (["builtin", "nothing"], "no such command: builtin nothing; there are install, list, uninstall"),
-        (["start", "--storag", "x"], "kcp-py start: No such option: --storag; did you mean --storage or --storage-path?"),
+        (["start", "--storag", "x"], "kcp-py start: No such option: --storag; did you mean --storage or --storage-path"),
         (["completion"], "Missing argument '{bash|zsh|fish}'. Choose from: bash, zsh, fish"),
         (["completion", "tcsh"], "'tcsh' is not one of 'bash', 'zsh', 'fish'"),
         (["start", "extra"], "unexpected extra argument"),
@@ -130,3 +133,42 @@ def test_no_color(on_a_terminal, tmp_path):
     arguments = (sys.executable, "-m", "kcp_py", "doctor", "--root-directory", str(tmp_path / "root"), "--secure-port", "0")
     assert "\x1b[3" in on_a_terminal(*arguments, environ={"NO_COLOR": ""})[0]
     assert "\x1b[3" not in on_a_terminal(*arguments, environ={"NO_COLOR": "1"})[0]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("arguments", [["version"], ["--help"], ["builtin", "list"]], ids=" ".join)
+def test_output_onto_a_full_disk(arguments):
+    """One line says that the output cannot be written."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-m", "kcp_py", *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: cannot write the output: No space left on device\n")
+
+
+def test_a_reader_that_goes_away():
+    """A pipe that is closed, as by head, ends the program without a word."""
+    command = f"{shlex.quote(sys.executable)} -m kcp_py builtin install --dry-run -o yaml pods deployments.apps | head -1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("---\n", "")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_texts_that_the_encoding_does_not_have(encoding, tmp_path):
+    """They are printed with escapes, whatever the locale says."""
+    name = os.fsdecode(b"\xff-\xe6\x97\xa5.yaml")
+    (tmp_path / name).write_text("apiVersion: v1\nkind: Secret\nmetadata: {name: 日本}\n", "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "kcp_py", "validate", name],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": f"{encoding}:strict"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, b"1 objects, 1 errors, 0 warnings\n")
+    assert b":3: error: Secret" in done.stdout
+
+
+def test_standard_input_that_is_closed():
+    """It is told, not an exception."""
+    command = f"exec {shlex.quote(sys.executable)} -m kcp_py validate - <&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "error: standard input is closed\n")
