@@ -28,13 +28,15 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from kcp_py.cli.cycle import Cycle, Flow, Header, Prefixes
-from kcp_py.cli.intake import CLOSED, DRAIN_BYTES, DRAIN_SECONDS, DRAIN_TIMER, DRAINING, NO_TIMER, WAITING, Intake
+from kcp_py.cli.intake import CLOSED, DRAIN_BYTES, DRAIN_SECONDS, DRAIN_TIMER, DRAINING, HEAD, NO_TIMER, WAITING, Intake
 from kcp_py.cli.seats import Seat
 
 Callback = Callable[[], None]
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024
 """Of what clients send over WebSocket; beyond that the connection is closed with 1009."""
+MAX_FIELDS: Final = 2000
+"""Header fields of a request: each is an object, and a megabyte could hold 200,000 of them."""
 LINGER: Final = 0.5
 """Seconds that a client has to read an answer before the connection is closed with bytes of it unread, and to answer the end of TLS."""
 
@@ -58,6 +60,10 @@ _INVALID: Final = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r
     len(_INVALID_BODY),
     _INVALID_BODY,
 )
+
+
+class _TooManyFieldsError(Exception):
+    """Raised in a callback of the parser."""
 
 
 class Connection(HttpToolsProtocol):
@@ -163,8 +169,11 @@ class Connection(HttpToolsProtocol):
                     self._go_on_as_websocket(data[end:])
                     return
                 # RFC 9110, 7.8: an upgrade may be ignored. What follows is then the next request.
-            except httptools.HttpParserError:
-                self._refuse(_INVALID)
+            except httptools.HttpParserError as error:
+                self._refuse(_HEAD_TOO_LARGE if isinstance(error.__context__, _TooManyFieldsError) else _INVALID)
+                return
+            if intake.phase == HEAD and len(self.headers or ()) > MAX_FIELDS:
+                self._refuse(_HEAD_TOO_LARGE)
                 return
             start = end
             pieces += 1
@@ -231,6 +240,8 @@ class Connection(HttpToolsProtocol):
         parser = self.parser
         version = parser.get_http_version()
         headers, self.headers = self.headers, None  # type: ignore[assignment] # no list for trailer fields
+        if len(headers) > MAX_FIELDS:
+            raise _TooManyFieldsError
         framing = [header for header in headers if header[0] in _FRAMING]
         length, expects_continue = (0, False) if version == "1.1" and [*map(_NAME, framing)] == _HOST else _framing(framing, version)
         if parser.should_upgrade() and length != 0:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
 from kcp_py.cli.intake import DRAIN_BYTES, DRAIN_SECONDS
-from kcp_py.cli.protocol import LINGER, connection_class
+from kcp_py.cli.protocol import LINGER, MAX_FIELDS, connection_class
 
 MOST = 10_000
 HEAD_SECONDS = 32
@@ -317,6 +317,36 @@ async def test_pipelined_requests_wait_as_bytes(edge):
         await edge.settle()
     assert not edge.wire.paused
     assert edge.wire.written.count(b"HTTP/1.1 200 ") == 5001
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("end", [b"\r\n", b""], ids=["complete", "not complete"])
+async def test_a_head_has_a_limited_number_of_fields(edge, end):
+    """As many as the limit are taken; one more is 431, in one read and before the head is complete, too."""
+    fields = b"a:\r\n" * MAX_FIELDS
+    await edge.send(b"GET /next HTTP/1.1\r\nhost: x\r\n" + fields[4:] + b"\r\n")
+    assert edge.wire.written.startswith(b"HTTP/1.1 200 ")
+    await edge.send(b"GET /next HTTP/1.1\r\nhost: x\r\n" + fields + b"b:\r\nc:\r\n" + end)
+    assert edge.wire.written.count(b"HTTP/1.1 431 ") == 1
+    assert edge.wire.ended
+    assert len(edge.seen) == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "way", [b"expect: 100-continue\r\n", b"connection: upgrade\r\nupgrade: websocket\r\n", b""], ids=["expect", "upgrade", "plain"]
+)
+async def test_a_body_of_a_refused_request_is_never_a_request(edge, way):
+    """What stands in the place of a body is not parsed as the next request, whatever the head says of the connection."""
+    await edge.send(REFUSED + way + b"content-length: %d\r\n\r\n" % len(NEXT), NEXT)
+    assert NEXT_SEEN not in edge.seen
+
+
+@pytest.mark.anyio
+async def test_an_absolute_target_keeps_its_path(edge):
+    """The form that proxies use is taken; its authority changes nothing of what the application sees."""
+    await edge.send(NEXT.replace(b"/next", b"http://other/next"))
+    assert edge.seen == [NEXT_SEEN]
 
 
 OVERSIZED = {
