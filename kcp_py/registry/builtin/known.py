@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kcp_py.apimachinery import names
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.bootstrap.known import KnownKind
 from kcp_py.bootstrap.known_schemas import decoding_schema
 from kcp_py.registry.builtin.known_creation import FILLS, PREPARATIONS
 from kcp_py.registry.builtin.known_defaults import DEFAULTERS, Defaulter
+from kcp_py.registry.builtin.known_names import NAME_RULES, name_problems
 from kcp_py.registry.builtin.known_updates import CHANGES, changed_problems
 from kcp_py.registry.builtin.structs import StructCodec
 from kcp_py.registry.custom_resources import CustomResourceStrategy
@@ -101,8 +101,8 @@ class KnownKindStrategy(CustomResourceStrategy):
         self.resets_status = name != ("", "nodes")
         self.default_propagation = "Orphan" if name in _ORPHANED else ""
         self.deletion_warning = _JOB_DELETION if name == ("batch", "jobs") else ""
-        if name == ("", "services"):
-            self.validate_name = staticmethod(names.dns_1035_label_problems)
+        if name in NAME_RULES:
+            self.validate_name = NAME_RULES[name]  # type: ignore[assignment]
         self.keeps_spec = name == ("certificates.k8s.io", "certificatesigningrequests")
         self._preparation = PREPARATIONS.get(name)
         self._fill = FILLS.get(name)
@@ -125,9 +125,13 @@ class KnownKindStrategy(CustomResourceStrategy):
         if self._change is not None:
             self._change(obj, old, self._clock())
 
+    def validate(self, obj: dict[str, Any]) -> list[FieldError]:
+        """With what the name has to do with the rest."""
+        return [*name_problems(self._name, obj), *super().validate(obj)]
+
     def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         """With what must not change."""
-        return [*self.validate(obj), *changed_problems(self._name, obj, old)]
+        return [*super().validate(obj), *changed_problems(self._name, obj, old)]
 
 
 class KnownKindSchema:

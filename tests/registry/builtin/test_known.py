@@ -31,7 +31,8 @@ def schema(definition: str) -> KnownKindSchema:
 def test_rules_of_kinds():
     """Some kinds differ from the others in what updates and deletes ask for and answer."""
     rules = {kind.plural: KnownKindStrategy(kind, {}) for kind in known_kinds().values()}
-    assert rules["services"].validate_name("1st")
+    assert not rules["services"].validate_name("1st")
+    assert rules["services"].validate_name("1st.x") == ["must not contain dots"]
     assert not rules["pods"].validate_name("1st.x")
     assert rules["services"].allow_create_on_update
     assert not rules["pods"].allow_create_on_update
