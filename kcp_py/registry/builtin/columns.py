@@ -7,11 +7,25 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.table import AGE, CREATED_AT, NAME, Column, age_of
 from kcp_py.bootstrap.installed import INSTALLER, is_installed
-from kcp_py.registry.builtin.cells import NONE, Object, count, field, object_at, quantity, text
+from kcp_py.registry.builtin.cells import NONE, Object, at, count, field, object_at, objects_at, quantity, text
 
 
 def _source(obj: Object, _now: float) -> str:
     return INSTALLER if is_installed(obj) else NONE
+
+
+def _versions(obj: Object, _now: float) -> str:
+    served = [version for version in objects_at(obj, "spec", "versions") if version.get("served")]
+    return ",".join(sorted(text(version.get("name")) + ("(storage)" if version.get("storage") else "") for version in served))
+
+
+def _short_names(obj: Object, _now: float) -> str:
+    return ",".join(map(text, at(obj, "spec", "names", "shortNames") or ()))
+
+
+def _is_established(obj: Object, _now: float) -> bool:
+    conditions = objects_at(obj, "status", "conditions")
+    return any(condition.get("type") == "Established" and condition.get("status") == "True" for condition in conditions)
 
 
 def _role(obj: Object, _now: float) -> str:
@@ -117,7 +131,6 @@ _TYPE_OF_SECRETS: Final = (
     "Used to facilitate programmatic handling of secret data. More info: "
     "https://kubernetes.io/docs/concepts/configuration/secret/#secret-types"
 )
-_SECRETS: Final = "Secrets is a list of the secrets in the same namespace that pods running using this ServiceAccount are allowed to use."
 _HOLDER: Final = "holderIdentity contains the identity of the holder of a current lease."
 _REQUEST: Final = "Request represents a minimum amount of cpu/memory that a container may consume."
 _SOURCE: Final = "How the definition came into the cluster: builtin for one that kcp-py builtin install made."
@@ -143,7 +156,7 @@ COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
         AGE,
     ),
     ("", "namespaces"): (NAME, Column("Status", "string", "", "The status of the namespace", 0, field("status", "phase")), AGE),
-    ("", "serviceaccounts"): (NAME, Column("Secrets", "string", "", _SECRETS, 0, count("secrets")), AGE),
+    ("", "serviceaccounts"): (NAME, AGE),
     ("", "events"): _EventFields({}).columns(),
     ("events.k8s.io", "events"): _EventFields(
         {
@@ -168,8 +181,18 @@ COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
     ("rbac.authorization.k8s.io", "clusterroles"): (NAME, CREATED_AT),
     ("rbac.authorization.k8s.io", "rolebindings"): _BINDING,
     ("rbac.authorization.k8s.io", "clusterrolebindings"): _BINDING,
-    # The last column is not upstream's: it is for `kubectl get crd -o wide` only, so that others look as on any server.
-    ("apiextensions.k8s.io", "customresourcedefinitions"): (NAME, CREATED_AT, Column("Source", "string", "", _SOURCE, 1, _source)),
+    ("apiextensions.k8s.io", "customresourcedefinitions"): (
+        NAME,
+        Column("Scope", "string", "", "Cluster/Namespaced", 0, field("spec", "scope")),
+        Column("Versions", "string", "", "Served versions", 0, _versions),
+        CREATED_AT,
+        Column("Group", "string", "", "API group", 1, field("spec", "group")),
+        Column("Kind", "string", "", "CustomResource kind", 1, field("spec", "names", "kind")),
+        Column("ShortNames", "string", "", "Short names", 1, _short_names),
+        Column("Established", "boolean", "", "Established status", 1, _is_established),
+        # Not upstream's: it is for `kubectl get crd -o wide` only, so that others look as on any server.
+        Column("Source", "string", "", _SOURCE, 1, _source),
+    ),
     ("core.kcp.io", "logicalclusters"): (
         NAME,
         Column("Phase", "string", "", "The current phase (e.g. Scheduling, Initializing, Ready, Deleting)", 0, field("status", "phase")),

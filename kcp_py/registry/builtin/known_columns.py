@@ -230,6 +230,20 @@ _BINDING: Final = (NAME, column("PolicyName", field("spec", "policyName")), colu
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _NAME_AND_AGE: Final = (NAME, AGE)
 
+
+def _service_of(obj: Object, _now: float) -> str:
+    service = at(obj, "spec", "service")
+    return f"{text(at(service, 'namespace'))}/{text(at(service, 'name'))}" if service is not None else "Local"
+
+
+def _availability(obj: Object, _now: float) -> str:
+    for condition in objects_at(obj, "status", "conditions"):
+        if condition.get("type") == "Available":
+            status, reason = text(condition.get("status")), text(condition.get("reason"))
+            return f"{status} ({reason})" if reason and status != "True" else status
+    return "Unknown"
+
+
 KNOWN_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
     **NETWORK_COLUMNS,
     **STORAGE_COLUMNS,
@@ -257,6 +271,12 @@ KNOWN_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
         column("OS-Image", field("status", "nodeInfo", "osImage", none="<unknown>"), wide=True),
         column("Kernel-Version", _kernel, wide=True),
         column("Container-Runtime", field("status", "nodeInfo", "containerRuntimeVersion", none="<unknown>"), wide=True),
+    ),
+    ("apiregistration.k8s.io", "apiservices"): (
+        NAME,
+        Column("Service", "string", "", "The reference to the service that hosts this API endpoint.", 0, _service_of),
+        Column("Available", "string", "", "Whether this service is available.", 0, _availability),
+        AGE,
     ),
     ("apps", "controllerrevisions"): (
         NAME,

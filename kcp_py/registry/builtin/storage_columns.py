@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kcp_py.apimachinery.table import AGE, NAME, Column
+from kcp_py.apimachinery.table import AGE, DEFAULT_COLUMNS, NAME, Column
 from kcp_py.registry.builtin.cells import (
     NONE,
     UNSET,
@@ -66,10 +66,6 @@ def _audiences(obj: Object, _now: float) -> str:
     return joined(request.get("audience") for request in objects_at(obj, "spec", "tokenRequests"))
 
 
-def _capacity(obj: Object, _now: float) -> str:
-    return UNSET if obj.get("capacity") is None else quantity(obj.get("capacity"))
-
-
 _CLASSES: Final = (
     Column("StorageClass", "string", "", "StorageClass of the pv", 0, _class),
     Column(
@@ -112,11 +108,7 @@ STORAGE_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
         AGE,
     ),
     ("storage.k8s.io", "csinodes"): (NAME, column("Drivers", count_at("spec", "drivers"), "integer"), AGE),
-    ("storage.k8s.io", "csistoragecapacities"): (
-        NAME,
-        column("StorageClassName", field("storageClassName")),
-        column("Capacity", _capacity),
-    ),
+    ("storage.k8s.io", "csistoragecapacities"): DEFAULT_COLUMNS,
     ("storage.k8s.io", "storageclasses"): (
         NAME._replace(cell=_class_name),
         column("Provisioner", field("provisioner")),

@@ -23,7 +23,7 @@ def cells(group: str, plural: str, **members: Any) -> dict[str, Any]:
     ("", "configmaps", {"data": {"a": "b"}, "binaryData": {"c": ""}}, {"Name": "n", "Data": 2, "Age": "10m"}),
     ("", "secrets", {"type": "Opaque", "data": {"a": ""}}, {"Name": "n", "Type": "Opaque", "Data": 1, "Age": "10m"}),
     ("", "namespaces", {"status": {"phase": "Active"}}, {"Name": "n", "Status": "Active", "Age": "10m"}),
-    ("", "serviceaccounts", {}, {"Name": "n", "Secrets": 0, "Age": "10m"}),
+    ("", "serviceaccounts", {}, {"Name": "n", "Age": "10m"}),
     ("", "limitranges", {}, {"Name": "n", "Created At": "2026-01-01T00:00:00Z"}),
     ("", "resourcequotas", {"status": {"hard": {"pods": "5", "limits.cpu": "2000m"}, "used": {"pods": "1"}}}, {
         "Name": "n", "Request": "pods: 1/5", "Limit": "limits.cpu: 0/2", "Age": "10m",

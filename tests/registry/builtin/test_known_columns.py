@@ -24,9 +24,18 @@ def row(resource: str, obj: dict[str, Any], *, wide: bool = False) -> list[Any]:
 
 
 def test_every_kind_has_its_columns():
-    """What has none of its own is shown with name and age; APIServices are printed by another server."""
+    """Nothing is shown with name and age alone because it was forgotten."""
     missing = {(kind.group, kind.plural) for kind in known_kinds().values()} - KNOWN_COLUMNS.keys()
-    assert missing == {("apiregistration.k8s.io", "apiservices")}
+    assert missing == set()
+
+
+def test_api_services():
+    """The aggregator prints them: where they are served, and whether they are."""
+    local = {"spec": {"service": None}, "status": {}}
+    assert row("apiservices.apiregistration.k8s.io", local) == ["Local", "Unknown"]
+    condition = {"type": "Available", "status": "False", "reason": "ServiceNotFound"}
+    remote = {"spec": {"service": {"namespace": "a", "name": "b"}}, "status": {"conditions": [condition]}}
+    assert row("apiservices.apiregistration.k8s.io", remote) == ["a/b", "False (ServiceNotFound)"]
 
 
 TEMPLATE = {"spec": {"containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "y"}]}}

@@ -181,12 +181,16 @@ async def test_discovery_tells_names_categories_and_the_storage_version(api: Api
 
 
 async def test_definitions_as_a_table(api: Api) -> None:
-    """Name and time of creation, the latter as it is written; where the definition comes from in wide output only."""
+    """The columns of a real server, and in wide output where the definition comes from."""
     created = await install(api)
     table = await api.ok("GET", ALL, headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"})
     columns = [(column["name"], column["priority"]) for column in table["columnDefinitions"]]
-    assert columns == [("Name", 0), ("Created At", 0), ("Source", 1)]
-    assert [row["cells"] for row in table["rows"]] == [["widgets.example.com", created["metadata"]["creationTimestamp"], "<none>"]]
+    shown = [("Name", 0), ("Scope", 0), ("Versions", 0), ("Created At", 0)]
+    assert columns == [*shown, ("Group", 1), ("Kind", 1), ("ShortNames", 1), ("Established", 1), ("Source", 1)]
+    cells = ["widgets.example.com", "Namespaced", "v1(storage)", created["metadata"]["creationTimestamp"]]
+    (row,) = table["rows"]
+    assert row["cells"][:6] == [*cells, "example.com", "Widget"]
+    assert row["cells"][7:] == [True, "<none>"]
 
 
 async def test_installed_definitions_are_protected(api: Api) -> None:
