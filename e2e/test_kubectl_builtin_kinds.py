@@ -148,3 +148,19 @@ def test_cascades(kubectl_version: Callable[[str], Kubectl], server: ServerProce
         assert left(owned["foreground"]) == []
         until_gone(owned["background"])
         assert left(owned["background"]) == []
+
+
+@each_kubectl("logs, exec, cp, attach and port-forward without nodes; --as and --as-group")
+def test_what_needs_nodes_or_another_user(kubectl_version: Callable[[str], Kubectl], server: ServerProcess) -> None:
+    """Commands that need a kubelet print why there is none; administrators act as other users, with the rights of those."""
+    team = kubectl_version("nodeless")
+    install(team, server, "pods")
+    spec = {"containers": [{"name": "a", "image": "busybox"}], "nodeName": "n"}
+    team.run("apply", "-f", "-", stdin=manifests({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, "spec": spec}))
+    refused = team.complete("logs", "one")
+    assert refused.returncode == 1
+    assert "this server stores objects, it has no nodes on which pods could run" in refused.stderr
+    refused = team.complete("get", "configmaps", "--as", "bob")
+    assert refused.returncode == 1
+    assert 'User "bob" cannot list resource "configmaps" in API group "" in the namespace "default"' in refused.stderr
+    team.run("get", "configmaps", "--as", "bob", "--as-group", "system:masters")

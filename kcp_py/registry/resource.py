@@ -83,7 +83,8 @@ class ServedResource:
     protobuf: bool = False
     """Whether objects have a protobuf form, in which clients send and get them."""
     field_labels: Mapping[str, str] = field(default_factory=dict)
-    """Field selectors beyond metadata.name and metadata.namespace: label -> dotted path in the object."""
+    """Field selectors beyond metadata.name and metadata.namespace: label -> dotted path in the object, or
+    several with `|` between them, of which the first that is set counts."""
     strategic_merge: Mapping[str, Any] | None = None
     """The OpenAPI schema that drives strategic merge patch; None where it is answered with 415."""
     definitions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -145,7 +145,7 @@ class _Run:
         async with asyncio.timeout(60):
             while True:
                 crd: dict[str, Any] = (await self._api("GET", f"/clusters/{cluster}{DEFINITIONS}/{name}")).json()
-                conditions = crd.get("status", {}).get("conditions", ())
+                conditions = crd.get("status", {}).get("conditions") or ()
                 if any((condition["type"], condition["status"]) == ("Established", "True") for condition in conditions):
                     return crd
                 await asyncio.sleep(0)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, invalid, required
-from kcp_py.apimachinery.names import byte_length, dns_subdomain_problems, qualified_name_problems
+from kcp_py.apimachinery.names import byte_length, dns_subdomain_problems, path_segment_problems, qualified_name_problems
 from kcp_py.apimachinery.timestamps import normalize_time
 from kcp_py.registry.builtin.coordination import canonicalize_micro_times
 from kcp_py.registry.strategy import Strategy
@@ -36,10 +36,10 @@ FIELD_LABELS: Final = {
     },
     "reason": "reason",
     "reportingComponent": "reportingComponent",
-    "source": "source.component",
+    "source": "source.component|reportingComponent",
     "type": "type",
 }
-"""Of core/v1."""
+"""Of core/v1. What has no source is selected by the controller that reports it (`ToSelectableFields`)."""
 EVENTS_FIELD_LABELS: Final = {
     **{
         f"regarding.{name}": f"regarding.{name}"
@@ -70,6 +70,7 @@ async def convert_events(objects: Sequence[dict[str, Any]], api_version: str) ->
 class EventStrategy(Strategy):
     """core/v1: the checks that events have always passed."""
 
+    validate_name = staticmethod(path_segment_problems)
     has_generation = False
     allow_create_on_update = True
     has_dependents = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kcp_py.apimachinery import errors
@@ -33,11 +33,11 @@ class Selection:
         """Over all clusters, the same selection for other definitions; None where they do not have the fields."""
         self._labels: LabelSelector = options.label_selector
         self._fields: FieldSelector = options.field_selector
-        self._paths: dict[str, tuple[str, ...]] = {}
+        self._paths: dict[str, Sequence[tuple[str, ...]]] = {}
         self._missing: dict[str, str] = {}
         for requirement in self._fields.requirements:
-            path = self._paths[requirement.field] = _path(requirement.field, resource)
-            self._missing[requirement.field] = _zero(path, resource)
+            paths = self._paths[requirement.field] = _paths(requirement.field, resource)
+            self._missing[requirement.field] = _zero(paths[0], resource)
         self.empty = self._labels.empty and self._fields.empty
         self.name = self._fields.requires_exact_match("metadata.name") or ""
         """The one name that is selected; empty where names are not restricted to one."""
@@ -59,7 +59,13 @@ class Selection:
             return other is not None and other.matches(obj)
         if not self._labels.empty and not self._labels.matches(obj["metadata"].get("labels") or {}):
             return False
-        return self._fields.empty or self._fields.matches(lambda field: _text_at(obj, self._paths[field]) or self._missing[field])
+        return self._fields.empty or self._fields.matches(lambda field: self._text(obj, field))
+
+    def _text(self, obj: Mapping[str, Any], field: str) -> str:
+        for path in self._paths[field]:
+            if found := _text_at(obj, path):
+                return found
+        return self._missing[field]
 
     def _of(self, resource: ServedResource) -> Selection | None:
         if resource not in self._others:
@@ -73,22 +79,23 @@ def can_select(options: ListOptions, resource: ServedResource) -> bool:
     """Whether a resource can be selected by the fields asked for."""
     try:
         for requirement in options.field_selector.requirements:
-            _path(requirement.field, resource)
+            _paths(requirement.field, resource)
     except StatusError:
         return False
     return True
 
 
-def _path(field: str, resource: ServedResource) -> tuple[str, ...]:
+def _paths(field: str, resource: ServedResource) -> Sequence[tuple[str, ...]]:
+    """Where the value of a field is: the first place that has one counts."""
     if field == "metadata.name" or (field == "metadata.namespace" and resource.namespaced):
-        return tuple(field.split("."))
+        return (tuple(field.split(".")),)
     path = resource.field_labels.get(field)
     if path is None:
         if resource.builtin:
             known = '"metadata.name", "metadata.namespace"' if resource.namespaced else '"metadata.name"'
             raise errors.bad_request(f'"{field}" is not a known field selector: only {known}')
         raise errors.bad_request(f"field label not supported: {field}")
-    return tuple(path.split("."))
+    return tuple(tuple(alternative.split(".")) for alternative in path.split("|"))
 
 
 def _zero(path: tuple[str, ...], resource: ServedResource) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
@@ -23,6 +23,13 @@ from kcp_py.server.requestinfo import RequestInfo
 from kcp_py.tenancy import LOGICAL_CLUSTER
 
 _NEEDS_NAME = frozenset(("get", "update", "patch", "delete"))
+_OF_NODES: Final[Mapping[tuple[str, str], frozenset[str]]] = {
+    ("", "nodes"): frozenset({"proxy"}),
+    ("", "pods"): frozenset({"attach", "exec", "log", "portforward", "proxy"}),
+    ("", "services"): frozenset({"proxy"}),
+}
+"""Subresources that kubelets and pods answer on a real server."""
+_NO_NODES: Final = "{} is not available: this server stores objects, it has no nodes on which pods could run"
 
 
 class Target(NamedTuple):
@@ -151,6 +158,8 @@ def _names_itself(info: RequestInfo) -> bool:
 def _check_verb(context: RequestContext, resource: ServedResource, namespace: str) -> None:
     info = context.info
     named = len(info.parts) > 1
+    if named and resource.builtin and info.subresource in _OF_NODES.get((resource.group, resource.resource), ()):
+        raise StatusError(501, "NotImplemented", _NO_NODES.format(f"{resource.resource}/{info.subresource}"))
     if len(info.parts) > 3:
         raise errors.unknown_path()
     if info.subresource:
