@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from kcp_py.storage.contract import Storage, StorageError, TellsRoom
+from kcp_py.storage.contract import CompactedError, Storage, StorageError, TellsRoom
 from kcp_py.telemetry.gauges import Gauges
+from kcp_py.watchcache.count import ObjectCount
 from kcp_py.watchcache.feed import Feed
 
 INTERVAL_SECONDS: Final = 2.0
-COUNT_EVERY: Final = 15
-"""Looks between two counts of the logical clusters."""
+SIZE_EVERY: Final = 15
+"""Looks between two questions for the size of a store elsewhere."""
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.storage")
 
@@ -54,7 +56,6 @@ class Monitor:
         """
         self._storage = storage
         self._feed = feed
-        self._clusters_prefix = clusters_prefix
         self._file = database_file
         self._size_of = size_of
         self._clock = clock
@@ -62,7 +63,7 @@ class Monitor:
         self._behind: _Behind | None = None
         self._revision = 0
         self._size: float | None = None
-        self._clusters: int | None = None
+        self._clusters = ObjectCount(storage, feed, clusters_prefix)
         self._looks = 0
 
     async def run(self, *, sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep) -> None:
@@ -76,10 +77,11 @@ class Monitor:
         try:
             await self._storage.check()
             self._revision = await self._storage.revision()
-            if self._looks % COUNT_EVERY == 0:
-                self._clusters = (await self._storage.range(self._clusters_prefix, limit=1, count=True, keys_only=True)).total
-                if self._size_of is not None:
-                    self._size = await self._size_of()
+            # History that is compacted during a long count is no outage: the next look counts again.
+            with contextlib.suppress(CompactedError):
+                await self._clusters.load()
+            if self._size_of is not None and self._looks % SIZE_EVERY == 0:
+                self._size = await self._size_of()
             self._looks += 1
         except StorageError as error:
             if self._outage is None:
@@ -124,7 +126,7 @@ class Monitor:
             lambda: self.feed_lag,
         )
         gauges.add("kcp_feed_watchers", "Watchers that are attached to the feed.", lambda: float(self._feed.watchers))
-        gauges.add("kcp_logical_clusters", "Logical clusters that are stored, counted twice a minute.", lambda: self._clusters)
+        gauges.add("kcp_logical_clusters", "Logical clusters that are stored.", lambda: self._clusters.value)
 
     def _storage_size(self) -> dict[tuple[str, ...], float] | None:
         size = self._size if self._file is None else _file_size(self._file)

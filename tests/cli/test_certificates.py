@@ -201,3 +201,15 @@ def test_an_authority_with_a_foreign_key_is_refused(options):
     (options.pki_directory / "ca.key").write_bytes((options.pki_directory / "admin.key").read_bytes())
     with pytest.raises(CertificateError, match=r"ca\.key: not the key of ca\.crt"):
         ensure_certificates(options, now=NOW)
+
+
+def test_a_given_certificate_that_ends_soon_is_found(options, tmp_path):
+    """A certificate that the server cannot renew is named with its end once it is in its last part, and its own ones are never."""
+    certificates.ensure_certificates(options, now=NOW)
+    assert certificates.expiring_certificates(options, now=NOW) == []
+    given = tmp_path / "given.crt"
+    given.write_bytes(options.serving_cert_file.read_bytes())
+    served = dataclasses.replace(options, tls_cert_file=given, tls_private_key_file=options.serving_key_file)
+    (end,) = (one.not_valid_after_utc for one in certificates.load_certificates(given))
+    later = end - dt.timedelta(days=29)
+    assert certificates.expiring_certificates(served, now=later) == [(given, end)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from kcp_py.storage.contract import Put, UnavailableError
+from kcp_py.storage.contract import CompactedError, Put, UnavailableError
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.telemetry.gauges import Gauges
 from kcp_py.watchcache import Feed, Monitor
@@ -109,3 +109,24 @@ async def test_clusters_are_counted():
         assert setting.value("kcp_logical_clusters") is None
         await setting.monitor.look()
         assert (setting.value("kcp_logical_clusters"), setting.value("apiserver_storage_size_bytes")) == (2, 99)
+
+
+async def test_a_compacted_count_is_no_outage():
+    """Where history is compacted while clusters are counted, the store is up, and the next look counts again."""
+
+    class Compacting(MemoryStorage):
+        compacted = True
+
+        async def range(self, prefix, **more):
+            if self.compacted:
+                raise CompactedError(1, 2)
+            return await super().range(prefix, **more)
+
+    async with Compacting() as storage:
+        setting = Setting(storage)
+        with capture_logs() as logs:
+            await setting.monitor.look()
+        assert (logs, setting.value("kcp_storage_up"), setting.value("kcp_logical_clusters")) == ([], 1, None)
+        storage.compacted = False
+        await setting.monitor.look()
+        assert setting.value("kcp_logical_clusters") == 0

@@ -1,0 +1,60 @@
+"""`ObjectCount`: how many objects of a resource are stored, in all clusters."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kcp_py.storage.contract import Storage
+from kcp_py.watchcache.event import ObjectEvent
+from kcp_py.watchcache.feed import Feed
+
+_PAGE: Final = 2_000
+
+
+class ObjectCount:
+    """Counts once, in pages, and keeps the number by the events of the feed: counting many objects anew would hold the event loop."""
+
+    def __init__(self, storage: Storage, feed: Feed, prefix: str) -> None:
+        """Listen to the feed; `load` counts. `prefix` is the resource's."""
+        self._storage = storage
+        self._prefix = prefix
+        self.value: int | None = None
+        """The number as far as the feed has come; None while it is not known."""
+        self._counted_at = 0
+        self._changes: list[tuple[int, int]] | None = None
+        """While a count is under way: revisions and differences."""
+        feed.listen(prefix, self._changed)
+        feed.listen_gaps(self._forget)
+
+    async def load(self) -> None:
+        """Count, unless the number is known.
+
+        Raises:
+            StorageError: the store cannot be read; call again.
+        """
+        if self.value is not None:
+            return
+        changes = self._changes = []
+        count = revision = 0
+        start = ""
+        while True:
+            page = await self._storage.range(self._prefix, start=start, limit=_PAGE, revision=revision, keys_only=True)
+            revision = revision or page.revision
+            count += len(page.items)
+            if not page.more:
+                break
+            start = page.items[-1].key + "\x00"
+        if self._changes is changes:
+            self._changes = None
+            self._counted_at = revision
+            self.value = count + sum(difference for at, difference in changes if at > revision)
+
+    def _changed(self, event: ObjectEvent) -> None:
+        difference = -1 if event.value is None else int(event.previous is None)
+        if self._changes is not None:
+            self._changes.append((event.mod_revision, difference))
+        elif self.value is not None and event.mod_revision > self._counted_at:
+            self.value += difference
+
+    def _forget(self) -> None:
+        self.value = self._changes = None
