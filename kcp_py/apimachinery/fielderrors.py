@@ -14,6 +14,9 @@ import orjson
 
 from kcp_py.apimachinery.go_floats import format_float
 
+MAX_SHOWN: Final = 64 * 1024
+"""Characters of a value in a message."""
+
 
 class FieldError(NamedTuple):
     """One problem with one field."""
@@ -74,7 +77,12 @@ def internal(field: str, detail: str) -> FieldError:
 
 
 def go_value(value: Any) -> str:
-    """A value as upstream's messages print it."""
+    """A value as upstream's messages print it, but not more of it than `MAX_SHOWN`: many messages may show the same one."""
+    text = _shown(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def _shown(value: Any) -> str:
     match value:
         case None:
             return "null"

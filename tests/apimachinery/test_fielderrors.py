@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcp_py.apimachinery import fielderrors
-from kcp_py.apimachinery.fielderrors import aggregate, go_quote, go_value
+from kcp_py.apimachinery.fielderrors import aggregate, go_quote, go_value, invalid
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,11 @@ def test_aggregates_drop_repetitions():
 def test_any_text_is_quoted_on_one_line(text):
     """Quoted text has no control characters."""
     assert go_quote(text).isprintable()
+
+
+@pytest.mark.parametrize("value", ["x" * 1_000_000, {"a": "x" * 1_000_000}, ["x" * 1000] * 1000])
+def test_messages_do_not_show_all_of_a_large_value(value):
+    """A body of megabytes with a mistake on every level does not make an answer of gigabytes."""
+    text = invalid("spec", value, "wrong").text
+    assert len(text) < 70_000
+    assert text.endswith("...: wrong")
