@@ -173,15 +173,11 @@ def _watch_problems(options: ListOptions) -> list[FieldError]:
     return problems
 
 
-def parse_resource_version(text: str, group_kind: str) -> int:
+def parse_resource_version(text: str) -> int:
     """The revision that a resourceVersion stands for; 0 for the empty text.
 
-    Args:
-        text: What the client sent.
-        group_kind: What the error names: upstream gives the resource here, such as `deployments.apps`.
-
     Raises:
-        StatusError: 422, not an unsigned 64 bit number.
+        StatusError: 400, not an unsigned 64 bit number (apiserver `pkg/storage/cacher`).
     """
     if not text:
         return 0
@@ -192,7 +188,7 @@ def parse_resource_version(text: str, group_kind: str) -> int:
     else:
         problem = "value out of range"
     detail = f"strconv.ParseUint: parsing {go_quote(text)}: {problem}"
-    raise errors.invalid(group_kind, "", [fielderrors.invalid("resourceVersion", text, detail)])
+    raise errors.bad_request(f"invalid resource version: {fielderrors.invalid('resourceVersion', text, detail)}")
 
 
 def decode_create_options(query: Query) -> CreateOptions:

@@ -226,7 +226,7 @@ class LocalClient:
     ) -> AsyncGenerator[WatchEvent, None]:
         """`Client.watch`."""
         wildcard = isinstance(cluster, Wildcard)
-        after = parse_resource_version(resource_version, str(resource.group_resource))
+        after = parse_resource_version(resource_version)
         begun: Callable[[], Awaitable[None]] | None = None
         if isinstance(cluster, Wildcard):
             served = await self._wildcard.find(*resource)

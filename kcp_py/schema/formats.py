@@ -146,14 +146,20 @@ def unicodedata_category(character: str) -> str:
 
 
 def _is_ipv4(text: str) -> bool:
+    """An address that is written with dots; as in old versions of Go, with leading zeros, too (kube-openapi `strfmt.isIPv4`)."""
     try:
-        IPv4Address(text)
+        if ":" not in text:
+            IPv4Address(".".join(part.lstrip("0") or part[-1:] for part in text.split(".")))
+            return True
     except AddressValueError:
         return False
-    return True
+    return "." in text and _is_ipv6(text)
 
 
 def _is_ipv6(text: str) -> bool:
+    """An address that is written with colons, of no zone."""
+    if "%" in text:
+        return False
     try:
         IPv6Address(text)
     except AddressValueError:

@@ -255,11 +255,9 @@ class Reporter:
         size = len(value)
         if node.min_properties is not None and size < node.min_properties:
             self._invalid(found, path, size, f"should have at least {node.min_properties} properties")
-            return 0
         if node.max_properties is not None and size > node.max_properties:
             message = f"{render(path)} in body should have at most {node.max_properties} properties"
             self._add(found, message, too_many(_field(path), size, node.max_properties))
-            return 0
         matches = 0
         properties, other = node.properties, node.additional
         for name, part in value.items():

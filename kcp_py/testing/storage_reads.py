@@ -17,6 +17,17 @@ class ReadTests:
         """A key that was never written is None."""
         assert await storage.get("/a") is None
 
+    @pytest.mark.parametrize("limit", [2**31, 2**63 - 2, 2**63 - 1])
+    async def test_a_limit_may_be_as_large_as_a_client_can_say(self, storage: Storage, limit: int) -> None:
+        """Pages are counted in 64 bits; all is read, and nothing is left, now and at an old revision."""
+        await create(storage, "/a")
+        then = await create(storage, "/b")
+        await create(storage, "/c")
+        page = await storage.range("/", limit=limit, count=True)
+        assert ([item.key for item in page.items], page.more, page.total) == (["/a", "/b", "/c"], False, 3)
+        page = await storage.range("/", limit=limit, revision=then)
+        assert ([item.key for item in page.items], page.more) == (["/a", "/b"], False)
+
     async def test_get(self, storage: Storage) -> None:
         """A key comes with its value and its revisions."""
         first = await create(storage, "/a", b"1")

@@ -119,15 +119,15 @@ def test_list_options_that_are_allowed(text):
 
 
 def test_resource_versions():
-    """An unsigned 64 bit number, or a field error."""
-    assert metaoptions.parse_resource_version("", "pods") == 0
-    assert metaoptions.parse_resource_version("18446744073709551615", "pods") == 2**64 - 1
-    assert refused(metaoptions.parse_resource_version, "abc", "deployments.apps") == (
-        422,
-        'deployments.apps "" is invalid: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax',
+    """An unsigned 64 bit number, or a bad request."""
+    assert metaoptions.parse_resource_version("") == 0
+    assert metaoptions.parse_resource_version("18446744073709551615") == 2**64 - 1
+    assert refused(metaoptions.parse_resource_version, "abc") == (
+        400,
+        'invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax',
     )
-    assert refused(metaoptions.parse_resource_version, "18446744073709551616", "pods")[1].endswith("value out of range")
-    assert refused(metaoptions.parse_resource_version, "-1", "pods")[1].endswith("invalid syntax")
+    assert refused(metaoptions.parse_resource_version, "18446744073709551616")[1].endswith("value out of range")
+    assert refused(metaoptions.parse_resource_version, "-1")[1].endswith("invalid syntax")
 
 
 def test_write_options():

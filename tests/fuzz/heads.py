@@ -195,7 +195,7 @@ def _query(data: bytes) -> None:
             assert error.code in {400, 422}, error
     for values in query.values():
         try:
-            metaoptions.parse_resource_version(values[0], "ConfigMap")
+            metaoptions.parse_resource_version(values[0])
         except StatusError as error:
             assert error.code in {400, 422}, error
     for method in ("GET", "DELETE"):

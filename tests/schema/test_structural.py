@@ -392,3 +392,15 @@ def test_lost_fields_of_the_root_get_their_defaults_back():
         schema.restore_defaults(obj)
     objects[0]["a"]["b"].append("y")
     assert objects == [{"a": {"b": ["x", "y"]}, "c": {}, "d": None}, {"a": {"b": ["x"]}, "c": {}, "d": None}]
+
+
+@pytest.mark.parametrize(
+    ("limits", "first"),
+    [({"minProperties": 2}, "should have at least 2 properties"), ({"maxProperties": 0}, "must have at most 0 items")],
+)
+def test_the_number_of_properties_hides_nothing(limits: dict[str, Any], first: str) -> None:
+    """What is wrong with the properties themselves is told behind it."""
+    schema = spec(a={"type": "object", "required": ["q"], "properties": {"x": {"type": "integer", "minimum": 3}, "q": {}}, **limits})
+    told = messages(schema, {"a": {"x": 1}})
+    assert first in told[0]
+    assert told[1:] == ["spec.a.x: Invalid value: 1: spec.a.x in body should be greater than or equal to 3", "spec.a.q: Required value"]

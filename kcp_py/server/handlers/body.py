@@ -24,6 +24,7 @@ from kcp_py.apimachinery.protobuf import ProtobufError, decode_envelope
 from kcp_py.bootstrap.wire import META, message_of
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
 from kcp_py.schema.default import MAX_FILLED, TooManyDefaultsError
+from kcp_py.schema.embedded import metadata_mistake
 from kcp_py.server.negotiation import Media
 
 _EXCERPT_BYTES: Final = 30
@@ -207,8 +208,9 @@ def check_metadata(obj: dict[str, Any], resource: BodyKind) -> None:
     """
     if obj.get("metadata") is None:
         obj["metadata"] = {}
-    problem = type_problem(obj, resource.kind) if resource.builtin else type_problem(obj)
-    if problem is not None:
+    # Of a custom resource it is decoded apart, as that of an embedded one.
+    problem = type_problem(obj, resource.kind) if resource.builtin else metadata_mistake(obj["metadata"])
+    if problem:
         raise cannot_be_handled(resource, problem)
 
 

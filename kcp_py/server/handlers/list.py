@@ -111,7 +111,7 @@ class Listing:
             revision, self.start = backend.tokens.decode(options.continue_token, self._token_scope())
             self.revision = max(revision, 0)
         elif options.resource_version not in {"", "0"}:
-            asked = parse_resource_version(options.resource_version, str(target.resource.group_resource))
+            asked = parse_resource_version(options.resource_version)
             legacy_exact = bool(options.limit) and not options.resource_version_match
             if options.resource_version_match == EXACT or legacy_exact:
                 self.revision = asked

@@ -62,7 +62,7 @@ async def _start(backend: Backend, exchange: Exchange, target: Target, watcher: 
         named = FieldRequirement("metadata.name", "=", target.name)
         options = replace(options, field_selector=FieldSelector([*options.field_selector.requirements, named]))
     selection = Selection(options, target.resource)
-    after = parse_resource_version(options.resource_version, str(target.resource.group_resource))
+    after = parse_resource_version(options.resource_version)
     if target.scope is not None:
         await _confirm(backend, target, target.scope)
     frames = Frames(backend, target, representation, selection, include)

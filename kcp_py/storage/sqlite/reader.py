@@ -250,10 +250,15 @@ async def _undo(connection: apsw.Connection, revision: int, until: int, lower: s
     return undone
 
 
+_MOST_ROWS: Final = 2**31
+"""Of a page: SQLite takes no number beyond 64 bits, and one behind the page is read as well."""
+
+
 async def _items(
     connection: apsw.Connection, lower: str, upper: str | bytes, limit: int, undone: _Undone, *, keys_only: bool
 ) -> tuple[list[KeyValue], bool]:
     """The items of a page, and whether more remain behind it."""
+    limit = min(limit, _MOST_ROWS)
     wanted = limit + 1 if limit > 0 else -1
     # A page at an old revision may skip as many of the present keys as were written since.
     rows = connection.execute(_KEYS if keys_only else _RANGE, (lower, upper, wanted + len(undone.then) if wanted > 0 else -1))

@@ -199,7 +199,7 @@ async def test_strategic_merge_patches_are_for_typed_kinds(api: Api) -> None:
             {"metadata": {"name": "one", "labels": {"a": 42}}},
             400,
             'Widget in version "v1" cannot be handled as a Widget: '
-            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string",
+            "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string",
             id="metadata of the wrong type",
         ),
         pytest.param({"metadata": {"name": "Upper"}}, 422, 'metadata.name: Invalid value: "Upper"', id="name"),
@@ -330,3 +330,19 @@ async def test_what_others_stored_can_be_read_and_repaired(api: Api) -> None:
     status = await api.fails(422, "PUT", f"{WIDGETS}/values", {**found, "spec": {"size": 2}})
     assert status["details"]["causes"][0]["field"] == "metadata.labels"
     await api.ok("DELETE", f"{WIDGETS}/values")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "problem"),
+    [
+        ({"name": "one", "labels": 1}, "number into Go struct field ObjectMeta.labels of type map[string]string"),
+        ({"name": "one", "labels": {"a": True}}, "bool into Go struct field ObjectMeta.labels of type string"),
+        ({"name": 1}, "number into Go struct field ObjectMeta.name of type string"),
+        (1, "number into Go value of type v1.ObjectMeta"),
+    ],
+)
+async def test_metadata_of_the_wrong_type(api: Api, metadata: Any, problem: str) -> None:
+    """The metadata of custom resources are decoded apart, and messages name their fields without the place."""
+    await install(api)
+    status = await api.fails(400, "POST", WIDGETS, {**instance("one"), "metadata": metadata})
+    assert status["message"] == f'Widget in version "v1" cannot be handled as a Widget: json: cannot unmarshal {problem}'
