@@ -43,12 +43,16 @@ def get_cluster(server: RemoteServer, name: str) -> dict[str, Any]:
     return item
 
 
+class AbsentError(CommandError):
+    """There is no such logical cluster, or none that the user may use."""
+
+
 def not_there(name: str, error: RemoteError, *, hint: str = "") -> CommandError:
     """What a command says instead of the server's 403 or 404; any other error stays as it is."""
     if error.status == 404:
-        return CommandError(f"there is no logical cluster {name}{hint}")
+        return AbsentError(f"there is no logical cluster {name}{hint}")
     if error.status == 403:
-        return CommandError(f"there is no logical cluster {name}, or you may not use it: {error.message}{hint}")
+        return AbsentError(f"there is no logical cluster {name}, or you may not use it: {error.message}{hint}")
     return error
 
 
@@ -138,15 +142,16 @@ def require_cluster(server: RemoteServer, name: str, *, create: bool) -> None:
     Raises:
         CommandError: it does not exist; the text names `--create`.
     """
-    if not create:
-        find_cluster(server, name, hint="; --create makes it")
-        return
     try:
-        create_cluster(server, name)
-    except RemoteError as error:
-        if error.status != 409:
+        find_cluster(server, name, hint="" if create else "; --create makes it")
+    except AbsentError:
+        if not create:
             raise
-        find_cluster(server, name)
+        try:
+            create_cluster(server, name)
+        except RemoteError as error:
+            if error.status != 409:  # another client was faster
+                raise
 
 
 def list_page(server: RemoteServer, *, limit: int = PAGE, token: str = "", selector: str = "") -> dict[str, Any]:

@@ -160,7 +160,10 @@ class RemoteServer:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise CommandError(f"{self._access.base_url}: {reason}; is the server running?") from None
         if response.status >= 400:
-            raise RemoteError(response.status, _message(response.status, content))
+            message = _message(response.status, content)
+            if response.status == 401:
+                message = f"{message}: the server does not accept the credentials of {self._access.file}"
+            raise RemoteError(response.status, message)
         try:
             decoded = json.loads(content)
         except ValueError:
@@ -243,7 +246,12 @@ def _token_header(access: Access) -> dict[str, str]:
     token = access.user.get("token")
     if not token and (path := access.user.get("tokenFile")):
         token = _read_token(access, path)
-    return {"Authorization": f"Bearer {token}"} if token else {}
+    if not token:
+        return {}
+    text = str(token)
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        raise CommandError(f"{access.file}: token: it holds characters that no bearer token has")
+    return {"Authorization": f"Bearer {text}"}
 
 
 def _read_token(access: Access, path: str) -> str:

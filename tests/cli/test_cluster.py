@@ -268,3 +268,18 @@ def test_delete_asks_on_a_terminal(real, running_really, on_a_terminal, case):
     assert ended == code
     assert ("Delete logical cluster asked with everything in it?" in seen) is not bool(flags)
     assert (real("get", "asked")[0] == 1) is gone
+
+
+def test_credentials_that_are_not_accepted(real, running_really, tmp_path, capsys):
+    """The error names the file that they come from; credentials without permissions are refused in the server's words."""
+    document = yaml.safe_load(running_really.read_text())
+    for user, message in (({"token": "wrong"}, "Unauthorized: the server does not accept the credentials of"), ({}, "system:anonymous")):
+        document["users"] = [{"name": entry["name"], "user": user} for entry in document["users"]]
+        (tmp_path / "other").write_text(yaml.safe_dump(document))
+        real("create", "seen", "--if-not-exists")
+        for line in ("list", "get seen", "create more", "delete seen", "kubeconfig seen --create", "undelete seen", "label seen a=b"):
+            assert run(["cluster", *line.split(), "--kubeconfig", str(tmp_path / "other")]) == 1
+            err = capsys.readouterr().err
+            assert message in err, line
+            assert err.count("\n") == 1
+    assert real("kubeconfig", "seen", "--create")[0] == 0

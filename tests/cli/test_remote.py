@@ -133,3 +133,16 @@ def test_addresses_that_are_none(kubeconfig, url):
     with pytest.raises(CommandError) as caught:
         Access.load(path, None)
     assert str(caught.value.message).startswith(f"{path}: no usable kubeconfig: ")
+
+
+@pytest.mark.parametrize("token", ["a\nb", "a b", "\u00fc", "\u65e5"])
+def test_tokens_that_no_header_can_hold(kubeconfig, token):
+    """They are refused with the name of the file, and not shown."""
+
+    def change(document):
+        document["users"][0]["user"] = {"token": token}
+
+    access = Access.load(kubeconfig(change), None)
+    with pytest.raises(CommandError) as caught:
+        RemoteServer(access)
+    assert caught.value.message == f"{access.file}: token: it holds characters that no bearer token has"
