@@ -36,7 +36,6 @@ _ZERO: Final = object()
 """What a decoder returns for a value that is the zero value of its type."""
 _LIMITS: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1), "uint8": (0, 2**8 - 1)}
 """The lowest and the highest value of Go's integers."""
-_RFC3339: Final = "2006-01-02T15:04:05Z07:00"
 _YEAR_ONE: Final = "0001-01-01T00:00:00"
 """Go's zero time, which is encoded as null."""
 _OWN: Final = frozenset({"apiVersion", "kind", "metadata"})
@@ -147,9 +146,9 @@ class _Struct:
                 continue
             shape = _shape(described.rstrip("?!"))
             self._decoders[name] = shape.decode
-            if described[-1] == "!":
+            if described[-1] == "!" and shape.struct is not None:
                 omitted.append(name)
-            elif described[-1] != "?":
+            elif described[-1] not in {"?", "!"}:
                 self._always[name] = shape.zero
             if shape.struct is not None:
                 self._nested[name] = shape
@@ -204,7 +203,8 @@ class _Struct:
                     result = dict(value)
                 result[name] = stripped
         for name in self._emptied:
-            if name in result and not result[name]:
+            # An empty object or list is a value of a free-form field.
+            if name in result and not result[name] and type(result[name]) not in {dict, list}:
                 if result is value:
                     result = dict(value)
                 del result[name]
@@ -439,20 +439,20 @@ def _value(name: str) -> _Shape:
 
 
 def _time(value: Any) -> Any:
-    return _timestamp(value, normalize_time)
+    return _timestamp(value, normalize_time, "2006-01-02T15:04:05Z07:00")
 
 
 def _micro_time(value: Any) -> Any:
-    return _timestamp(value, lambda text: format_micro_time(parse_time(text)))
+    return _timestamp(value, lambda text: format_micro_time(parse_time(text)), "2006-01-02T15:04:05.000000Z07:00")
 
 
-def _timestamp(value: Any, read: Callable[[str], str]) -> Any:
+def _timestamp(value: Any, read: Callable[[str], str], layout: str) -> Any:
     if type(value) is not str:
-        raise _MismatchError("", "", f"json: cannot unmarshal {json_type(value)} into Go value of type string")
+        raise _MismatchError(json_type(value), "string")
     try:
         found = read(value)
     except ValueError:
-        raise _MismatchError("", "", f'parsing time "{value}" as "{_RFC3339}": cannot parse "{value}" as "2006"') from None
+        raise _MismatchError("", "", f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"') from None
     return _ZERO if found.startswith(_YEAR_ONE) else found
 
 
@@ -472,8 +472,7 @@ def _int_or_string(value: Any) -> Any:
     if type(value) is int and lowest <= value <= highest:
         return value or _ZERO
     kind = json_type(value)
-    given = f"number {value}" if kind == "number" else kind
-    raise _MismatchError("", "", f"json: cannot unmarshal {given} into Go value of type int32")
+    raise _MismatchError(f"number {value}" if kind == "number" else kind, "int32")
 
 
 _VALUES: Final[Mapping[str, Decoder]] = {

@@ -113,7 +113,7 @@ def test_times_that_are_none():
     lease = DeferredSchema(validation_schema, "io.k8s.api.coordination.v1.Lease", typed=True)
     with pytest.raises(StatusError) as raised:
         decode(lease, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {}, "spec": {"renewTime": "x"}})
-    assert 'parsing time "x" as "2006-01-02T15:04:05Z07:00"' in raised.value.message
+    assert 'parsing time "x" as "2006-01-02T15:04:05.000000Z07:00"' in raised.value.message
 
 
 def test_lists_are_no_strings():

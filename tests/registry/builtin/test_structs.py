@@ -118,7 +118,7 @@ PROBLEMS: dict[str, tuple[StructCodec, dict[str, Any], str]] = {
     "base64": (SECRET, {"data": {"a": "YQ==\nx"}}, "illegal base64 data at input byte 5"),
     "int or string": (
         DEPLOYMENT, {"spec": {"strategy": {"rollingUpdate": {"maxSurge": True}}}},
-        "json: cannot unmarshal bool into Go value of type int32",
+        "json: cannot unmarshal bool into Go struct field RollingUpdateDeployment.spec.strategy.rollingUpdate.maxSurge of type int32",
     ),
     "the first of two": (
         DEPLOYMENT, {"status": {"replicas": ""}, "spec": 1},
@@ -146,6 +146,16 @@ def test_validation_sees_zero_as_missing():
         "template": {"metadata": {}, "spec": {"containers": [{"resources": {}}]}},
     }
     assert repr(value) == before
+
+
+def test_free_form_values_may_be_empty():
+    """An empty object is something where any object may be."""
+    revision = StructCodec("io.k8s.api.apps.v1.ControllerRevision")
+    value = obj("X", data={}, revision=1)
+    revision.decode(value)
+    revision.complete(value)
+    assert value["data"] == {}
+    assert revision.without_zeros(value)["data"] == {}
 
 
 def test_every_kind_has_its_structure():
