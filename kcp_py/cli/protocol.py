@@ -35,7 +35,7 @@ Callback = Callable[[], None]
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024
 """Of what clients send over WebSocket; beyond that the connection is closed with 1009."""
-MAX_FIELDS: Final = 2000
+MAX_FIELDS: Final = 16_384
 """Header fields of a request: each is an object, and a megabyte could hold 200,000 of them."""
 LINGER: Final = 0.5
 """Seconds that a client has to read an answer before the connection is closed with bytes of it unread, and to answer the end of TLS."""
