@@ -110,11 +110,12 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
         """Check that a scope is still that of its cluster, as far as the feed has come.
 
         Raises:
-            StaleScopeError: the cluster was deleted, or created, since the scope was worked out.
+            StaleScopeError: the cluster was deleted, created, or switched off or on, since the scope was worked out.
             StorageError: the store cannot be read.
         """
         current = self.cached(scope.name) or await self.get(scope.name)
-        if (current.created_revision if current is not None else 0) != scope.created_revision:
+        before = (scope.created_revision, scope.inactive, bool(scope.delete_after))
+        if before != ((current.created_revision, current.inactive, bool(current.delete_after)) if current else (0, False, False)):
             raise StaleScopeError(self.key(scope.name))
 
     def unborn(self, cluster: Name) -> ClusterScope:

@@ -124,6 +124,21 @@ async def test_a_scope_is_confirmed_for_its_life(registry: Registry, elsewhere: 
         await registry.clusters.confirm(first)
 
 
+@pytest.mark.parametrize("annotation", ["core.kcp.io/inactive", "kcp-py.io/delete-after"])
+async def test_a_scope_is_stale_once_its_cluster_is_not_served(registry: Registry, elsewhere: Elsewhere, annotation: str) -> None:
+    """A watch that begins while its cluster is switched off or deleted does not go on in it."""
+    key = registry.clusters.key(A)
+    await elsewhere.put(key, stored())
+    scope = await registry.clusters.scope(A)
+    assert scope is not None
+    await elsewhere.put(key, stored(annotations={annotation: "true"}))
+    with pytest.raises(StaleScopeError):
+        await registry.clusters.confirm(scope)
+    off = await registry.clusters.scope(A)
+    assert off is not None
+    await registry.clusters.confirm(off)
+
+
 async def test_ensure(registry: Registry, storage: SteppedStorage) -> None:
     """The object is created where there is none, whoever else does so at the same time."""
     await registry.clusters.ensure(A)
