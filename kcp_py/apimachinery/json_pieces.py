@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import orjson
 
+from kcp_py.apimachinery.decoding import MAX_DEPTH, DecodeError
+
 PIECE_BYTES: Final = 32 * 1024
 """What is scanned at once. Pieces are larger by one member, and by the strings in them."""
 
@@ -51,12 +53,11 @@ class Frame:
     """An object or a list that the scanner is in.
 
     Attributes:
-        path: where it is in the document, as in `spec.ports[0]`; known with `container`.
         depth: how many others it is in.
         container: what was decoded of it; None as long as it need not be cut.
     """
 
-    __slots__ = ("after_child", "comma", "container", "depth", "is_object", "opened", "path", "start")
+    __slots__ = ("after_child", "comma", "container", "depth", "is_object", "opened", "outer", "start", "step")
 
     def __init__(self, opened: int, depth: int, *, is_object: bool) -> None:
         self.depth = depth
@@ -68,7 +69,20 @@ class Frame:
         # What was decoded last is a member by itself: a comma or the end follows.
         self.after_child = False
         self.container: Any = None
-        self.path = ""
+        # The frame around this one, and this one's name or index in it; known with `container`.
+        self.outer: Frame | None = None
+        self.step: str | int = ""
+
+    @property
+    def path(self) -> str:
+        """Where it is in the document, as in `spec.ports[0]`. Names may be megabytes long, so it is joined only where it is needed."""
+        steps: list[str | int] = []
+        frame = self
+        while frame.outer is not None:
+            steps.append(frame.step)
+            frame = frame.outer
+        text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in reversed(steps))
+        return text.removeprefix(".") if steps and isinstance(steps[-1], str) else text
 
 
 Visit = Callable[[Frame, bytes, Any], Any]
@@ -90,6 +104,7 @@ def decode(body: bytes, visit: Visit, visit_member: VisitMember, *, new_object: 
 
     Raises:
         MalformedError: not JSON.
+        DecodeError: nested too deeply, as far as that is found while the document is scanned.
     """
     return _Decoder(body, visit, visit_member, new_object, piece).decode()
 
@@ -126,6 +141,9 @@ class _Decoder:
                 self._give_up()
             match body[at]:
                 case 0x7B | 0x5B:  # { [
+                    if len(frames) >= MAX_DEPTH:
+                        # Here, not when the pieces are decoded: the paths of a million nested lists take gigabytes.
+                        raise DecodeError(f"exceeded max depth of {MAX_DEPTH}")
                     frame = Frame(at, len(frames), is_object=body[at] == 0x7B)
                     frames.append(frame)
                     at += 1
@@ -196,13 +214,14 @@ class _Decoder:
             except ValueError:
                 self._fail_at(outer)
             self._visit_member(outer, name)
-            frame.path = f"{outer.path}.{name}" if outer.path else name
+            frame.step = name
             outer.container[name] = frame.container
         else:
             if text.strip(_BLANK):
                 self._fail_at(outer)
-            frame.path = f"{outer.path}[{len(outer.container)}]"
+            frame.step = len(outer.container)
             outer.container.append(frame.container)
+        frame.outer = outer
         outer.after_child = True
 
     def _close(self, frame: Frame, at: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import orjson
@@ -108,6 +109,30 @@ def test_large_documents_that_are_deep() -> None:
         body = b'{"a":' * depth + b"[" + b"1," * 200_000 + b"1]" + b"}" * depth
         with pytest.raises(DecodeError, match="exceeded max depth"):
             decode_json(body)
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":', b'[{"a":'])
+def test_millions_of_levels_are_refused_early(opening: bytes) -> None:
+    """A document that only opens lists and objects is refused at the limit, without keeping what it opened."""
+    body = opening * (2_000_000 // len(opening))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecodeError, match="exceeded max depth"):
+            decode_json(body)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_long_names_are_not_multiplied_by_depth() -> None:
+    """The path of a member is only joined where an error tells of it."""
+    body = b'{"' + b"n" * 1_000_000 + b'":' + b'{"a":' * 100 + b"[" + b"1," * 200_000 + b"1]" + b"}" * 101
+    tracemalloc.start()
+    try:
+        decode_json_strict(body)
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_numbers_in_large_documents() -> None:
