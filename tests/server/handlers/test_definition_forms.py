@@ -83,3 +83,19 @@ async def test_conditions_may_come_from_others(api: Api) -> None:
     await install(api)
     found = await api.ok("PATCH", f"{CRD}/status", {"status": {"conditions": None}}, headers=MERGE)
     assert found["metadata"]["name"] == "widgets.example.com"
+
+
+async def test_what_go_leaves_out_is_not_kept(api: Api) -> None:
+    """`preserveUnknownFields: false`, columns of priority 0 and other zero values, as `omitempty` has it; plain fields stay."""
+    column = {"name": "Size", "type": "integer", "jsonPath": ".spec.size"}
+    zeros = {"priority": 0, "description": "", "format": ""}
+    crd = definition(additionalPrinterColumns=[column | zeros], selectableFields=[], deprecated=False, deprecationWarning=None)
+    crd["spec"]["preserveUnknownFields"] = False
+    crd["spec"]["names"] |= {"shortNames": [], "categories": None}
+    created = await api.ok("POST", ALL, crd, params=STRICT)
+    assert "preserveUnknownFields" not in created["spec"]
+    assert created["spec"]["names"].keys() == {"plural", "singular", "kind", "listKind"}
+    (version,) = created["spec"]["versions"]
+    assert version["additionalPrinterColumns"] == [column]
+    assert version.keys() == {"name", "served", "storage", "schema", "subresources", "additionalPrinterColumns"}
+    assert (await api.ok("GET", CRD))["spec"] == created["spec"]
