@@ -134,7 +134,7 @@ async def test_metadata_is_read_as_a_typed_decoder_reads_it(api: Api) -> None:
     status = await api.fails(400, "POST", WIDGETS, obj)
     assert status["message"] == (
         'Widget in version "v1" cannot be handled as a Widget: json: cannot unmarshal number into Go struct field '
-        "ObjectMeta.metadata.labels of type string"
+        "ObjectMeta.labels of type string"
     )
     obj["metadata"]["labels"] = {"foo": "x y"}
     status = await api.fails(422, "POST", WIDGETS, {**obj, "embedded": {"apiVersion": "v1", "kind": "%"}})
