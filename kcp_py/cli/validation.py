@@ -20,9 +20,8 @@ from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.bootstrap.known import known_kinds
 from kcp_py.cli.manifests import Document, elements
 from kcp_py.registry.builtin.resources import builtin_resources
-from kcp_py.registry.conversion import NoWebhooks
 from kcp_py.registry.definition_strategy import DefinitionStrategy
-from kcp_py.registry.definitions import CompiledDefinition
+from kcp_py.registry.definitions import Definitions, MalformedDefinitionError
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.create import prepare_new
@@ -94,6 +93,7 @@ class Validator:
         self._kubernetes_kinds = kubernetes_kinds
         self._ignore_unknown_kinds = ignore_unknown_kinds
         self._broken: dict[tuple[str, str], str] = {}
+        self._definitions = Definitions(ROOT)
         self._access = Access(MemoryStorage())
         self.objects = 0
         """How many objects were judged."""
@@ -147,7 +147,14 @@ class Validator:
             self._broken |= dict.fromkeys(kinds, f"{document.file}:{document.line('')}")
             return faults
         crd["status"] = {"acceptedNames": crd["spec"]["names"], "conditions": ESTABLISHED}
-        for resource in CompiledDefinition(b"", crd, ROOT, NoWebhooks()).resources:
+        try:
+            compiled = self._definitions.compile(crd)
+        except MalformedDefinitionError as error:
+            report = _Report(document, crd)
+            report.error(f"the definition is valid and cannot be served: {error}")
+            self._broken |= dict.fromkeys(kinds, f"{document.file}:{document.line('')}")
+            return [*faults, *report.faults]
+        for resource in compiled.resources:
             self._served[resource.group_version, resource.kind] = resource
         for kind in kinds:
             self._broken.pop(kind, None)

@@ -179,6 +179,16 @@ async def test_the_order_of_documents_does_not_matter() -> None:
     assert found[1].field.endswith("properties[size].type")
 
 
+async def test_a_definition_that_cannot_be_served() -> None:
+    """A column whose path is valid by the rules of definitions and means nothing is one fault, and its objects name it."""
+    broken = json.loads(json.dumps(CRD))
+    broken["spec"]["versions"][0]["additionalPrinterColumns"] = [{"name": "Size", "type": "string", "jsonPath": ".s  ize"}]
+    found = await faults_of(yaml.safe_dump(broken), WIDGET + "spec: {size: 1}\n")
+    assert [fault.kind for fault in found] == ["CustomResourceDefinition", "Widget"]
+    assert found[0].message.startswith("the definition is valid and cannot be served: ")
+    assert found[1].message == "its definition is invalid: f.yaml:1"
+
+
 async def test_unknown_kinds() -> None:
     """They are errors that say what helps, unless they are to be ignored."""
     deployment, widget = SAMPLES["deployment"], WIDGET + "spec: {size: 1}\n"
