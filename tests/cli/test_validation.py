@@ -146,7 +146,7 @@ async def test_messages_are_those_of_the_server(text: str, tmp_path: Path) -> No
         ("repeated key", [7]),
         ("wrong name", [4, 5]),
         ("config map", [5]),
-        ("typed value of a wrong type", [5]),
+        ("typed value of a wrong type", [4]),
         ("unknown typed field", [4]),
         ("deployment", [11]),
         ("wrong deployment", [5]),
