@@ -52,14 +52,21 @@ def json_line(line: Mapping[str, Any]) -> bytes:
         written = orjson.dumps(line, default=repr, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:
         # Integers beyond 64 bits, lone surrogates, recursion.
-        written = json.dumps({str(key): _plain_value(value) for key, value in line.items()}).encode()
+        written = json.dumps({_without_surrogates(str(key)): _plain_value(value) for key, value in line.items()}).encode()
     if not written.isascii() or b"\x7f" in written:
         written = "".join(character if character.isprintable() else _escaped(character) for character in written.decode()).encode()
     return written + b"\n"
 
 
 def _plain_value(value: Any) -> Any:
-    return value if isinstance(value, (bool, int, float, str, type(None))) else repr(value)
+    if isinstance(value, (bool, int, float, type(None))):
+        return value
+    return _without_surrogates(value if isinstance(value, str) else repr(value))
+
+
+def _without_surrogates(text: str) -> str:
+    """The text with lone surrogates written out in hexadecimal: strict decoders refuse an escaped one."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _escaped(character: str) -> str:
