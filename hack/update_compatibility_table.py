@@ -27,10 +27,10 @@ INTRODUCTION = """\
 
 <!-- Written by hack/update_compatibility_table.py from the tests marked `compatibility`. -->
 
-Released clients, unmodified, against a server: each does what is named here, in a logical cluster of its own, and is told what a Kubernetes
-server would tell it. The tests are in `e2e/`. `make test` runs a few versions of kubectl and helm, `make e2e-clients` all of them.
+Released clients run unmodified against a server. Each does what its row names, in a logical cluster of its own, and gets the answers of a
+Kubernetes server. The tests are in `e2e/`. `make test` runs a few versions of kubectl and helm, `make e2e-clients` all of them.
 
-Not tried, for the server does not serve what they ask for: `kubectl auth`, `create token`, `certificate`, `logs`, `exec`, `top`, `drain`.
+Not tried, because the server does not serve what they need: `kubectl auth`, `create token`, `certificate`, `top`, `drain`.
 
 | client | version | what was exercised | result |
 |---|---|---|---|
