@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import orjson
@@ -23,7 +24,7 @@ from kcp_py.registry.store.access import (
 )
 from kcp_py.registry.store.create import check_open
 from kcp_py.registry.store.read import defaults_of, find, load_one, place_of, to_storage
-from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
+from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put, StorageError
 
 _ORPHAN = "orphan"
 _FOREGROUND = "foregroundDeletion"
@@ -96,7 +97,7 @@ async def _delete_once(
     if not marked_first and not strategy.has_pending_finalizers(obj):
         stored = await to_storage(resource, obj)
         value = encode_stored(stored)
-        replacement = None if scope.terminating else _replacement(access, scope, served, metadata)
+        replacement = _replacement(access, scope, served, metadata)
         if deletion.dry_run or (replacement is None and not item.create_revision):
             await check_life(access, scope)
             return Written(stored, value, item.mod_revision, deleted=True)
@@ -134,7 +135,7 @@ def _replacement(access: Access, scope: ClusterScope, served: Served, metadata: 
     Upstream's control plane creates such objects again at once. Clients that wait for the end of a deletion look for another uid.
     Namespaces have an end of their own, and are default objects again when it is complete.
     """
-    if not served.resource.namespaced:
+    if scope.terminating or not served.resource.namespaced:
         return None
     value = defaults_of(served, scope).get(place_of(metadata["namespace"], metadata["name"]))
     if value is None:
@@ -142,6 +143,19 @@ def _replacement(access: Access, scope: ClusterScope, served: Served, metadata: 
     obj = orjson.loads(value)
     obj["metadata"] |= {"uid": access.new_uid(), "creationTimestamp": access.now()}
     return encode_stored(obj)
+
+
+async def restore(access: Access, scope: ClusterScope, served: Served, metadata: dict[str, Any]) -> None:
+    """Create a default object again that went with its last finalizer. Watches get its end and its beginning; other objects stay gone.
+
+    Where that fails, the cluster has the object as it had it before it was stored.
+    """
+    value = _replacement(access, scope, served, metadata)
+    if value is None:
+        return
+    key = served.resource.keys.object_key(scope.name, metadata["namespace"], metadata["name"])
+    with suppress(StorageError):
+        await access.transact(served, scope, (Compare(key, mod_revision=0), *compares_of(scope, served)), (Put(key, value), *scope.birth))
 
 
 def mark(metadata: dict[str, Any], now: str, *, first: bool) -> None:

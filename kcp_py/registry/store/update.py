@@ -25,6 +25,7 @@ from kcp_py.registry.store.access import (
     definition_compares,
 )
 from kcp_py.registry.store.create import check_open, create
+from kcp_py.registry.store.delete import restore
 from kcp_py.registry.store.ownership import FieldManager, mutate, note_write
 from kcp_py.registry.store.read import LARGE, Current, find, to_storage
 from kcp_py.registry.store.validation import check
@@ -201,6 +202,8 @@ async def _replace(
         birth = scope.birth
     operations: tuple[Operation, ...] = (Delete(item.key),) if finished else (Put(item.key, value), *birth)
     revision = await access.transact(served, scope, compares, operations)
+    if finished and resource.default_objects is not None:
+        await restore(access, scope, served, metadata)
     return Written(stored, value, revision, deleted=finished)
 
 

@@ -108,6 +108,29 @@ async def test_it_comes_back_when_it_is_deleted(api: Api) -> None:
     assert (await api.ok("GET", path))["metadata"]["uid"] not in uids
 
 
+@pytest.mark.parametrize("kinds", ["installed", "built in"])
+async def test_it_comes_back_when_its_last_finalizer_goes(api: Api, built_in: Api, kinds: str) -> None:
+    """A deletion that waited for finalizers ends as any other one: watches get the end of it and the next one, which has another uid."""
+    if kinds == "built in":
+        api = built_in
+    else:
+        await installed(api, "a", "services")
+    path = f"{SERVICES.format('a')}/kubernetes"
+    merge = {"Content-Type": "application/merge-patch+json"}
+    before = await api.ok("PATCH", path, {"metadata": {"finalizers": ["example.com/x"]}}, headers=merge)
+    await api.ok("DELETE", path)
+    marked = await api.ok("GET", path)
+    assert marked["metadata"]["uid"] == before["metadata"]["uid"]
+    async with Watch(api, SERVICES.format("a"), resourceVersion=marked["metadata"]["resourceVersion"]) as watch:
+        await api.ok("PATCH", path, {"metadata": {"finalizers": None}}, headers=merge)
+        events = [await watch.next(), await watch.next()]
+    again = await api.ok("GET", path)
+    assert again["metadata"]["uid"] != before["metadata"]["uid"]
+    assert "deletionTimestamp" not in again["metadata"]
+    seen = [(event["type"], event["object"]["metadata"]["uid"]) for event in events if event]
+    assert seen == [("DELETED", before["metadata"]["uid"]), ("ADDED", again["metadata"]["uid"])]
+
+
 async def test_the_wildcard_sees_it_come_and_go(api: Api) -> None:
     """An open watch over all clusters gets it when its kind is installed in a further cluster, and loses it with the kind."""
     await installed(api, "a", "services")
