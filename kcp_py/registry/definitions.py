@@ -129,6 +129,10 @@ class Definitions:
     def __len__(self) -> int:
         return len(self._compiled)
 
+    def may_have_defaults(self, resource: GroupResource) -> bool:
+        """Whether a definition of the resource can come with default objects. Not every definition of such a resource does."""
+        return resource in self._defaults
+
     def compile(self, crd: Mapping[str, Any]) -> CompiledDefinition:
         """The compiled form of a stored CRD, shared with everybody whose CRD has the same content.
 

@@ -78,8 +78,11 @@ class WildcardIndex:
         """The clusters that have a CRD of a resource."""
         return list((await self._filled()).get(f"{resource}.{group or 'core'}", ()))
 
-    def serving(self, served: Served, *, scope_of: ScopeOf, scopes: ScopeScan) -> ServedScan:
+    def serving(self, served: Served, *, scope_of: ScopeOf, scopes: ScopeScan) -> ServedScan | None:
         """What tells a scan over all clusters which of them serve a resource: all that exist, or those with its CRD.
+
+        None where no cluster has default objects of the resource. That is not for one cluster's definition to decide: the same name can
+        be another kind there, or its CRD can terminate.
 
         Args:
             served: the resource, as some cluster serves it.
@@ -87,6 +90,8 @@ class WildcardIndex:
             scopes: all clusters that exist.
         """
         resource = served.resource
+        if resource.default_objects is None and not self._tables.definitions.may_have_defaults(resource.group_resource):
+            return None
 
         async def existing(first: Name | None, limit: int, revision: int) -> Sequence[tuple[ClusterScope, Served]]:
             return [(scope, served) for scope in await scopes(first, limit, revision)]

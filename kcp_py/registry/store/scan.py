@@ -51,7 +51,7 @@ async def scan(access: Access, served: Served, what: Scan, *, clusters: ServedSc
         access: the store.
         served: the resource.
         what: which part of it.
-        clusters: those that serve the resource, needed where `what.scope` is None and the resource has default objects.
+        clusters: those that serve the resource, needed where `what.scope` is None and a cluster can have default objects of it.
 
     Raises:
         StorageError: compacted or future revision, store unavailable.
@@ -69,12 +69,13 @@ async def scan(access: Access, served: Served, what: Scan, *, clusters: ServedSc
     if what.scope is None and (foreign := resource.keys.foreign_prefix):
         found = await _without(foreign, access, prefix, what, found=found)
     remaining = found.total - len(found.items) if what.counted else -1
-    if resource.default_objects is None:
-        return Page(found.items, found.revision, found.more, remaining)
     if what.scope is not None:
+        if resource.default_objects is None:
+            return Page(found.items, found.revision, found.more, remaining)
         defaults = _default_items(served, what.scope)
     else:
-        assert clusters is not None
+        if clusters is None:
+            return Page(found.items, found.revision, found.more, remaining)
         first = resource.keys.first_cluster(what.start)
         limit = what.limit and what.limit + 1
         defaults = [item for scope, own in await clusters(first, limit, found.revision) for item in _default_items(own, scope)]

@@ -56,6 +56,6 @@ class Backend:
     alarms: Alarms = field(default_factory=Alarms)
     """Of watches: for bookmarks and for their ends."""
 
-    def serving(self, served: Served) -> ServedScan:
-        """Which clusters serve a resource, for a scan over all of them."""
+    def serving(self, served: Served) -> ServedScan | None:
+        """Which clusters serve a resource, for a scan over all of them; None where the scan needs not know."""
         return self.wildcard.serving(served, scope_of=self.clusters.scope, scopes=self.clusters.scopes)

@@ -199,8 +199,36 @@ async def test_pages_of_the_wildcard_are_complete(api: Api, limit: int) -> None:
 
 async def test_a_kind_of_the_same_name_has_none(api: Api) -> None:
     """A CRD that gives the name another schema is a custom resource of the tenant, which has no default objects."""
+    await install(api, own_definition())
+    assert names_of(await api.ok("GET", SERVICES.format("a"))) == []
+
+
+def own_definition() -> dict[str, Any]:
+    """A CRD that is named like that of Services and defines a kind of the tenant's own."""
     (crd,) = definitions_named(["services"])
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     del crd["spec"]["versions"][0]["selectableFields"]
-    await install(api, crd)
-    assert names_of(await api.ok("GET", SERVICES.format("a"))) == []
+    return crd
+
+
+async def test_a_kind_of_the_same_name_hides_none_of_others(api: Api) -> None:
+    """Whatever a tenant defines by the name, and even while that terminates, the wildcard lists and watches the Services of the others."""
+    await install(api, own_definition(), "a")
+    await installed(api, "b", "services")
+    services = "/clusters/*/api/v1/services"
+
+    async def check() -> None:
+        everywhere = await api.ok("GET", services)
+        assert "b/kubernetes" in names_of(everywhere)
+        async with Watch(api, services) as watch:
+            clusters = set()
+            while "b" not in clusters and (event := await watch.next()) is not None:
+                clusters.add(event["object"]["metadata"]["annotations"]["kcp.io/cluster"])
+            assert "b" in clusters
+
+    await check()
+    held = service("held")
+    held["metadata"]["finalizers"] = ["example.com/x"]
+    await api.ok("POST", SERVICES.format("a"), held)
+    await api.ok("DELETE", f"/clusters/a{DEFINITIONS}/services.core")
+    await check()
