@@ -28,6 +28,7 @@ from kcp_py.server.handlers.tablecolumns import TableColumns
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation
 from kcp_py.storage.contract import CompactedError, KeyValue
+from kcp_py.storage.keys import InvalidSegmentError
 
 _WHOLE_LIST_CHUNK = 10_000
 """A list without limit is read in chunks of this many objects, all at one revision."""
@@ -307,7 +308,8 @@ async def _single(listing: Listing) -> Page | None:
     listing.more = False
     try:
         item = await get(listing.backend.access, target.scope, target.served, target.namespace, listing.selection.name)
-    except StatusError:
+    except (StatusError, InvalidSegmentError):
+        # No object has the name, or none can have it.
         items: list[KeyValue] = []
     else:
         items = [item]

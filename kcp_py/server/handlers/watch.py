@@ -64,6 +64,9 @@ async def _start(backend: Backend, exchange: Exchange, target: Target, watcher: 
     selection = Selection(options, target.resource)
     after = parse_resource_version(options.resource_version)
     if target.scope is not None:
+        if target.namespace:
+            # What is no namespace is refused as by a list, which the watch may begin with when its headers have gone out.
+            target.resource.keys.namespace_prefix(target.scope.name, target.namespace)
         await _confirm(backend, target, target.scope)
     frames = Frames(backend, target, representation, selection, include)
     await frames.items.find_columns()

@@ -405,3 +405,27 @@ async def test_a_watch_from_the_future_is_told(api: Api, path: str, initial: dic
         assert event["object"]["message"].startswith("Timeout: Too large resource version: 1000000, current: ")
         assert event["object"]["details"]["causes"] == [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
         assert await watch.next() is None
+
+
+@pytest.mark.parametrize("name", ["../b/one", "x" * 300, "\x00"], ids=["path", "long", "control character"])
+@pytest.mark.parametrize("path", [MAPS, "/clusters/*/api/v1/configmaps"], ids=["one cluster", "all clusters"])
+async def test_a_selected_name_that_no_object_can_have_selects_nothing(api: Api, path: str, name: str) -> None:
+    """Lists are empty, deletions delete nothing, and watches begin with nothing and go on."""
+    await fill(api, 1)
+    selector = {"fieldSelector": f"metadata.name={name}"}
+    assert (await api.ok("GET", path, params=selector))["items"] == []
+    if path == MAPS:
+        assert (await api.ok("DELETE", path, params=selector))["items"] == []
+    first = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    async with Watch(api, path, None, **selector, **first) as watch:
+        event = await watch.next()
+    assert event is not None
+    assert event["type"] == "BOOKMARK"
+
+
+@pytest.mark.parametrize("name", ["a%25b", "x" * 300], ids=["escape", "long"])
+async def test_a_watch_of_what_cannot_be_a_namespace_is_refused_as_a_list_is(api: Api, name: str) -> None:
+    """Both are 404; the answer to the watch is not cut after its headers."""
+    path = f"/clusters/a/api/v1/namespaces/{name}/configmaps"
+    await api.fails(404, "GET", path)
+    await api.fails(404, "GET", path, params={"watch": "true"})
