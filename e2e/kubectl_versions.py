@@ -84,7 +84,8 @@ def each_kubectl(exercised: str, since: str = "1.20") -> pytest.MarkDecorator:
 
 def config_map(name: str, *, labels: dict[str, str] | None = None, **data: str) -> dict[str, Any]:
     metadata = {"name": name, **({"labels": labels} if labels else {})}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    # A server does not keep empty data, which kubectl would then add with each apply.
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **({"data": data} if data else {})}
 
 
 def ship(name: str, *, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:

@@ -199,7 +199,8 @@ def word_of(wanted: Any, live: Any, *, nulls: bool = False) -> str:
     """What a second apply says: `configured` if kubectl has a patch to send, which changes nothing, else `unchanged`; as on any server.
 
     Its merge patch replaces lists as a whole, so that it always takes out what was filled in inside a list. Its strategic merge patch,
-    which it uses for definitions, also removes what generated files give as null (`nulls`), such as a `creationTimestamp`.
+    which it uses for definitions, also removes what generated files give as null (`nulls`), such as a `creationTimestamp`, and adds what
+    Go leaves out when it writes a definition, such as an empty object.
     """
     return "configured" if is_patched(wanted, live, nulls=nulls) else "unchanged"
 
@@ -207,7 +208,7 @@ def word_of(wanted: Any, live: Any, *, nulls: bool = False) -> str:
 def is_patched(wanted: Any, live: Any, *, nulls: bool) -> bool:
     if isinstance(wanted, dict) and isinstance(live, dict):
         return any(is_patched(value, live.get(key), nulls=nulls) for key, value in wanted.items())
-    return (isinstance(wanted, list) and wanted != live) or (nulls and wanted is None and live is not None)
+    return (isinstance(wanted, list) and wanted != live) or (nulls and (wanted is None) != (live is None))
 
 
 def read_definition(path: Path) -> dict[str, Any]:
