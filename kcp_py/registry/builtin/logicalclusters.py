@@ -146,12 +146,14 @@ def _name_problems(obj: dict[str, Any]) -> list[FieldError]:
 
 
 def _annotation_problems(obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
-    """Deletions alone set when a cluster ends, and what is deleted cannot be protected from it."""
+    """Deletions alone set when a cluster ends; what is deleted cannot be protected from it, and can be undeleted until its end only."""
     annotations, before = (each["metadata"].get("annotations") or {} for each in (obj, old))
     after = annotations.get(DELETE_AFTER_ANNOTATION)
-    if after is None:
-        return []
     path = f"metadata.annotations[{DELETE_AFTER_ANNOTATION}]"
+    if after is None:
+        if DELETE_AFTER_ANNOTATION in before and old["metadata"].get("deletionTimestamp"):
+            return [forbidden(path, "the content of the logical cluster is being deleted already: it cannot be undeleted")]
+        return []
     if after != before.get(DELETE_AFTER_ANNOTATION):
         return [forbidden(path, "only a deletion sets this annotation; removing it undeletes the logical cluster")]
     if is_protected(obj) and not is_protected(old) and not obj["metadata"].get("deletionTimestamp"):

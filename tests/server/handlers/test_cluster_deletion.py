@@ -120,3 +120,15 @@ async def test_only_deletions_set_the_end(graceful: Api) -> None:
     assert f"remove the annotation {AFTER} to undelete it" in status["message"]
     await api.ok("PATCH", OBJECT, {"metadata": {"annotations": {AFTER: None, PROTECTION: "true"}}}, headers=MERGE)
     await api.fails(403, "DELETE", f"{OBJECT}?gracePeriodSeconds=0")
+
+
+async def test_an_undeletion_that_comes_too_late_is_refused(graceful: Api) -> None:
+    """A client that removes the annotation while the content is being deleted is told so; other changes, of finalizers above all, go on."""
+    api = graceful
+    await api.ok("PATCH", OBJECT, {"metadata": {"finalizers": ["example.com/holds"]}}, headers=MERGE)
+    await api.ok("DELETE", OBJECT)
+    await api.ok("DELETE", f"{OBJECT}?gracePeriodSeconds=0")
+    status = await api.fails(422, "PATCH", OBJECT, {"metadata": {"annotations": {AFTER: None}}}, headers=MERGE)
+    assert "it cannot be undeleted" in status["message"]
+    await api.ok("PATCH", OBJECT, {"metadata": {"finalizers": None, "labels": {"x": "y"}}}, headers=MERGE)
+    await gone(api, OBJECT)
