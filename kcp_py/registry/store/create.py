@@ -58,7 +58,10 @@ async def create(
     resource = served.resource
     entries = obj["metadata"].pop("managedFields", None)
     given = obj["metadata"].get("resourceVersion") or ""
-    prepare_new(access, resource, namespace, obj)
+    if size > LARGE:
+        await run_aside(prepare_new, access, resource, namespace, obj)
+    else:
+        prepare_new(access, resource, namespace, obj)
     if manager is not None:
         if entries is not None:
             obj["metadata"]["managedFields"] = entries

@@ -152,22 +152,10 @@ async def _replace(
     item = current.item
     old = await current.load()
     _check_lock(resource, new["metadata"], old["metadata"], item)
-    undress(new)
-    if subresource == "status":
-        new = _with_status_of(old, new, resource)
-        resource.strategy.prepare_for_status_update(new, old)
-        resource.schema.complete(new)
+    if size > LARGE:
+        new = await run_aside(_prepared, new, old, resource, subresource=subresource)
     else:
-        _fill_from(new, old, resource)
-        if subresource == "finalize":
-            resource.strategy.prepare_for_finalize(new, old)
-        else:
-            resource.strategy.prepare_for_update(new, old)
-        resource.schema.complete(new)
-        if size > LARGE:
-            await run_aside(_raise_generation, new, old, resource)
-        else:
-            _raise_generation(new, old, resource)
+        new = _prepared(new, old, resource, subresource=subresource)
     if manager is None:
         _keep_entries(new, old)
     elif not manager.applied:
@@ -296,6 +284,25 @@ def _take(metadata: dict[str, Any], before: dict[str, Any], fields: Iterable[str
             metadata[field] = before[field]
         else:
             metadata.pop(field, None)
+
+
+def _prepared(new: dict[str, Any], old: dict[str, Any], resource: ServedResource, *, subresource: str) -> dict[str, Any]:
+    """What an update makes of the object that was sent, before admission; changes `new`."""
+    undress(new)
+    strategy = resource.strategy
+    if subresource == "status":
+        new = _with_status_of(old, new, resource)
+        strategy.prepare_for_status_update(new, old)
+        resource.schema.complete(new)
+        return new
+    _fill_from(new, old, resource)
+    if subresource == "finalize":
+        strategy.prepare_for_finalize(new, old)
+    else:
+        strategy.prepare_for_update(new, old)
+    resource.schema.complete(new)
+    _raise_generation(new, old, resource)
+    return new
 
 
 def _with_status_of(old: dict[str, Any], new: dict[str, Any], resource: ServedResource) -> dict[str, Any]:

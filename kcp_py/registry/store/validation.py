@@ -65,11 +65,10 @@ async def check(
     """
     metadata = obj["metadata"]
     strategy = resource.strategy
-    problems = validate_object_meta(metadata, namespaced=resource.namespaced, validate_name=strategy.validate_name)
-    if old is not None:
-        problems += validate_object_meta_update(metadata, old["metadata"])
     schema = resource.schema
-    large = size > LARGE or size * schema.pattern_weight > _STEPS_AT_ONCE
+    many = size > LARGE
+    large = many or size * schema.pattern_weight > _STEPS_AT_ONCE
+    problems = await run_aside(_metadata_problems, resource, metadata, old) if many else _metadata_problems(resource, metadata, old)
     if old is not None and subresource == "status" and not resource.builtin:
         problems += await run_aside(_status_violations, schema, obj, old) if large else schema.validate_status(obj, old)
         problems += strategy.validate_status_update(obj, old)
@@ -78,7 +77,7 @@ async def check(
         unchanged = subresource == "status" and old is not None and obj.get("spec") is old.get("spec")
         if not unchanged or schema.validate({key: value for key, value in obj.items() if key != "spec"}, old):
             problems += await run_aside(_violations, schema, obj, old) if large else schema.validate(obj, old)
-        heavy = not unchanged and strategy.is_heavy(obj)
+        heavy = not unchanged and (many or strategy.is_heavy(obj))
         if heavy:
             problems += await run_aside(_judgement, strategy, obj, old)
         else:
@@ -92,6 +91,13 @@ async def check(
     warnings.extend(await run_aside(strategy.warnings, obj, old) if heavy else strategy.warnings(obj, old))
     if not subresource and (warning := unenforced_warning(resource.group, resource.resource)):
         warnings.append(warning)
+
+
+def _metadata_problems(resource: ServedResource, metadata: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+    problems = validate_object_meta(metadata, namespaced=resource.namespaced, validate_name=resource.strategy.validate_name)
+    if old is not None:
+        problems += validate_object_meta_update(metadata, old["metadata"])
+    return _first(problems)
 
 
 def _violations(schema: CompiledSchema, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:

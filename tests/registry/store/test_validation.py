@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import FieldError, invalid, required
+from kcp_py.registry.store.read import LARGE
 from kcp_py.registry.store.validation import check
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.structural import compile_schema
@@ -83,6 +85,36 @@ async def test_a_heavy_strategy_says_the_same(*, heavy: bool) -> None:
     """In a thread or not."""
     assert await said(thing({"n": 9}), strategy=Opinion(invalid("a", 1, "no"), heavy=heavy)) == ["a: Invalid value: 1: no"]
     assert await said(thing({"n": 9}), strategy=Opinion(heavy=heavy)) == ["said"]
+
+
+class Located(Opinion):
+    """Takes note of the threads that it is asked in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: set[int] = set()
+
+    def validate_name(self, name: str) -> list[str]:
+        self.threads.add(threading.get_ident())
+        return super().validate_name(name)
+
+    def validate(self, obj: dict[str, Any]) -> list[FieldError]:
+        self.threads.add(threading.get_ident())
+        return super().validate(obj)
+
+    def warnings(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
+        self.threads.add(threading.get_ident())
+        return super().warnings(obj, old)
+
+
+@pytest.mark.parametrize(("size", "aside"), [(LARGE, False), (LARGE + 1, True)])
+async def test_a_large_object_is_judged_aside_from_the_event_loop(*, size: int, aside: bool) -> None:
+    """By the kind's own rules, too, and its metadata: each key of a map of megabytes is looked at."""
+    for old in (None, thing({"n": 8})):
+        strategy = Located()
+        assert await said(thing({"n": 9}), old, strategy=strategy, size=size) == ["said"]
+        assert (threading.get_ident() not in strategy.threads) is aside
+        assert len(strategy.threads) == 1
 
 
 async def test_an_update_of_the_status_is_judged_by_the_schema_of_the_status() -> None:
