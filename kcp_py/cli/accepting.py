@@ -22,7 +22,8 @@ RETRY_SECONDS: Final = 0.1
 TLS_END_SECONDS: Final = 5.0
 """How long a client may take to answer the end of TLS."""
 
-_PER_TURN: Final = 64
+_PER_TURN: Final = 1
+"""Connections that are accepted in one turn of the event loop: their TLS handshakes take a millisecond each, and come one by one, too."""
 _SECONDS_BETWEEN_WARNINGS: Final = 60.0
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.cli")

@@ -25,6 +25,8 @@ OVERHEAD_PER_BYTE: Final = 8
 """Bytes of framing for each byte of payload: a chunk of one byte has five."""
 PIECE_BYTES: Final = 4096
 """The longest piece of a chunked body: chunks are small objects to the parser, so a turn of the event loop gets few of them."""
+LIGHT_HEAD_BYTES: Final = 32 * 1024
+"""The longest piece of a head. A head that has more than one is large."""
 
 HEAD: Final = 0
 """Between requests, or in the head of one."""
@@ -54,7 +56,7 @@ class Intake:
         phase: `HEAD`, `BODY`, `WAITING`, `DRAINING` or `CLOSED`.
     """
 
-    __slots__ = ("_begun", "_gap", "_left", "_max_head_bytes", "_new", "_overhead", "_payload", "_tail", "phase")
+    __slots__ = ("_begun", "_cut", "_gap", "_left", "_max_head_bytes", "_new", "_overhead", "_payload", "_tail", "phase")
 
     def __init__(self, max_head_bytes: int) -> None:
         self._max_head_bytes = max_head_bytes
@@ -62,6 +64,8 @@ class Intake:
         self._new = True
         # Whether the parser has found the beginning of the head.
         self._begun = False
+        # Whether a piece of the head ended because of its length.
+        self._cut = False
         # Bytes of the body that have not come yet.
         self._left = 0
         # Bytes since the beginning of the head, or since the last payload, or since the answer.
@@ -80,6 +84,11 @@ class Intake:
         if (phase == HEAD and (self._begun or self._new)) or (phase == BODY and self._left == _CHUNKED and self._gap):
             return HEAD_TIMER
         return NO_TIMER
+
+    @property
+    def in_large_head(self) -> bool:
+        """Whether a head has begun that is longer than one piece."""
+        return self.phase == HEAD and (self._cut or self._gap >= LIGHT_HEAD_BYTES)
 
     def piece(self, data: bytes, start: int) -> int:
         """Where the next piece of received bytes ends.
@@ -101,8 +110,10 @@ class Intake:
             if end < len(_END):
                 end = len(data)
                 self._tail = data[-3:] if end - start > 3 else data[start:]
-        if left == _CHUNKED and end - start > PIECE_BYTES:
-            end = start + PIECE_BYTES
+        most = PIECE_BYTES if left == _CHUNKED else LIGHT_HEAD_BYTES if self.phase == HEAD else end
+        if end - start > most:
+            end = start + most
+            self._cut = True
             self._tail = data[end - 3 : end]
         return end if self._take(end - start) else 0
 
@@ -155,7 +166,7 @@ class Intake:
             length: of the body in bytes; None for a chunked one.
         """
         self.phase = BODY
-        self._begun = self._new = False
+        self._begun = self._new = self._cut = False
         self._left = _CHUNKED if length is None else length
         self._gap = self._overhead = self._payload = 0
 
@@ -193,5 +204,5 @@ class Intake:
 
     def _next(self) -> None:
         self.phase = HEAD
-        self._begun = False
+        self._begun = self._cut = False
         self._gap = 0

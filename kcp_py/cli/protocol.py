@@ -28,7 +28,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from kcp_py.cli.cycle import Cycle, Flow, Header, Prefixes
-from kcp_py.cli.intake import CLOSED, DRAIN_BYTES, DRAIN_SECONDS, DRAIN_TIMER, DRAINING, HEAD, NO_TIMER, WAITING, Intake
+from kcp_py.cli.heads import LargeHeads
+from kcp_py.cli.intake import CLOSED, DRAIN_BYTES, DRAIN_SECONDS, DRAIN_TIMER, DRAINING, NO_TIMER, WAITING, Intake
 from kcp_py.cli.seats import Seat
 
 Callback = Callable[[], None]
@@ -40,6 +41,8 @@ MAX_FIELDS: Final = 16_384
 LINGER: Final = 0.5
 """Seconds that a client has to read an answer before the connection is closed with bytes of it unread, and to answer the end of TLS."""
 
+_BODILESS: Final = frozenset(("GET", "HEAD"))
+"""Methods whose bodies are of no use: reading goes on, by which the end of the connection is seen."""
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 _VERSIONS: Final = frozenset(("1.1", "1.0"))
 _FRAMING: Final = frozenset((b"content-length", b"expect", b"host", b"transfer-encoding"))
@@ -86,6 +89,7 @@ class Connection(HttpToolsProtocol):
     max_head_bytes: ClassVar[int]
     head_timeout: ClassVar[float]
     prefixes: ClassVar[Prefixes]
+    large_heads: ClassVar[LargeHeads]
 
     cycle: Cycle
     flow: Flow
@@ -130,7 +134,10 @@ class Connection(HttpToolsProtocol):
             self._linger_timer.cancel()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
+        self.large_heads.leave(self)
         callbacks, self._callbacks = self._callbacks, None
+        # The last request's state, too.
+        self.cycle = None  # type: ignore[assignment] # as before the first request
         # The state holds a method of this object: without this, only the cycle collector would free the connection.
         self.app_state = {}
         for callback in (callbacks or {}).values():
@@ -146,11 +153,15 @@ class Connection(HttpToolsProtocol):
         else:
             self._feed(data)
 
-    def _feed(self, data: bytes) -> None:
+    def _feed(self, data: bytes, *, turn: bool = False) -> None:
         intake = self._intake
         size = len(data)
         start = pieces = 0
         while start < size and intake.phase != CLOSED:
+            if intake.in_large_head and (pieces or not turn):
+                self._hold(data[start:])
+                self.large_heads.want(self)
+                break
             if intake.phase == WAITING or pieces == _PIECES:
                 # Pipelined requests are parsed and answered one after the other; many chunks take several turns of the loop.
                 self._hold(data[start:])
@@ -172,13 +183,17 @@ class Connection(HttpToolsProtocol):
             except httptools.HttpParserError as error:
                 self._refuse(_HEAD_TOO_LARGE if isinstance(error.__context__, _TooManyFieldsError) else _INVALID)
                 return
-            if intake.phase == HEAD and len(self.headers or ()) > MAX_FIELDS:
-                self._refuse(_HEAD_TOO_LARGE)
-                return
             start = end
             pieces += 1
         if intake.phase != WAITING or self._timer is not None:
             self._set_timer()
+
+    def take_turn(self) -> None:
+        """Parse the next piece of a large head."""
+        data, self._held = self._held, b""
+        if data:
+            self.flow.release()
+            self._feed(data, turn=True)
 
     def _hold(self, data: bytes) -> None:
         """Keep received bytes for later, and read no more until then."""
@@ -210,6 +225,7 @@ class Connection(HttpToolsProtocol):
         """Close the connection once the client had time to read what was sent: a close with unread bytes resets the connection."""
         self._intake.close()
         self._held = b""
+        self.large_heads.leave(self)
         self._stop_timer()
         self._idle_since = None
         self.flow.hold()
@@ -233,15 +249,17 @@ class Connection(HttpToolsProtocol):
         # Behind the head the parser finds trailer fields.
         if headers is not None:
             headers.append((name.lower(), value))
+            if len(headers) > MAX_FIELDS:
+                raise _TooManyFieldsError
 
     def on_headers_complete(self) -> None:
         if self._timer is not None:
             self._stop_timer()
+        if self._intake.in_large_head:
+            self.large_heads.leave(self)
         parser = self.parser
         version = parser.get_http_version()
         headers, self.headers = self.headers, None  # type: ignore[assignment] # no list for trailer fields
-        if len(headers) > MAX_FIELDS:
-            raise _TooManyFieldsError
         framing = [header for header in headers if header[0] in _FRAMING]
         length, expects_continue = (0, False) if version == "1.1" and [*map(_NAME, framing)] == _HOST else _framing(framing, version)
         if parser.should_upgrade() and length != 0:
@@ -278,6 +296,9 @@ class Connection(HttpToolsProtocol):
         )
         if length is not None and length > DRAIN_BYTES:
             cycle.long_body = True
+            if cycle.scope["method"] not in _BODILESS:
+                # Until the application asks for the body, which it does of those who may send one.
+                self.flow.pause_reading()
         self._intake.head_complete(length)
         # Only watches go on over WebSocket; for anything else the wish is ignored.
         if b"watch" in self.url and parser.should_upgrade() and self._wants_websocket(version):
@@ -415,7 +436,7 @@ def connection_class(*, max_head_bytes: int, head_timeout: float) -> type[Connec
     The size is checked between reads, so up to one read (256 KiB) more may be buffered. The same limits hold for trailer sections and for
     the chunk sizes and extensions between two parts of a body.
     """
-    limits = {"max_head_bytes": max_head_bytes, "head_timeout": head_timeout, "prefixes": Prefixes()}
+    limits = {"max_head_bytes": max_head_bytes, "head_timeout": head_timeout, "prefixes": Prefixes(), "large_heads": LargeHeads()}
     return type("LimitedConnection", (Connection,), {**limits, "__slots__": ()})
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import json
+import weakref
 from typing import Any
 
 import httptools
@@ -246,6 +248,46 @@ async def test_a_head_that_is_too_large_is_refused(plain, serving, piece):
             assert (await received or b"HTTP/1.1 431 ").startswith(b"HTTP/1.1 431 ")
         writer.close()
     assert app.requests == []
+
+
+@pytest.mark.anyio
+async def test_a_lost_connection_is_freed_at_once():
+    """Not by the cycle collector, which comes late, while what connections with TLS have received takes half a megabyte each."""
+    app = Recorder()
+    config = uvicorn.Config(app, ws="none", interface="asgi3", log_config=None)
+    config.load()
+    written: list[bytes] = []
+    connection = connection_class(max_head_bytes=1000, head_timeout=60)(config, ServerState(), {})
+    connection.connection_made(Written(written))
+    connection.data_received(REQUEST)
+    while not written:
+        await asyncio.sleep(0)
+    app.requests.clear()
+    await asyncio.sleep(0)
+    gc.disable()
+    try:
+        connection.connection_lost(None)
+        freed = weakref.ref(connection.flow)
+        del connection
+        await asyncio.sleep(0)
+        assert freed() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.anyio
+async def test_a_body_is_not_read_before_it_is_asked_for():
+    """A request that is refused for its head costs no more than what came with it, however large its body is."""
+    app = Recorder()
+    config = uvicorn.Config(app, ws="none", interface="asgi3", log_config=None)
+    config.load()
+    for framing, paused in ((b"content-length: 100000", True), (b"content-length: 9", False)):
+        written: list[bytes] = []
+        connection = connection_class(max_head_bytes=1000, head_timeout=60)(config, ServerState(), {})
+        connection.connection_made(Written(written))
+        connection.data_received(b"POST /hold HTTP/1.1\r\nhost: x\r\n" + framing + b"\r\n\r\n")
+        assert (written == [b"paused"]) is paused
+        connection.connection_lost(None)
 
 
 @pytest.mark.anyio

@@ -1,0 +1,85 @@
+"""`LargeHeads`: request heads of many kilobytes are parsed in turn, a piece at a time, with breaks for the other connections.
+
+A head of a megabyte may have thousands of fields, and nothing is known of its client before its end. So the connections whose heads are
+large wait for turns here. A few have a place, which bounds the memory that unfinished heads take in all; the others wait for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+PLACES: Final = 16
+"""Large heads that are read at the same time."""
+BREAK: Final = 2.0
+"""How long the break behind a turn is, in turns."""
+_SHORTEST_BREAK_SECONDS: Final = 0.0005
+
+
+class LargeHead(Protocol):
+    """A connection whose head is large."""
+
+    def take_turn(self) -> None:
+        """Parse a piece. Harmless where nothing waits to be parsed any more."""
+
+
+class LargeHeads:
+    """The turns of all connections of a server. Use one instance in one event loop."""
+
+    def __init__(self, *, places: int = PLACES, clock: Callable[[], float] = time.perf_counter) -> None:
+        """Begin empty.
+
+        Args:
+            places: heads that are read at the same time.
+            clock: seconds; measures turns.
+        """
+        self._places = places
+        self._clock = clock
+        self._inside: set[LargeHead] = set()
+        # Those without a place, in the order in which they came.
+        self._outside: dict[LargeHead, None] = {}
+        self._ready: deque[LargeHead] = deque()
+        self._timer: asyncio.Handle | None = None
+
+    def want(self, head: LargeHead) -> None:
+        """A piece of a head waits: gives it a turn later. `leave` ends this."""
+        if head in self._inside:
+            self._ready.append(head)
+        elif len(self._inside) < self._places:
+            self._enter(head)
+        else:
+            self._outside[head] = None
+            return
+        self._arm(_SHORTEST_BREAK_SECONDS)
+
+    def leave(self, head: LargeHead) -> None:
+        """The head is complete, or the connection is lost. Harmless for one that is not here."""
+        if self._outside:
+            self._outside.pop(head, None)
+        if head in self._inside:
+            self._inside.discard(head)
+            if self._outside:
+                following = next(iter(self._outside))
+                del self._outside[following]
+                self._enter(following)
+                self._arm(_SHORTEST_BREAK_SECONDS)
+
+    def _enter(self, head: LargeHead) -> None:
+        self._inside.add(head)
+        self._ready.append(head)
+
+    def _arm(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._turn)
+
+    def _turn(self) -> None:
+        begun = self._clock()
+        head = self._ready.popleft()
+        if head in self._inside:
+            head.take_turn()
+        self._timer = None
+        if self._ready:
+            self._arm(max(_SHORTEST_BREAK_SECONDS, (self._clock() - begun) * BREAK))

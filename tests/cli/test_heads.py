@@ -1,0 +1,68 @@
+"""Turns of connections with large heads."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kcp_py.cli.heads import LargeHeads
+
+pytestmark = pytest.mark.anyio
+
+
+class Head:
+    """Has some pieces, and takes note of its turns in a list that is shared."""
+
+    def __init__(self, heads: LargeHeads, name: str, pieces: int, turns: list[str]) -> None:
+        self.heads = heads
+        self.name = name
+        self.pieces = pieces
+        self.turns = turns
+        self.done = asyncio.Event()
+
+    def take_turn(self) -> None:
+        self.turns.append(self.name)
+        self.pieces -= 1
+        if self.pieces:
+            self.heads.want(self)
+        else:
+            self.heads.leave(self)
+            self.done.set()
+
+
+async def test_heads_take_turns() -> None:
+    """One piece each, so that the shortest is complete first."""
+    heads = LargeHeads()
+    turns: list[str] = []
+    all_of_them = [Head(heads, name, pieces, turns) for name, pieces in (("a", 3), ("b", 1), ("c", 2))]
+    for head in all_of_them:
+        heads.want(head)
+    for head in all_of_them:
+        await head.done.wait()
+    assert turns == ["a", "b", "c", "a", "c", "a"]
+
+
+async def test_as_many_as_there_are_places_are_read_at_once() -> None:
+    """The next one enters when one is complete, or gone; who goes while it waits is not asked."""
+    heads = LargeHeads(places=1)
+    turns: list[str] = []
+    first, second, gone, last = (Head(heads, name, 2, turns) for name in "abcd")
+    for head in (first, second, gone, last):
+        heads.want(head)
+    heads.leave(gone)
+    await last.done.wait()
+    assert turns == ["a", "a", "b", "b", "d", "d"]
+
+
+async def test_a_head_that_has_left_gets_no_turn() -> None:
+    """Its connection was lost while a piece waited; the place is free."""
+    heads = LargeHeads(places=1)
+    turns: list[str] = []
+    lost, other = Head(heads, "a", 1, turns), Head(heads, "b", 1, turns)
+    heads.want(lost)
+    heads.want(other)
+    heads.leave(lost)
+    heads.leave(lost)
+    await other.done.wait()
+    assert turns == ["b"]
