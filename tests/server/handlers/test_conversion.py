@@ -450,6 +450,21 @@ async def test_each_cluster_has_its_own_webhook(api: Api, hook: HttpsServer, cer
         assert len((await api.ok("GET", wildcard, headers=accept))["items"]) == 3
 
 
+async def test_a_webhook_that_fails_hides_nothing_that_it_need_not_convert(api: Api, hook: HttpsServer) -> None:
+    """Over all clusters, lists and watches in the stored version have every object, after a list in another one has failed."""
+    await install(api, converting(hook))
+    await api.ok("POST", V1, widget("one", content={"key": "k"}, metadata={"name": "one", "labels": {"x": "y"}}))
+    hook.respond = webhook(field("result", {"message": "broken"}))
+    wildcard = "/clusters/*/apis/example.com/{}/widgets"
+    table = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    assert (await api.ok("GET", wildcard.format("v2")))["items"] == []
+    assert len((await api.ok("GET", wildcard.format("v1"), headers=table))["rows"]) == 1
+    selector = {"labelSelector": "x=y"}
+    assert [item["metadata"]["name"] for item in (await api.ok("GET", wildcard.format("v1"), params=selector))["items"]] == ["one"]
+    async with Watch(api, wildcard.format("v1"), None, **selector) as watch:
+        assert await watch.brief() == ("ADDED", "one")
+
+
 async def test_webhooks_of_the_operators_networks_are_not_called(tmp_path: Path, hook: HttpsServer) -> None:
     """Unless the operator says so."""
     async with ControlPlane(options(tmp_path)) as control_plane:
