@@ -16,6 +16,8 @@ from typing import Final
 GROWTH_BYTES: Final = 8 * 1024 * 1024
 GROWTH: Final = 0.15
 """How much larger the process must be: all objects are looked at, which holds the event loop for about 0.1 s for each million of them."""
+ATTEMPTS: Final = 4
+"""Releases after which memory that is not freed counts as needed."""
 INTERVAL: Final = 10.0
 """Seconds between two looks at the size of the process."""
 
@@ -52,14 +54,36 @@ class Trimmer:
         """
         self._resident = resident
         self._release = release
-        self._least = resident()
+        self._least = self._left = resident()
+        self._attempts = 0
+        # Looks that pass before the next attempt.
+        self._rest = 0
 
     def look(self) -> bool:
-        """Release memory if there may be some to release; whether it did. To be called now and then, in a thread."""
+        """Release memory if there may be some to release; whether it did. To be called now and then, in a thread.
+
+        What a release leaves may be in use by what goes on at that time. So there are more attempts, ever later, before it counts as needed.
+        """
         size = self._resident()
-        if size <= self._least + max(GROWTH_BYTES, int(self._least * GROWTH)):
+        if size <= _with_growth(self._least):
             self._least = min(self._least, size)
+            self._left = self._least
+            self._attempts = self._rest = 0
+            return False
+        if size > _with_growth(self._left):
+            self._attempts = self._rest = 0
+        if self._rest:
+            self._rest -= 1
             return False
         self._release()
-        self._least = self._resident()
+        self._left = self._resident()
+        self._rest = 1 << self._attempts
+        self._attempts += 1
+        if self._attempts == ATTEMPTS:
+            self._least = self._left
+            self._attempts = self._rest = 0
         return True
+
+
+def _with_growth(size: int) -> int:
+    return size + max(GROWTH_BYTES, int(size * GROWTH))

@@ -7,6 +7,7 @@ turns. Bodies that are not large do not ask.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from kcp_py.aio.budget import BudgetExceededError, FairBudget
@@ -20,6 +21,10 @@ CLUSTER_BYTES: Final = 8 * 1024 * 1024
 """The default of `--max-cluster-body-bytes-in-flight`."""
 QUEUE: Final = 200
 RETRY_AFTER_SECONDS: Final = 5
+GRACE_SECONDS: Final = 10.0
+"""How long a body that is being read may take, beside what its size allows."""
+LEAST_BYTES_PER_SECOND: Final = 128 * 1024
+"""What a client must send on average beside that: a megabit a second."""
 
 _WORKED_ON: Final = 8
 """What is in flight is worked on by an eighth at a time, and by a quarter of its part in each cluster."""
@@ -31,16 +36,19 @@ class BodyBudget:
     Attributes:
         held: bytes of bodies in flight, by logical cluster.
         worked_on: the part of them that was read and is not answered yet.
+        grace: seconds that a body may take beside what its size allows.
     """
 
-    def __init__(self, total: int = TOTAL_BYTES, cluster: int = CLUSTER_BYTES, *, queue: int = QUEUE) -> None:
+    def __init__(self, total: int = TOTAL_BYTES, cluster: int = CLUSTER_BYTES, *, queue: int = QUEUE, grace: float = GRACE_SECONDS) -> None:
         """Begin with nothing in flight.
 
         Args:
             total: bytes of bodies in flight.
             cluster: the same for one logical cluster.
             queue: how many requests to one logical cluster may wait to be read.
+            grace: seconds that a body may take beside what its size allows.
         """
+        self.grace = grace
         self.held = FairBudget(total, cluster, queue=queue)
         self.worked_on = FairBudget(total // _WORKED_ON, cluster // 4)
 
@@ -48,13 +56,14 @@ class BodyBudget:
 class Place:
     """What one request holds of the budget."""
 
-    __slots__ = ("_budget", "_cluster", "_held", "_worked_on")
+    __slots__ = ("_begun", "_budget", "_cluster", "_held", "_worked_on")
 
     def __init__(self, budget: BodyBudget, cluster: str) -> None:
         self._budget = budget
         self._cluster = cluster
         self._held = 0
         self._worked_on = 0
+        self._begun = 0.0
 
     async def hold(self, size: int) -> None:
         """Return once so many bytes may be read.
@@ -67,6 +76,15 @@ class Place:
         except BudgetExceededError:
             raise _refused() from None
         self._held = size
+        self._begun = asyncio.get_running_loop().time()
+
+    def deadline(self, received: int) -> float:
+        """When the next part of a body must have come, by the clock of the event loop: space is not held for those who do not use it.
+
+        Args:
+            received: bytes that have come.
+        """
+        return self._begun + self._budget.grace + received / LEAST_BYTES_PER_SECOND
 
     async def work(self, size: int) -> None:
         """Return once the body may be worked on.

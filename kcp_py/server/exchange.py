@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
-from kcp_py.apimachinery.errors import bad_request, too_large
+from kcp_py.apimachinery.errors import StatusError, bad_request, too_large
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.authn.user import UNKNOWN, UserInfo
 from kcp_py.logicalcluster import ClusterSelection
@@ -33,6 +33,8 @@ GZIP_THRESHOLD_BYTES: Final = 128 * 1024
 
 _SMALL_BODY_BYTES: Final = 64 * 1024
 """Put together faster than sent in pieces."""
+
+_TOO_SLOW: Final = "Timeout: the request body did not arrive in time"
 
 JSON: Final = b"application/json"
 YAML: Final = b"application/yaml"
@@ -189,7 +191,8 @@ class Exchange:
         A large body waits for its turn before it is read, and again before it is returned.
 
         Raises:
-            StatusError: 413 above the limit, 400 for a Content-Length that is no number, 429 where its turn does not come.
+            StatusError: 413 above the limit, 400 for a Content-Length that is no number, 429 where its turn does not come, 408 for a
+                large body that comes too slowly.
             ClientDisconnectedError: the client left before the end.
         """
         if self._body is None:
@@ -202,7 +205,7 @@ class Exchange:
                     raise too_large(limit)
                 if size > LIGHT_BYTES:
                     await self._hold(size)
-            message = await self.receive()
+            message = await self._receive(0)
             if message["type"] == "http.disconnect":
                 raise ClientDisconnectedError
             body: bytes = message.get("body", b"")
@@ -220,12 +223,26 @@ class Exchange:
             place = self._place = Place(self._bodies, str(self.cluster))
             await place.hold(size)
 
+    async def _receive(self, size: int) -> Any:
+        """The next part of the body, of which `size` bytes have come.
+
+        Raises:
+            StatusError: 408; the client holds space that others wait for, and sends too slowly.
+        """
+        if self._place is None:
+            return await self.receive()
+        try:
+            async with asyncio.timeout_at(self._place.deadline(size)):
+                return await self.receive()
+        except TimeoutError:
+            raise StatusError(408, "Timeout", _TOO_SLOW) from None
+
     async def _read_rest(self, body: bytes, limit: int) -> bytes:
         chunks = [body]
         size = len(body)
         more = True
         while more:
-            message = await self.receive()
+            message = await self._receive(size)
             if message["type"] == "http.disconnect":
                 raise ClientDisconnectedError
             body = message.get("body", b"")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from kcp_py.cli.memory import GROWTH_BYTES, Trimmer, release_memory, resident_bytes
+from kcp_py.cli.memory import ATTEMPTS, GROWTH_BYTES, Trimmer, release_memory, resident_bytes
 
 
 class Process:
@@ -26,7 +26,7 @@ class Process:
 
 
 def test_memory_is_released_after_growth() -> None:
-    """A process that has not grown since the last time is left alone; one that has grown for good is, too, after one attempt."""
+    """A process that has not grown since the last time is left alone; one that has grown for good is, too, after some attempts."""
     process = Process(20 * GROWTH_BYTES, 0)
     trimmer = Trimmer(resident=process.resident, release=process.release)
     assert not trimmer.look()
@@ -34,9 +34,21 @@ def test_memory_is_released_after_growth() -> None:
     assert trimmer.look()
     assert process.resident() == 20 * GROWTH_BYTES
     process.used += 4 * GROWTH_BYTES
+    assert [trimmer.look() for _ in range(30)].count(True) == ATTEMPTS
+    assert not any(trimmer.look() for _ in range(30))
+    assert process.released == 1 + ATTEMPTS
+
+
+def test_memory_is_released_after_a_burst_that_the_first_attempt_fell_into() -> None:
+    """What was in use at that time is not taken for what the process needs."""
+    process = Process(20 * GROWTH_BYTES, 0)
+    trimmer = Trimmer(resident=process.resident, release=process.release)
+    process.used += 20 * GROWTH_BYTES
     assert trimmer.look()
-    assert not trimmer.look()
-    assert process.released == 2
+    process.used -= 20 * GROWTH_BYTES
+    process.free += 20 * GROWTH_BYTES
+    assert [trimmer.look(), trimmer.look()] == [False, True]
+    assert process.resident() == 20 * GROWTH_BYTES
 
 
 def test_growth_is_measured_from_the_least_size() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import Name
-from kcp_py.server.bodybudget import LIGHT_BYTES, BodyBudget
+from kcp_py.server.bodybudget import LEAST_BYTES_PER_SECOND, LIGHT_BYTES, BodyBudget, Place
 from kcp_py.server.exchange import Exchange
 
 pytestmark = pytest.mark.anyio
@@ -112,3 +112,21 @@ async def test_too_many_are_refused() -> None:
     assert (caught.value.code, caught.value.retry_after_seconds) == (429, 5)
     assert len(refused.left) == 2
     waiting.cancel()
+
+
+async def test_space_is_held_only_for_those_who_send() -> None:
+    """A body that does not come in time is 408, and what was held for it is free; each part that comes gives more time."""
+    bodies = BodyBudget(LARGE, LARGE, grace=0)
+    slow = Request(bodies, "a", LARGE)
+
+    async def never() -> Any:
+        await asyncio.Event().wait()
+
+    slow.exchange.receive = never
+    with pytest.raises(StatusError) as caught:
+        await slow.exchange.read_body()
+    slow.exchange.release()
+    assert (caught.value.code, bodies.held.given) == (408, 0)
+    place = Place(bodies, "a")
+    await place.hold(LARGE)
+    assert place.deadline(10 * LEAST_BYTES_PER_SECOND) - place.deadline(0) == pytest.approx(10)
