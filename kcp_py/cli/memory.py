@@ -62,7 +62,7 @@ class Trimmer:
     def look(self) -> bool:
         """Release memory if there may be some to release; whether it did. To be called now and then, in a thread.
 
-        What a release leaves may be in use by what goes on at that time. So there are more attempts, ever later, before it counts as needed.
+        What a release leaves may be in use by what goes on at that time. So more attempts follow, ever later, before it counts as needed.
         """
         size = self._resident()
         if size <= _with_growth(self._least):
