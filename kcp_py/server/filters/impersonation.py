@@ -5,7 +5,7 @@ Source: k8s.io/apiserver `pkg/endpoints/filters/impersonation`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -50,10 +50,14 @@ class ImpersonationFilter:
         self._app = app
         self._authorizer = authorizer
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         exchange = exchange_of(scope)
         if not _ORDINARY.issuperset(exchange.headers) and any(name.startswith(_PREFIX) for name in exchange.headers):
-            await self._impersonate(exchange)
+            return self._go_on_as_another(exchange, scope, receive, send)
+        return self._app(scope, receive, send)
+
+    async def _go_on_as_another(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._impersonate(exchange)
         await self._app(scope, receive, send)
 
     async def _impersonate(self, exchange: Exchange) -> None:

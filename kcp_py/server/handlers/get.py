@@ -25,8 +25,11 @@ async def get(backend: Backend, exchange: Exchange, target: Target) -> None:
         await check_revision(backend, asked[0])
     if target.scope is None:
         target = await find_everywhere(backend, exchange, target)
-    item = await get_stored(backend.access, target.one_cluster(), target.served, target.namespace, target.name)
-    await backend.clusters.confirm(target.one_cluster())
+    scope = target.one_cluster()
+    item = await get_stored(backend.access, scope, target.served, target.namespace, target.name)
+    # Nearly always the scope is the one that is at hand, and a call is spared.
+    if backend.clusters.cached(scope.name) is not scope:
+        await backend.clusters.confirm(scope)
     await send_item(backend, exchange, target, item, representation)
 
 
