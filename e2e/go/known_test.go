@@ -36,7 +36,7 @@ func installKnown(t testing.TB, ctx context.Context, cluster string, kinds ...st
 	if python == "" {
 		t.Fatal("E2E_PYTHON names no Python that has kcp_py")
 	}
-	arguments := append([]string{"-m", "kcp_py", "builtin", "install", "--cluster", cluster, "--kubeconfig", os.Getenv("KUBECONFIG")}, kinds...)
+	arguments := append([]string{"-m", "kcp_py", "builtin", "install", "--create", "--cluster", cluster, "--kubeconfig", os.Getenv("KUBECONFIG")}, kinds...)
 	if said, err := exec.CommandContext(ctx, python, arguments...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}

@@ -128,6 +128,8 @@ func exercise[T object, L runtime.Object](t *testing.T, client typedClient[T, L]
 	}
 	annotations := maps.Clone(updated.GetAnnotations())
 	delete(annotations, clusterOf)
+	// Kubernetes gives it to every daemon set.
+	delete(annotations, "deprecated.daemonset.template.generation")
 	if !maps.Equal(annotations, map[string]string{"json": "yes", "strategic": "yes"}) {
 		t.Fatalf("annotations %v", annotations)
 	}
