@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from kcp_py.cli.certificates import ensure_certificates
+from kcp_py.cli.root import run
 from kcp_py.cli.serving import listen, serve
 from kcp_py.options import Options
 
@@ -48,6 +49,18 @@ def running_server(factory: pytest.TempPathFactory, *program: str, settings: Seq
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def command(running, capsys):
+    """Runs `kcp-py cluster …` against the server of the module, its fixture `running`: exit code, stdout, stderr."""
+
+    def call(*arguments):
+        code = run(["cluster", *arguments, "--kubeconfig", str(running)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
 
 
 @pytest.fixture

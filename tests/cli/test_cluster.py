@@ -24,18 +24,6 @@ def running(tmp_path_factory):
         yield kubeconfig
 
 
-@pytest.fixture
-def command(running, capsys):
-    """Runs `kcp-py cluster …` against the server: exit code, stdout, stderr."""
-
-    def call(*arguments):
-        code = run(["cluster", *arguments, "--kubeconfig", str(running)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
-
-
 def test_create_list_delete(command):
     """A cluster is made, listed in every form over several pages, and gone after delete has waited for it."""
     for name in ("team-a", "team-b", "team-c"):

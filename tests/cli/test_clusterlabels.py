@@ -25,18 +25,6 @@ def running(tmp_path_factory):
         yield kubeconfig
 
 
-@pytest.fixture
-def command(running, capsys):
-    """Runs `kcp-py cluster …` against the server: exit code, stdout, stderr."""
-
-    def call(*arguments):
-        code = run(["cluster", *arguments, "--kubeconfig", str(running)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
-
-
 @pytest.mark.parametrize(("verb", "member", "done"), [("label", "labels", "labeled"), ("annotate", "annotations", "annotated")])
 def test_changes(command, verb, member, done):
     """Keys are set, kept, changed with --overwrite only, and removed."""

@@ -25,18 +25,6 @@ def running(tmp_path_factory):
         yield kubeconfig
 
 
-@pytest.fixture
-def command(running, capsys):
-    """Runs `kcp-py cluster …` against the server: exit code, stdout, stderr."""
-
-    def call(*arguments):
-        code = run(["cluster", *arguments, "--kubeconfig", str(running)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
-
-
 def item(name: str = "team-a", **metadata: Any) -> dict[str, Any]:
     annotations = {"kcp.io/cluster": name, **metadata.pop("annotations", {})}
     return {
