@@ -11,6 +11,8 @@ from functools import cache, partial
 from threading import Lock
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
+from kcp_py.aio.allocation import separate_allocation
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -60,7 +62,8 @@ def _run_next() -> None:
     if not piece.outcome.set_running_or_notify_cancel():
         return
     try:
-        result = piece.call()
+        with separate_allocation():
+            result = piece.call()
     except BaseException as error:  # noqa: BLE001 - it is the caller's
         piece.outcome.set_exception(error)
     else:
