@@ -6,12 +6,14 @@ Source: kcp `pkg/reconciler/core/logicalclusterdeletion`: phase Deleting, condit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from kcp_py.apimachinery.timestamps import parse_time
-from kcp_py.client import Change
+from kcp_py.client import Change, Client
 from kcp_py.controllers.content import delete_cluster_content
+from kcp_py.controllers.deadlines import Deadlines
 from kcp_py.controllers.deletion import DeletionController, finalizers_remain
 from kcp_py.controllers.loop import Later
 from kcp_py.controllers.queue import Key
@@ -22,17 +24,31 @@ CONTENT_DELETED: Final = "WorkspaceContentDeleted"
 
 
 LONGEST_WAIT_SECONDS: Final = 600.0
-"""How long the end of a grace period is waited for before the clock is looked at again, which may have been set."""
+"""How long the end of a grace period is waited for before the object is looked at again: timers of years are not worth having."""
 
 _DELETE_AFTER: Final = f'"{DELETE_AFTER_ANNOTATION}":'.encode()
 
 
 class LogicalClusterController(DeletionController):
-    """Empties terminating clusters, and deletes clusters whose grace period has ended."""
+    """Empties terminating clusters, and deletes clusters whose grace period has ended.
+
+    A clock that is set while the server runs neither shortens nor prolongs a grace period.
+    """
 
     name = "logicalclusters"
     resource = LOGICAL_CLUSTER
     per_cluster = 1
+
+    def __init__(self, client: Client, *, now: Callable[[], str], monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Make the controller.
+
+        Args:
+            client: of all clusters.
+            now: the time as RFC 3339.
+            monotonic: seconds that do not go back.
+        """
+        super().__init__(client, now=now)
+        self._deadlines = Deadlines(monotonic)
 
     def wanted(self, value: bytes) -> bool:
         """Those that are being deleted or wait for the end of their grace period."""
@@ -40,19 +56,22 @@ class LogicalClusterController(DeletionController):
 
     def keys(self, change: Change) -> Iterable[Key]:
         """The cluster, once it is deleted."""
+        key = Key(change.cluster, change.name)
         if change.value is not None and _DELETE_AFTER in change.value:
-            yield Key(change.cluster, change.name)
+            yield key
         else:
+            self._deadlines.forget(key)
             yield from super().keys(change)
 
     async def _before_deletion(self, key: Key, obj: dict[str, Any]) -> int | Later:
         after = delete_after(obj)
         if after is None:
             return 0
-        remaining = parse_time(after) - parse_time(self._now())
+        metadata = obj["metadata"]
+        by_the_clock = parse_time(after) - parse_time(self._now())
+        remaining = self._deadlines.remaining(key, f"{metadata['uid']} {after}", by_the_clock)
         if remaining > 0:
             return Later(min(remaining, LONGEST_WAIT_SECONDS))
-        metadata = obj["metadata"]
         # With both preconditions: an undelete that comes meanwhile wins.
         await self._client.delete(
             key.cluster, self.resource, "", key.name, uid=metadata["uid"], resource_version=metadata["resourceVersion"], grace=0

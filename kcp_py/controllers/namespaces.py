@@ -5,12 +5,14 @@ Source: kubernetes `pkg/controller/namespace/deletion` (`namespaced_resources_de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kcp_py.apimachinery.timestamps import format_time, parse_time
-from kcp_py.client import Client
+from kcp_py.client import Change, Client
 from kcp_py.controllers.content import NAMESPACES, Content, delete_namespace_content
+from kcp_py.controllers.deadlines import Deadlines
 from kcp_py.controllers.deletion import DeletionController, finalizers_remain
 from kcp_py.controllers.loop import Later
 from kcp_py.controllers.queue import Key
@@ -30,14 +32,16 @@ class NamespaceController(DeletionController):
     """Empties terminating namespaces, a while after their deletion.
 
     A client that deletes a namespace together with objects in it, such as `kubectl delete -f`, finds the objects still there. The time
-    counts from `deletionTimestamp`, so that it does not begin again with the process.
+    counts from `deletionTimestamp`, so that it does not begin again with the process. A clock that is set neither shortens nor prolongs it.
     """
 
     name = "namespaces"
     resource = NAMESPACES
     per_cluster = 4
 
-    def __init__(self, client: Client, *, clock: Callable[[], float], grace: float) -> None:
+    def __init__(
+        self, client: Client, *, clock: Callable[[], float], grace: float, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         """Make the controller.
 
         Args:
@@ -45,18 +49,29 @@ class NamespaceController(DeletionController):
             clock: Unix seconds.
             grace: seconds at the least between the deletion of a namespace and that of its content; 0 for none
                 (upstream's `namespaceDeletionGracePeriod`).
+            monotonic: seconds that do not go back.
         """
         super().__init__(client, now=lambda: format_time(clock()))
         self._clock = clock
         self._grace = grace
+        self._deadlines = Deadlines(monotonic)
+
+    def keys(self, change: Change) -> Iterable[Key]:
+        """The namespace, once it is being deleted."""
+        if change.value is None:
+            self._deadlines.forget(Key(change.cluster, change.name))
+        return super().keys(change)
 
     async def _empty(self, key: Key, obj: dict[str, Any]) -> int | Later:
         if FINALIZER not in ((obj.get("spec") or {}).get("finalizers") or ()):
             return 0
-        wait = remaining_grace(obj["metadata"]["deletionTimestamp"], self._clock(), self._grace)
+        metadata = obj["metadata"]
+        wait = remaining_grace(metadata["deletionTimestamp"], self._clock(), self._grace)
+        if self._grace:
+            wait = self._deadlines.remaining(key, metadata["uid"], wait)
         if wait > 0:
             return Later(wait)
-        content = await delete_namespace_content(self._client, key.cluster, key.name, uid=obj["metadata"]["uid"])
+        content = await delete_namespace_content(self._client, key.cluster, key.name, uid=metadata["uid"])
         await self._report(key, obj, *conditions_of(content))
         if content.failures:
             raise content.failures[0]
@@ -69,6 +84,8 @@ class NamespaceController(DeletionController):
 def remaining_grace(deleted: str, now: float, grace: float) -> float:
     """Seconds until the content of a namespace may be deleted; 0 or less where it may be now.
 
+    It is never longer than a deletion at this moment would have it: where `deleted` is in the future, the clock was set back.
+
     Args:
         deleted: the namespace's `deletionTimestamp`, whose fraction of a second is cut off.
         now: Unix seconds.
@@ -80,7 +97,7 @@ def remaining_grace(deleted: str, now: float, grace: float) -> float:
         until = parse_time(deleted) + 1 + grace
     except ValueError:
         return 0
-    return until - now
+    return min(until - now, grace + 1)
 
 
 def conditions_of(content: Content) -> Sequence[Mapping[str, Any]]:

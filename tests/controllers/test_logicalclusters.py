@@ -208,7 +208,7 @@ async def test_the_grace_period_is_waited_for(registry: Registry) -> None:
     await registry.client.delete(TEAM, LOGICAL_CLUSTERS, "", "cluster", grace=3600)
     keys = await registry.keys("team-a")
     clock = time.time()
-    controller = LogicalClusterController(registry.client, now=lambda: format_time(clock))
+    controller = LogicalClusterController(registry.client, now=lambda: format_time(clock), monotonic=lambda: clock)
     key = Key(TEAM, "cluster")
     assert await controller.reconcile(key) == Later(LONGEST_WAIT_SECONDS)
     clock += 3500
@@ -220,6 +220,43 @@ async def test_the_grace_period_is_waited_for(registry: Registry) -> None:
     assert await controller.reconcile(key) == 0
     await gone(registry, TEAM, uid)
     assert await registry.keys("team-a") == []
+
+
+@pytest.mark.parametrize("seconds", [-86400.0, 86400.0], ids=["back", "forward"])
+async def test_a_clock_that_is_set_does_not_change_the_grace_period(registry: Registry, seconds: float) -> None:
+    """Set by a day within the grace period, the cluster is deleted when as much time has passed as was asked for, and not before."""
+    uid = (await fill(registry, TEAM))["metadata"]["uid"]
+    await registry.client.delete(TEAM, LOGICAL_CLUSTERS, "", "cluster", grace=500)
+    keys = await registry.keys("team-a")
+    passed = 0.0
+    set_by = 0.0
+    start = time.time()
+    controller = LogicalClusterController(registry.client, now=lambda: format_time(start + passed + set_by), monotonic=lambda: passed)
+    key = Key(TEAM, "cluster")
+    assert isinstance(await controller.reconcile(key), Later)
+    set_by = seconds
+    passed = 490.0
+    remaining = await controller.reconcile(key)
+    assert isinstance(remaining, Later)
+    assert 0 < remaining.seconds <= 15
+    assert await registry.keys("team-a") == keys
+    passed = 505.0
+    assert await controller.reconcile(key) == 0
+    await gone(registry, TEAM, uid)
+
+
+async def test_a_second_deletion_brings_the_end_nearer(registry: Registry) -> None:
+    """The controller that knows the first end goes by the second."""
+    await fill(registry, TEAM)
+    await registry.client.delete(TEAM, LOGICAL_CLUSTERS, "", "cluster", grace=500)
+    controller = LogicalClusterController(registry.client, now=lambda: format_time(time.time()), monotonic=lambda: 0.0)
+    key = Key(TEAM, "cluster")
+    first = await controller.reconcile(key)
+    assert isinstance(first, Later)
+    await registry.client.delete(TEAM, LOGICAL_CLUSTERS, "", "cluster", grace=100)
+    second = await controller.reconcile(key)
+    assert isinstance(second, Later)
+    assert second.seconds <= 100 < first.seconds
 
 
 async def test_an_undelete_wins_over_the_end(registry: Registry) -> None:

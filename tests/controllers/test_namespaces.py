@@ -121,9 +121,14 @@ class VirtualTime:
 
     def __init__(self) -> None:
         self.now = 1_700_000_000.0
+        self.set_by = 0.0
+        """Seconds by which the time of day was set, back or forward, which timers do not follow."""
         self.timers: list[tuple[float, Callable[[], None]]] = []
 
     def clock(self) -> float:
+        return self.now + self.set_by
+
+    def monotonic(self) -> float:
         return self.now
 
     def schedule(self, seconds: float, function: Callable[[], None]) -> Timer:
@@ -151,7 +156,7 @@ class Cancelling:
 
 def run_namespaces(registry: Registry, time: VirtualTime, *, workers: int = 1) -> WorkQueue:
     """The controller of namespaces with a grace of five seconds of virtual time."""
-    controller = NamespaceController(registry.client, clock=time.clock, grace=5)
+    controller = NamespaceController(registry.client, clock=time.clock, grace=5, monotonic=time.monotonic)
     queue = WorkQueue(per_cluster=controller.per_cluster, schedule=time.schedule)
     loop = ReconcileLoop(registry.client, controller, changes_of(registry.client, controller), queue=queue, workers=workers)
     registry.supervisor.start("namespaces", loop.run)
@@ -209,6 +214,42 @@ async def test_the_grace_does_not_begin_again() -> None:
         await registry.until_gone(TEAM, NAMESPACES, "", "shop")
 
 
+@pytest.mark.parametrize("seconds", [-86400.0, 86400.0], ids=["back", "forward"])
+async def test_a_clock_that_is_set_does_not_change_the_grace(seconds: float) -> None:
+    """Set by a day within the grace, the content stays for the rest of it, and goes at its end."""
+    time = VirtualTime()
+    async with open_registry(MemoryStorage()) as registry:
+        await delete_at(registry, time, "shop")
+        queue = run_namespaces(registry, time)
+        await wait_for_time(queue, 1)
+        time.set_by = seconds
+        looks = queue.metrics.adds
+        found = await registry.client.get(TEAM, NAMESPACES, "", "shop")
+        found["metadata"]["labels"] = {"changed": "yes"}
+        await registry.client.update(TEAM, NAMESPACES, found)
+        async with asyncio.timeout(60):
+            while queue.metrics.adds == looks:
+                await asyncio.sleep(0)
+        await wait_for_time(queue, 1)
+        time.advance(4.9)
+        await wait_for_time(queue, 1)
+        assert await registry.client.get(TEAM, CONFIG_MAPS, "shop", "one")
+        time.advance(1.2)
+        await registry.until_gone(TEAM, NAMESPACES, "", "shop")
+
+
+async def test_a_start_with_a_clock_behind_waits_for_one_grace() -> None:
+    """A server that starts a day before the deletion, by its clock, deletes the content after the usual time."""
+    time = VirtualTime()
+    async with open_registry(MemoryStorage()) as registry:
+        await delete_at(registry, time, "shop")
+        time.set_by = -86400.0
+        queue = run_namespaces(registry, time)
+        await wait_for_time(queue, 1)
+        time.advance(6.1)
+        await registry.until_gone(TEAM, NAMESPACES, "", "shop")
+
+
 async def test_a_cluster_that_is_deleted_has_no_grace() -> None:
     """Its namespaces go with it, those that were being deleted too: no client can see them any more."""
     time = VirtualTime()
@@ -230,6 +271,7 @@ async def test_a_cluster_that_is_deleted_has_no_grace() -> None:
         pytest.param("2023-11-14T22:13:20Z", 1_700_000_006.0, 5, 0, id="at the end"),
         pytest.param("2023-11-14T22:13:20Z", 1_700_000_999.0, 5, -993, id="long after, as behind a restart"),
         pytest.param("2023-11-14T22:13:20Z", 1_700_000_000.0, 0, 0, id="none"),
+        pytest.param("2023-11-15T22:13:20Z", 1_700_000_000.0, 5, 6, id="a day before the deletion, as with a clock that was set back"),
         pytest.param("yesterday", 1_700_000_000.0, 5, 0, id="no time"),
     ],
 )
