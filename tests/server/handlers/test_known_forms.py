@@ -1,0 +1,147 @@
+"""Objects of Kubernetes' kinds as Go decodes and encodes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from kcp_py.bootstrap.known_crds import definitions_named
+from kcp_py.controlplane import ControlPlane
+from tests.server.handlers.conftest import Api, options
+from tests.server.handlers.knownkinds import deployment, installed
+
+pytestmark = pytest.mark.anyio
+
+FORMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    # name -> path, what is created, what has to be in the answer
+    "APIService": (
+        "apis/apiregistration.k8s.io/v1/apiservices",
+        {
+            "metadata": {"name": "v1.x.example.com"},
+            "spec": {"group": "x.example.com", "version": "v1", "groupPriorityMinimum": 9, "versionPriority": 9},
+        },
+        {"status": {}},
+    ),
+    "CronJob": (
+        "apis/batch/v1/namespaces/default/cronjobs",
+        {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": {"containers": [{"name": "a"}]}}}}}},
+        {
+            "spec": {"jobTemplate": {"metadata": {}, "spec": {"template": {"metadata": {}, "spec": {"containers": [{"resources": {}}]}}}}},
+            "status": {},
+        },
+    ),
+    "CSINode": ("apis/storage.k8s.io/v1/csinodes", {"spec": {"drivers": None}}, {"spec": {"drivers": None}, "status": {}}),
+    "DaemonSet": (
+        "apis/apps/v1/namespaces/default/daemonsets",
+        {"spec": deployment()["spec"]},
+        {"metadata": {"annotations": {"deprecated.daemonset.template.generation": "1"}}, "status": {"numberReady": 0}},
+    ),
+    "DeviceTaintRule": (
+        "apis/resource.k8s.io/v1/devicetaintrules",
+        {"spec": {"deviceSelector": {"driver": "d.example.com"}, "taint": {"key": "example.com/k", "effect": "NoSchedule"}}},
+        {"status": {}},
+    ),
+    "EndpointSlice": (
+        "apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+        {"addressType": "IPv4"},
+        {"endpoints": None, "ports": None},
+    ),
+    "FlowSchema": (
+        "apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
+        {"spec": {"priorityLevelConfiguration": {"name": "p"}}},
+        {"status": {}},
+    ),
+    "Node": ("api/v1/nodes", {}, {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": {"machineID": ""}}}),
+    "PodGroup": (
+        "apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups",
+        {"spec": {"schedulingPolicy": {"basic": {}}}},
+        {"status": {}},
+    ),
+    "PriorityLevelConfiguration": (
+        "apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations",
+        {"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}},
+        {"status": {}},
+    ),
+    "ResourceClaim": (
+        "apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+        {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "x"}}]}}},
+        {"spec": {"devices": {"requests": [{"exactly": {"allocationMode": "ExactCount", "count": 1}}]}}, "status": {}},
+    ),
+    "ServiceCIDR": ("apis/networking.k8s.io/v1/servicecidrs", {"spec": {"cidrs": ["10.9.0.0/16"]}}, {"status": {}}),
+    "StorageVersionMigration": (
+        "apis/storagemigration.k8s.io/v1/storageversionmigrations",
+        {"spec": {"resource": {"group": "", "resource": "secrets"}}},
+        {"spec": {"resource": {"group": ""}}, "status": {}},
+    ),
+    "ValidatingAdmissionPolicy": (
+        "apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+        {"spec": {"validations": [{"expression": "true"}]}},
+        {"status": {}},
+    ),
+    "VolumeAttachment": (
+        "apis/storage.k8s.io/v1/volumeattachments",
+        {"spec": {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}}},
+        {"status": {"attached": False}},
+    ),
+}
+
+
+def assert_within(expected: Any, found: Any) -> None:
+    """All that is expected is found."""
+    if isinstance(expected, dict):
+        for name, value in expected.items():
+            assert name in found, name
+            assert_within(value, found[name])
+    elif isinstance(expected, list):
+        for one, other in zip(expected, found, strict=True):
+            assert_within(one, other)
+    else:
+        assert found == expected
+
+
+def known_status(kind: str) -> Any:
+    """The fields of a kind's status."""
+    (crd,) = definitions_named([kind])
+    return crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+
+
+async def test_what_is_always_encoded_is_there(tmp_path):
+    """Fields that Go's encoder always writes are in every answer, so that `add /status/conditions` has something to add to."""
+    json_patch = {"Content-Type": "application/json-patch+json"}
+    async with ControlPlane(options(tmp_path, builtin_kinds=("all",))) as control_plane:
+        transport = httpx.ASGITransport(control_plane.app)
+        async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:
+            api = Api(client, control_plane)
+            for kind, (path, body, expected) in FORMS.items():
+                body.setdefault("metadata", {}).setdefault("name", "one")
+                created = await api.ok("POST", f"/clusters/a/{path}?fieldManager=me", body)
+                assert_within(expected, created)
+                name = body["metadata"]["name"]
+                assert await api.ok("GET", f"/clusters/a/{path}/{name}") == created, kind
+                owned = [entry["fieldsV1"] for entry in created["metadata"].get("managedFields", ())]
+                assert "." not in owned[0].get("f:spec", {}) if owned else True, kind
+                if "status" in expected and "conditions" in known_status(kind):
+                    patch = [{"op": "add", "path": "/status/conditions", "value": []}]
+                    await api.ok("PATCH", f"/clusters/a/{path}/{name}/status", patch, headers=json_patch)
+
+
+async def test_wrapped_base64(api: Api):
+    """Line ends are where the tools that encode put them; they are not stored."""
+    await installed(api, "validatingwebhookconfigurations", "apiservices")
+    secrets = "/clusters/a/api/v1/namespaces/default/secrets"
+    assert (await api.ok("POST", secrets, {"metadata": {"name": "s"}, "data": {"a": "YW\r\nJj\n"}}))["data"] == {"a": "YWJj"}
+    maps = "/clusters/a/api/v1/namespaces/default/configmaps"
+    assert (await api.ok("POST", maps, {"metadata": {"name": "m"}, "binaryData": {"a": "\nYWJj"}}))["binaryData"] == {"a": "YWJj"}
+    hook = {
+        "name": "a.b.c",
+        "clientConfig": {"url": "https://x.example.com", "caBundle": "YW\nJj"},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    hooks = "/clusters/a/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    created = await api.ok("POST", hooks, {"metadata": {"name": "w"}, "webhooks": [hook]})
+    assert created["webhooks"][0]["clientConfig"]["caBundle"] == "YWJj"
+    refused = await api.fails(400, "POST", secrets, {"metadata": {"name": "t"}, "data": {"a": "YW\nJ"}})
+    assert refused["message"] == 'Secret in version "v1" cannot be handled as a Secret: illegal base64 data at input byte 1'
