@@ -10,8 +10,11 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
+from kcp_py.apimachinery import go_times
+from kcp_py.apimachinery.go_times import RFC3339, RFC3339_MICRO
+
 _RFC3339: Final = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,30}))?(?:Z|([+-])(\d\d):(\d\d))",
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](?P<fraction>\d{1,30}))?(?:Z|(?P<sign>[+-])(?P<hours>\d\d):(?P<minutes>\d\d))",
     re.ASCII,
 )
 _LAST_SECOND: Final = 253402300799
@@ -19,6 +22,7 @@ _LAST_SECOND: Final = 253402300799
 _FIRST_SECOND: Final = -62167219200 + 366 * 86400
 """The start of the year 1, the first that Python knows; Go's zero time."""
 _DAY: Final = 86400
+_MICRO_DIGITS: Final = 6
 
 
 @lru_cache(maxsize=64)
@@ -38,30 +42,14 @@ def format_micro_time(unix: float) -> str:
 
 
 def parse_time(text: str) -> float:
-    """Unix seconds of an RFC 3339 time with any offset and any number of fractional digits.
+    """Unix seconds of a time as `metav1.Time` reads it: RFC 3339 with any offset and any number of fractional digits.
 
     Raises:
-        ValueError: not such a time; worded as Go's `time.Parse` begins its message.
+        ValueError: not such a time; worded as by Go's `time.Parse`.
     """
-    match = _RFC3339.fullmatch(text)
-    if match is None:
-        raise ValueError(_parse_problem(text))
-    year, month, day, hour, minute, second, fraction, sign, offset_hours, offset_minutes = match.groups()
-    try:
-        moment = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), tzinfo=UTC)
-    except ValueError:
-        raise ValueError(_parse_problem(text)) from None
-    unix = (moment.toordinal() - 719163) * _DAY + moment.hour * 3600 + moment.minute * 60 + moment.second
-    if sign:
-        hours, minutes = int(offset_hours), int(offset_minutes)
-        if hours > 24 or minutes > 60:
-            raise ValueError(_parse_problem(text))
-        offset = hours * 3600 + minutes * 60
-        unix += offset if sign == "-" else -offset
-        if not _FIRST_SECOND <= unix <= _LAST_SECOND:
-            raise ValueError(_parse_problem(text))
+    seconds, micros = _parts(text, RFC3339)
     # Beyond microseconds a float would round up to the next second.
-    return unix + int(fraction[:6].ljust(6, "0")) / 1_000_000 if fraction else unix
+    return seconds + micros / 1_000_000 if micros else seconds
 
 
 def normalize_time(text: str) -> str:
@@ -70,9 +58,48 @@ def normalize_time(text: str) -> str:
     Raises:
         ValueError: `text` is not an RFC 3339 time.
     """
-    return format_time(parse_time(text))
+    return format_time(_parts(text, RFC3339)[0])
 
 
-def _parse_problem(text: str) -> str:
-    quoted = text if len(text) <= 100 else text[:100] + "..."
-    return f'parsing time "{quoted}" as "2006-01-02T15:04:05Z07:00": cannot parse "{quoted}"'
+def normalize_micro_time(text: str) -> str:
+    """A time as `metav1.MicroTime` writes it after reading `text`: in UTC, with six digits of the second, which `text` must have, too.
+
+    Raises:
+        ValueError: `text` is not such a time; worded as by Go's `time.Parse`.
+    """
+    seconds, micros = _parts(text, RFC3339_MICRO)
+    return f"{_format_second(seconds)[:-1]}.{micros:06d}Z"
+
+
+def _parts(text: str, layout: str) -> tuple[int, int]:
+    """Unix seconds, and the microseconds of the second."""
+    match = _RFC3339.fullmatch(text)
+    fraction = match["fraction"] if match is not None else None
+    if match is None or (layout == RFC3339_MICRO and len(fraction or "") != _MICRO_DIGITS):
+        return _slowly(text, layout)
+    year, month, day, hour, minute, second = map(int, match.groups()[:6])
+    try:
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:
+        return _slowly(text, layout)
+    unix = (moment.toordinal() - 719163) * _DAY + hour * 3600 + minute * 60 + second
+    if match["sign"]:
+        hours, minutes = int(match["hours"]), int(match["minutes"])
+        if hours > 24 or minutes > 60:
+            return _slowly(text, layout)
+        offset = hours * 3600 + minutes * 60
+        unix += offset if match["sign"] == "-" else -offset
+        _check(text, unix)
+    return unix, int(fraction[:_MICRO_DIGITS].ljust(_MICRO_DIGITS, "0")) if fraction else 0
+
+
+def _slowly(text: str, layout: str) -> tuple[int, int]:
+    """`_parts` of what is not in the usual form."""
+    seconds, nanoseconds = go_times.parse(text, layout)
+    _check(text, seconds)
+    return seconds, nanoseconds // 1000
+
+
+def _check(text: str, unix: int) -> None:
+    if not _FIRST_SECOND <= unix <= _LAST_SECOND:
+        raise ValueError(f'parsing time "{text}": year out of range')

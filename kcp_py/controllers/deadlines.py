@@ -1,8 +1,8 @@
 """`Deadlines`: when what was postponed is due, whatever is done to the clock of the machine.
 
-The time at which something is due is stored in objects as a time of day, so that it outlives the process. A time of day can be set: forward,
-and a grace period ends early; back, and it does not end. So the time of day counts once, when a process sees the object for the first time.
-From then on a clock counts that cannot be set.
+The time at which something is due is stored in objects as a time of day, so that it outlives the process. The time of day can be set. If it
+is set forward, a grace period ends early; if it is set back, the period lasts longer. So the time of day counts once, when a process sees
+the object for the first time. From then on a clock counts that cannot be set.
 """
 
 from __future__ import annotations

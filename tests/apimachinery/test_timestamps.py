@@ -42,6 +42,27 @@ def test_other_texts_are_refused(text):
         timestamps.parse_time(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("2026-01-01T00:00:00.120000Z", "2026-01-01T00:00:00.120000Z"),
+        ("2026-01-01T01:30:00.000001+01:30", "2026-01-01T00:00:00.000001Z"),
+        ("2026-01-01T1:00:00.999999Z", "2026-01-01T01:00:00.999999Z"),
+        ("9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999999Z"),
+    ],
+)
+def test_micro_times_are_read_exactly(text, normal):
+    """What is read is written in UTC, with the same digits however far away it is."""
+    assert timestamps.normalize_micro_time(text) == normal
+
+
+@pytest.mark.parametrize("text", ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.1Z", "2026-01-01T00:00:00.1234567Z"])
+def test_micro_times_have_six_digits(text):
+    """Fewer or more are refused, as Go refuses them."""
+    with pytest.raises(ValueError, match="cannot parse"):
+        timestamps.normalize_micro_time(text)
+
+
 @given(st.integers(min_value=-62135596800, max_value=253402300799))
 def test_round_trip(second):
     """Every second of the years 1 to 9999 comes back."""

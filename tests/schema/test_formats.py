@@ -46,7 +46,7 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
     "ssn": (["111-11-1111", "111 11 1111"], ["999 99 999", "111111111"]),
     "hexcolor": (["#FFFFFF", "fff"], ["#fffffffz", "ffff"]),
     "rgbcolor": (["rgb(100,100,100)", "rgb( 0 , 1, 255 )"], ["rgb(300,0,0)", "100,100,100"]),
-    "byte": (["ZWxlcGhhbnQ=", "YWJj"], ["ZWxlcGhhbnQ", "a", "", "abc$"]),
+    "byte": (["ZWxlcGhhbnQ=", "YWJj"], ["ZWxlcGhhbnQ", "a", "", "abc$", "YW\nJj", "YWJj\n", "YW\r\nJj", "a-_b", "YQ==YQ=="]),
     "password": (["", "anything"], []),
     "bsonobjectid": (["507f1f77bcf86cd799439011"], ["507f", ""]),
     "k8s-short-name": (["a-b"], ["a.b", "A", "a" * 64]),

@@ -9,11 +9,9 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, not_supported
 from kcp_py.apimachinery.names import qualified_name_problems
-from kcp_py.apimachinery.timestamps import format_micro_time, parse_time
 from kcp_py.registry.strategy import Strategy
 
 _STRATEGIES: Final = ("OldestEmulationVersion",)
-_TIMES: Final = ("acquireTime", "renewTime")
 
 
 class LeaseStrategy(Strategy):
@@ -22,13 +20,6 @@ class LeaseStrategy(Strategy):
     has_generation = False
     allow_create_on_update = True
     allow_unconditional_update = False
-
-    def prepare_for_create(self, obj: dict[str, Any]) -> None:
-        canonicalize_micro_times(obj.get("spec"), _TIMES)
-
-    def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
-        del old
-        canonicalize_micro_times(obj.get("spec"), _TIMES)
 
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         spec = obj.get("spec") or {}
@@ -44,18 +35,6 @@ class LeaseStrategy(Strategy):
         if spec.get("preferredHolder") and not strategy:
             problems.append(forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined"))
         return problems
-
-
-def canonicalize_micro_times(fields: dict[str, Any] | None, names: tuple[str, ...]) -> None:
-    """Write times with six digits, as upstream's MicroTime does. What is no time is left for the schema to report."""
-    for name in names if fields else ():
-        value = (fields or {}).get(name)
-        if isinstance(value, str) and not (len(value) == 27 and value[-1] == "Z"):
-            try:
-                formatted = format_micro_time(parse_time(value))
-            except ValueError:
-                continue
-            fields[name] = formatted  # type: ignore[index]
 
 
 def _strategy_problems(strategy: str) -> list[FieldError]:

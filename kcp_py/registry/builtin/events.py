@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, invalid, required
 from kcp_py.apimachinery.names import byte_length, dns_subdomain_problems, path_segment_problems, qualified_name_problems
-from kcp_py.apimachinery.timestamps import normalize_time
-from kcp_py.registry.builtin.coordination import canonicalize_micro_times
 from kcp_py.registry.strategy import Strategy
 
 CORE_V1: Final = "v1"
@@ -75,13 +73,6 @@ class EventStrategy(Strategy):
     allow_create_on_update = True
     has_dependents = False
 
-    def prepare_for_create(self, obj: dict[str, Any]) -> None:
-        _canonicalize_times(obj, ("firstTimestamp", "lastTimestamp"))
-
-    def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
-        del old
-        self.prepare_for_create(obj)
-
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         return _legacy_problems(obj, controller_field="reportingComponent")
 
@@ -96,13 +87,6 @@ class StrictEventStrategy(Strategy):
     has_generation = False
     allow_create_on_update = True
     has_dependents = False
-
-    def prepare_for_create(self, obj: dict[str, Any]) -> None:
-        _canonicalize_times(obj, ("deprecatedFirstTimestamp", "deprecatedLastTimestamp"))
-
-    def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
-        del old
-        self.prepare_for_create(obj)
 
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         event = _as_core(obj)
@@ -152,20 +136,6 @@ _FIXED: Final = (
 
 def _as_core(obj: dict[str, Any]) -> dict[str, Any]:
     return {TO_CORE.get(name, name): value for name, value in obj.items()}
-
-
-def _canonicalize_times(obj: dict[str, Any], seconds: tuple[str, ...]) -> None:
-    canonicalize_micro_times(obj, ("eventTime",))
-    series = obj.get("series")
-    if isinstance(series, dict):
-        canonicalize_micro_times(series, ("lastObservedTime",))
-    for name in seconds:
-        value = obj.get(name)
-        if isinstance(value, str) and not (len(value) == 20 and value[-1] == "Z"):
-            try:
-                obj[name] = normalize_time(value)
-            except ValueError:
-                continue  # the schema reports it
 
 
 def _legacy_problems(event: dict[str, Any], *, controller_field: str) -> list[FieldError]:

@@ -25,7 +25,7 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.go_base64 import canonical_base64
 from kcp_py.apimachinery.go_types import json_type
 from kcp_py.apimachinery.quantity import canonical
-from kcp_py.apimachinery.timestamps import format_micro_time, normalize_time, parse_time
+from kcp_py.apimachinery.timestamps import normalize_micro_time, normalize_time
 from kcp_py.bootstrap.go_fields import GoStructure, find_structure, go_values
 
 BAD_QUANTITY: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -439,20 +439,20 @@ def _value(name: str) -> _Shape:
 
 
 def _time(value: Any) -> Any:
-    return _timestamp(value, normalize_time, "2006-01-02T15:04:05Z07:00")
+    return _timestamp(value, normalize_time)
 
 
 def _micro_time(value: Any) -> Any:
-    return _timestamp(value, lambda text: format_micro_time(parse_time(text)), "2006-01-02T15:04:05.000000Z07:00")
+    return _timestamp(value, normalize_micro_time)
 
 
-def _timestamp(value: Any, read: Callable[[str], str], layout: str) -> Any:
+def _timestamp(value: Any, read: Callable[[str], str]) -> Any:
     if type(value) is not str:
         raise _MismatchError(json_type(value), "string")
     try:
         found = read(value)
-    except ValueError:
-        raise _MismatchError("", "", f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"') from None
+    except ValueError as error:
+        raise _MismatchError("", "", str(error)) from None
     return _ZERO if found.startswith(_YEAR_ONE) else found
 
 

@@ -104,18 +104,3 @@ def test_old_events_live_where_their_object_lives(namespace, about, fits):
     event = {"metadata": {"name": "a", "namespace": namespace}, "involvedObject": {"namespace": about} if about else {}}
     problems = texts(EventStrategy().validate(event))
     assert problems == ([] if fits else [f'involvedObject.namespace: Invalid value: "{about}": does not match event.namespace'])
-
-
-def test_times_have_one_form():
-    """Times are stored with seconds or with microseconds, whatever was sent."""
-    event: dict[str, Any] = {
-        "eventTime": "2026-01-01T01:00:00+01:00",
-        "firstTimestamp": "2026-01-01T00:00:00.5Z",
-        "series": {"lastObservedTime": "2026-01-01T00:00:00Z"},
-    }
-    EventStrategy().prepare_for_create(event)
-    assert event == {
-        "eventTime": "2026-01-01T00:00:00.000000Z",
-        "firstTimestamp": "2026-01-01T00:00:00Z",
-        "series": {"lastObservedTime": "2026-01-01T00:00:00.000000Z"},
-    }

@@ -145,3 +145,93 @@ async def test_wrapped_base64(api: Api):
     assert created["webhooks"][0]["clientConfig"]["caBundle"] == "YWJj"
     refused = await api.fails(400, "POST", secrets, {"metadata": {"name": "t"}, "data": {"a": "YW\nJ"}})
     assert refused["message"] == 'Secret in version "v1" cannot be handled as a Secret: illegal base64 data at input byte 1'
+
+
+MICRO = "2006-01-02T15:04:05.000000Z07:00"
+
+
+@pytest.mark.parametrize(
+    ("time", "stored"),
+    [
+        pytest.param("2024-01-01T00:00:00.123456Z", "2024-01-01T00:00:00.123456Z", id="six digits"),
+        pytest.param("2024-01-01T02:00:00.123456+02:00", "2024-01-01T00:00:00.123456Z", id="offset"),
+        pytest.param("2024-01-01T0:00:00,123456Z", "2024-01-01T00:00:00.123456Z", id="hour of one digit and a comma"),
+        pytest.param("9000-01-01T00:00:00.000001Z", "9000-01-01T00:00:00.000001Z", id="far away"),
+    ],
+)
+async def test_micro_times(api: Api, time: str, stored: str) -> None:
+    """They are stored in UTC and with all six digits."""
+    leases = "/clusters/a/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    created = await api.ok("POST", leases, {"metadata": {"name": "a"}, "spec": {"renewTime": time}})
+    assert created["spec"]["renewTime"] == stored
+    assert (await api.ok("GET", f"{leases}/a"))["spec"]["renewTime"] == stored
+
+
+@pytest.mark.parametrize(
+    ("time", "problem"),
+    [
+        ("2024-01-01T00:00:00Z", f' as "{MICRO}": cannot parse "Z" as ".000000"'),
+        ("2024-01-01T00:00:00.123Z", f' as "{MICRO}": cannot parse ".123Z" as ".000000"'),
+        ("2024-01-01T00:00:00.123456789Z", f' as "{MICRO}": cannot parse "789Z" as "Z07:00"'),
+        ("2024-01-01t00:00:00.123456Z", f' as "{MICRO}": cannot parse "t00:00:00.123456Z" as "T"'),
+        ("", f' as "{MICRO}": cannot parse "" as "2006"'),
+        ("2024-01-01T24:00:00.000000Z", ": hour out of range"),
+    ],
+)
+async def test_micro_times_have_six_digits(api: Api, time: str, problem: str) -> None:
+    """Others are refused in the decoder's words, in creates and patches, of leases and of events."""
+    leases = "/clusters/a/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    await api.ok("POST", leases, {"metadata": {"name": "a"}})
+    message = f'Lease in version "v1" cannot be handled as a Lease: parsing time "{time}"{problem}'
+    refused = await api.fails(400, "POST", leases, {"metadata": {"name": "b"}, "spec": {"renewTime": time}})
+    assert refused["message"] == message
+    merge = {"Content-Type": "application/merge-patch+json"}
+    assert (await api("PATCH", f"{leases}/a", {"spec": {"acquireTime": time}}, headers=merge)).status_code in {400, 422}
+    events = "/clusters/a/apis/events.k8s.io/v1/namespaces/default/events"
+    refused = await api.fails(400, "POST", events, {"metadata": {"name": "e"}, "eventTime": time})
+    assert refused["message"] == f'Event in version "v1" cannot be handled as a Event: parsing time "{time}"{problem}'
+
+
+async def test_times_that_are_not_there(api: Api) -> None:
+    """A null is no time, in both versions of events and whatever the field."""
+    event = {
+        "metadata": {"name": "e"},
+        "eventTime": "2024-01-01T00:00:00.000000Z",
+        "deprecatedFirstTimestamp": None,
+        "deprecatedLastTimestamp": None,
+        "action": "a",
+        "reason": "r",
+        "type": "Normal",
+        "reportingController": "example.com/c",
+        "reportingInstance": "i",
+        "regarding": {"namespace": "default"},
+    }
+    created = await api.ok("POST", "/clusters/a/apis/events.k8s.io/v1/namespaces/default/events", event)
+    assert (created["deprecatedFirstTimestamp"], created["deprecatedLastTimestamp"]) == (None, None)
+    read = await api.ok("GET", "/clusters/a/api/v1/namespaces/default/events/e")
+    assert (read["firstTimestamp"], read["lastTimestamp"]) == (None, None)
+
+
+async def test_times_have_one_form(api: Api) -> None:
+    """Events store UTC, with whole seconds or with microseconds, whatever offset and fraction were sent."""
+    old = {
+        "metadata": {"name": "old"},
+        "firstTimestamp": "2026-01-01T01:00:00.5+01:00",
+        "lastTimestamp": "2026-01-01T00:00:00.9Z",
+        "involvedObject": {"namespace": "default"},
+    }
+    created = await api.ok("POST", "/clusters/a/api/v1/namespaces/default/events", old)
+    assert (created["firstTimestamp"], created["lastTimestamp"]) == ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z")
+    new = {
+        "metadata": {"name": "new"},
+        "eventTime": "2026-01-01T01:00:00.500000+01:00",
+        "series": {"count": 2, "lastObservedTime": "2026-01-01T01:00:00.500000+01:00"},
+        "action": "a",
+        "reason": "r",
+        "type": "Normal",
+        "reportingController": "example.com/c",
+        "reportingInstance": "i",
+        "regarding": {"namespace": "default"},
+    }
+    created = await api.ok("POST", "/clusters/a/apis/events.k8s.io/v1/namespaces/default/events", new)
+    assert created["eventTime"] == created["series"]["lastObservedTime"] == "2026-01-01T00:00:00.500000Z"
