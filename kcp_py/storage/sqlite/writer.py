@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import apsw
 import structlog
@@ -19,26 +19,24 @@ import structlog
 from kcp_py.storage.contract import (
     CompactedError,
     Compare,
-    ConflictError,
     DamagedError,
     Event,
     FutureRevisionError,
-    KeyValue,
     NoSpaceError,
     Operation,
-    Put,
     StorageError,
     UnavailableError,
 )
 from kcp_py.storage.feed import Changes
 from kcp_py.storage.spans import Spans
-from kcp_py.storage.sqlite.checksums import PAGE_SIZE
-from kcp_py.storage.sqlite.database import Database, copy_log, truncate_log
+from kcp_py.storage.sqlite.database import Database, copy_log
 from kcp_py.storage.sqlite.errors import translated
 from kcp_py.storage.sqlite.hot import HotKeys
+from kcp_py.storage.sqlite.purging import any_to_purge, purge
 from kcp_py.storage.sqlite.room import Room
-from kcp_py.storage.sqlite.schema import ORDINAL_BITS, last_seq
+from kcp_py.storage.sqlite.shortage import Shortage
 from kcp_py.storage.sqlite.state import State, read_state
+from kcp_py.storage.sqlite.transaction import Transactions
 from kcp_py.storage.sqlite.worker import Worker
 
 _log: Final = structlog.get_logger("kcp_py.storage")
@@ -50,32 +48,16 @@ _QUIET_TURNS: Final = 2
 """Turns of the loop without a further write that close a group: a request that came in is a write one turn later."""
 _LONGEST_TURN: Final = 0.002
 """Seconds for which a group's statements hold the event loop."""
-_PURGED: Final = 500
-"""Writes that compaction forgets with one commit."""
 _COMMIT_OVERHEAD: Final = 12_000
 """Bytes of the log that a commit takes for the pages at the tables' ends (measured) ..."""
 _WRITE_OVERHEAD: Final = 5_000
 """... and a write for the page of its key, beside the value."""
 _RETRY: Final = 1.0
-"""Seconds between two attempts to open the file anew, or to make the reserve again."""
-_LITTLE_ROOM: Final = 4 << 20
-"""A disk with more bytes than this is not full; a commit of many large values may not fit all the same."""
+"""Seconds between two attempts to open the file anew."""
 _BUSY_RETRY: Final = 0.01
 _BUSY_TRIES: Final = 500
 
-_FIND: Final = "SELECT seq, create_revision FROM current WHERE key = ?"
-_VALUE: Final = "SELECT value FROM value WHERE seq = ?"
-_INSERT_CURRENT: Final = "INSERT INTO current VALUES (?, ?, ?)"
-_CREATE_CURRENT: Final = "INSERT INTO current VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-_UPDATE_CURRENT: Final = "UPDATE current SET seq = ? WHERE key = ?"
-_DELETE_CURRENT: Final = "DELETE FROM current WHERE key = ?"
-_INSERT_VALUE: Final = "INSERT INTO value VALUES (?, ?)"
-_INSERT_HISTORY: Final = "INSERT INTO history VALUES (?, ?, ?, ?, ?)"
 _SET_COMPACTED: Final = "UPDATE meta SET number = ? WHERE name = 'compact_revision'"
-_PURGE_BOUNDARY: Final = "SELECT seq FROM history WHERE seq <= ? ORDER BY seq LIMIT 1 OFFSET ?"
-_PURGE_VALUES: Final = "DELETE FROM value WHERE seq IN (SELECT previous FROM history WHERE seq <= ?)"
-_PURGE_HISTORY: Final = "DELETE FROM history WHERE seq <= ?"
-_ANY_TO_PURGE: Final = "SELECT 1 FROM history WHERE seq <= ? LIMIT 1"
 
 
 class _Request(NamedTuple):
@@ -127,6 +109,7 @@ class Writer:
         self._database = database
         self._connection = connection
         self._cursor = connection.cursor()
+        self._transactions = Transactions(connection, hot, spans)
         self._worker = worker
         self._publish = publish
         self._written = written
@@ -137,13 +120,10 @@ class Writer:
         self._closing = False
         self._copy_rest = False
         self._looks_for_room = False
-        self._purging = bool(connection.execute(_ANY_TO_PURGE, (last_seq(state.compact_revision),)).fetchall())
+        self._purging = any_to_purge(connection, state.compact_revision)
         connection.set_busy_timeout(0)
         self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        if room.full:
-            _log.error("storage_full", free_bytes=room.free())
-            self._watch_room()
+        self._shortage = Shortage(room, worker, look=self._schedule_look)
         self._task = self._loop.create_task(self._run(), name="sqlite-writer")
 
     @property
@@ -174,8 +154,7 @@ class Writer:
     async def close(self) -> None:
         """Carry out what is queued, then end."""
         self._closing = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._shortage.close()
         self._wake()
         await self._task
 
@@ -224,7 +203,7 @@ class Writer:
             problem = translated(error) if isinstance(error, apsw.Error) else error
             if isinstance(problem, DamagedError) and len(group) == 1:
                 problem = DamagedError([operation.key for operation in group[0].operations])
-            if isinstance(problem, NoSpaceError) and await self._give_up_reserve():
+            if isinstance(problem, NoSpaceError) and await self._shortage.begins(self._connection):
                 await self._commit(group)
                 return
             if len(group) > 1 and self.broken is None and not isinstance(problem, UnavailableError):
@@ -273,10 +252,10 @@ class Writer:
                     compact_revision = request.compact
                 answers.append((future, answer or revision))
                 continue
-            if self.room.full and not self._fits(request):
+            if self.room.full and not self._shortage.takes(self._connection, request.compares, request.operations):
                 answers.append((future, NoSpaceError("the disk is full: nothing but deletions and small changes is taken")))
                 continue
-            conflict = self._transact(request, revision + 1, events)
+            conflict = self._transactions.carry_out(request.compares, request.operations, revision + 1, events=events)
             if conflict is None and events and events[-1].mod_revision > revision:
                 revision += 1
             answers.append((future, conflict or revision))
@@ -304,19 +283,12 @@ class Writer:
         raise UnavailableError("the database is locked by another program")
 
     async def _finish(self, compact_revision: int) -> None:
-        purge = last_seq(compact_revision) if self._purging else -1
+        purging = self._purging
         copy_rest, self._copy_rest = self._copy_rest, False
         cursor = self._connection.cursor()
 
         def finish() -> bool:
-            more = False
-            if purge >= 0:
-                bound = purge
-                rows: Any = cursor.execute(_PURGE_BOUNDARY, (purge, _PURGED)).fetchall()
-                for (seq,) in rows:
-                    bound, more = seq, True
-                cursor.execute(_PURGE_VALUES, (bound,))
-                cursor.execute(_PURGE_HISTORY, (bound,))
+            more = purging and purge(cursor, compact_revision)
             try:
                 cursor.execute("COMMIT")
             except apsw.FullError:
@@ -348,6 +320,20 @@ class Writer:
         self.broken = UnavailableError(f"a write to the disk failed, and no other is taken {what}: {error}")
         _log.error("storage_write_failed", error=str(error), recovers=not self._for_good)
 
+    async def _look_for_room(self) -> None:
+        """Make the reserve again where there is room for it; else make room inside, by forgetting history."""
+        if await self._shortage.ended(self._connection):
+            return
+        if self.revision > self.compact_revision:
+            future = self._loop.create_future()
+            await self._commit([_Request(future, (), (), self.revision)])
+            future.exception()  # tried again with the next look
+        self._shortage.watch()
+
+    def _schedule_look(self) -> None:
+        self._looks_for_room = True
+        self._wake()
+
     async def _reopen(self) -> None:
         """Open the file anew, and go on from what is in it: the commit that failed may be there, whole."""
 
@@ -373,6 +359,7 @@ class Writer:
             return
         self._connection.set_busy_timeout(0)
         self._cursor = self._connection.cursor()
+        self._transactions = Transactions(self._connection, self._hot, self._spans)
         self._hot.committed()
         self._spans.committed()
         self._spans.clear()
@@ -383,143 +370,9 @@ class Writer:
         self.broken = None
         _log.warning("storage_reopened", revision=state.revision)
 
-    def _fits(self, request: _Request) -> bool:
-        """Whether a transaction is taken although the disk is full."""
-        puts = [operation for operation in request.operations if isinstance(operation, Put)]
-        existing = {compare.key for compare in request.compares if compare.mod_revision}
-        ((free,),) = self._connection.execute("PRAGMA freelist_count")
-        return self.room.leaves(
-            sum(len(put.value) for put in puts),
-            deletes=len(puts) < len(request.operations),
-            updates=all(put.key in existing for put in puts),
-            reusable=int(free) * PAGE_SIZE,
-        )
-
-    async def _give_up_reserve(self) -> bool:
-        """Give the reserve up, if that is what is missing; returns whether the disk was full.
-
-        A limit of the file itself is no matter of the disk.
-        """
-        if not self.room.kept or self.room.full or await self._worker.submit(self.room.free) > _LITTLE_ROOM:
-            return False
-        self.room.full = True
-        _log.error("storage_full", free_bytes=self.room.free())
-
-        def give_up() -> None:
-            self.room.give_up()
-            truncate_log(self._connection)
-
-        await self._worker.submit(give_up)
-        self._watch_room()
-        return True
-
-    def _watch_room(self) -> None:
-        def look() -> None:
-            self._looks_for_room = True
-            self._wake()
-
-        if not self._closing:
-            self._timer = self._loop.call_later(_RETRY, look)
-
-    async def _look_for_room(self) -> None:
-        """Make the reserve again where there is room for it; else make room inside, by forgetting history."""
-
-        def look() -> bool:
-            truncate_log(self._connection)
-            return self.room.make()
-
-        if await self._worker.submit(look):
-            self.room.full = False
-            _log.warning("storage_room_again", free_bytes=self.room.free())
-            return
-        if self.revision > self.compact_revision:
-            future = self._loop.create_future()
-            await self._commit([_Request(future, (), (), self.revision)])
-            future.exception()  # tried again with the next look
-        self._watch_room()
-
     def _check_compact(self, wanted: int, revision: int, compact_revision: int) -> StorageError | None:
         if wanted > revision:
             return FutureRevisionError(wanted, revision)
         if wanted <= compact_revision:
             return CompactedError(wanted, compact_revision)
         return None
-
-    def _transact(self, request: _Request, revision: int, events: list[Event]) -> ConflictError | None:
-        """Carry out one caller's transaction at `revision`; its events are appended."""
-        execute: Callable[..., Any] = self._cursor.execute  # what the columns hold is known here
-        operations = request.operations
-        # A key that must not exist and is written first is not looked up: its insertion tells, with nothing changed before it.
-        first = operations[0].key if operations and isinstance(operations[0], Put) else ""
-        created_key = ""
-        found: dict[str, tuple[int, int] | None] = {}
-        for key, mod_revision, create_revision in request.compares:
-            state = self._hot.state(key)
-            if state is None:
-                if key == first and mod_revision == 0 and create_revision is None and not created_key:
-                    created_key = key
-                    continue
-                rows = execute(_FIND, (key,)).fetchall()
-                if rows:
-                    state = rows[0]
-                    self._hot.remember_state(key, rows[0])
-            found[key] = state
-            seq, created = state or (0, 0)
-            if (mod_revision is not None and mod_revision != seq >> ORDINAL_BITS) or (
-                create_revision is not None and create_revision != created
-            ):
-                return self._existing(created_key) or ConflictError(key, self._key_value(key, seq, created) if seq else None)
-        next_seq = revision << ORDINAL_BITS
-        for operation in operations:
-            key = operation.key
-            creates = key == created_key  # a Put, or it would not be one
-            if creates:
-                execute(_CREATE_CURRENT, (key, next_seq, revision))
-                if not self._connection.changes():
-                    return self._existing(key)
-            self._hot.writing(key)
-            self._spans.writing(key, revision)
-            if creates and isinstance(operation, Put):
-                execute(_INSERT_HISTORY, (next_seq, key, 0, revision, 0))
-                execute(_INSERT_VALUE, (next_seq, operation.value))
-                events.append(Event(key, operation.value, revision, revision, None))
-                next_seq += 1
-                continue
-            if key in found:
-                state = found[key]
-            else:
-                rows = execute(_FIND, (key,)).fetchall()
-                state = rows[0] if rows else None
-            if isinstance(operation, Put):
-                value = operation.value
-                if state is None:
-                    execute(_INSERT_CURRENT, (key, next_seq, revision))
-                    execute(_INSERT_HISTORY, (next_seq, key, 0, revision, 0))
-                    events.append(Event(key, value, revision, revision, None))
-                else:
-                    seq, created = state
-                    execute(_UPDATE_CURRENT, (next_seq, key))
-                    execute(_INSERT_HISTORY, (next_seq, key, seq, created, 0))
-                    events.append(Event(key, value, revision, created, self._key_value(key, seq, created)))
-                execute(_INSERT_VALUE, (next_seq, value))
-            elif state is not None:
-                seq, created = state
-                execute(_DELETE_CURRENT, (key,))
-                execute(_INSERT_HISTORY, (next_seq, key, seq, created, 1))
-                events.append(Event(key, None, revision, created, self._key_value(key, seq, created)))
-            else:
-                continue
-            next_seq += 1
-        return None
-
-    def _existing(self, key: str) -> ConflictError | None:
-        """The conflict of a key that must not exist; None where it does not."""
-        rows: Any = self._cursor.execute(_FIND, (key,)).fetchall() if key else ()
-        for seq, created in rows:
-            return ConflictError(key, self._key_value(key, seq, created))
-        return None
-
-    def _key_value(self, key: str, seq: int, create_revision: int) -> KeyValue:
-        rows: Any = self._cursor.execute(_VALUE, (seq,)).fetchall()
-        ((value,),) = rows
-        return KeyValue(key, value, seq >> ORDINAL_BITS, create_revision)

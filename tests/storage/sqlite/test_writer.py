@@ -1,4 +1,4 @@
-"""How writes are put into groups, and which conflict they report."""
+"""How writes are put into groups."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kcp_py.storage.contract import Compare, ConflictError, Put
+from kcp_py.storage.contract import Put
 from kcp_py.storage.sqlite import SQLiteStorage
 from kcp_py.storage.sqlite.checkpoint import Checkpointer
 
@@ -38,39 +38,3 @@ async def test_writes_that_come_one_turn_after_the_other_share_a_commit(tmp_path
         revisions = await asyncio.gather(*map(write, range(10)))
     assert sorted(revisions) == list(range(revisions[0], revisions[0] + 10))
     assert len(commits) < 10
-
-
-@pytest.mark.anyio
-async def test_a_key_that_must_not_exist_is_reported_before_later_compares(tmp_path):
-    """The first compare that fails is the conflict, with what the key holds, though a created key is not looked up beforehand."""
-    async with SQLiteStorage(tmp_path / "store.db") as storage:
-        revision = await storage.transact([], [Put("/r/a", b"1"), Put("/r/guard", b"g")])
-        absent = Compare("/r/a", mod_revision=0)
-        for compares in ([absent], [absent, Compare("/r/guard", mod_revision=99)], [Compare("/r/guard", mod_revision=revision), absent]):
-            with pytest.raises(ConflictError) as caught:
-                await storage.transact(compares, [Put("/r/a", b"2"), Put("/r/b", b"2")])
-            assert caught.value.key == "/r/a"
-            assert caught.value.current is not None
-            assert caught.value.current.value == b"1"
-        with pytest.raises(ConflictError) as caught:
-            await storage.transact([Compare("/r/c", mod_revision=0), Compare("/r/guard", mod_revision=99)], [Put("/r/c", b"2")])
-        assert caught.value.key == "/r/guard"
-        assert await storage.revision() == revision
-        assert await storage.get("/r/b") is None
-        assert await storage.get("/r/c") is None
-
-
-@pytest.mark.anyio
-async def test_of_two_creates_in_one_group_the_first_wins(tmp_path):
-    """A create that follows another one of the same key in the same transaction of SQLite conflicts with it."""
-    async with SQLiteStorage(tmp_path / "store.db") as storage:
-        absent = [Compare("/r/a", mod_revision=0)]
-        first, second = await asyncio.gather(
-            storage.transact(absent, [Put("/r/a", b"1")]), storage.transact(absent, [Put("/r/a", b"2")]), return_exceptions=True
-        )
-        found = await storage.get("/r/a")
-    assert isinstance(second, ConflictError)
-    assert second.current is not None
-    assert second.current.value == b"1"
-    assert found is not None
-    assert (found.value, found.mod_revision) == (b"1", first)

@@ -1,0 +1,186 @@
+"""A disk that is full, or that fails a write: deletions work, the state is told, and the store recovers by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kcp_py.storage.contract import Compare, Delete, NoSpaceError, Put
+from kcp_py.storage.sqlite import SQLiteStorage, integrity_check
+from tests.small_disk import fill, small_disk
+
+pytestmark = pytest.mark.anyio
+
+_RESERVE = 4 << 20
+_VALUE = b"x" * 20_000
+
+_LIMITED = """
+import asyncio, resource, sys
+from contextlib import aclosing
+from kcp_py.storage.contract import Delete, Put, UnavailableError
+from kcp_py.storage.sqlite import SQLiteStorage, integrity_check
+async def main(path):
+    async with SQLiteStorage(path, checkpoint_bytes=1 << 30) as storage:
+        acknowledged = {}
+        async def write(key):
+            acknowledged[await storage.transact([], [Put(key, b"x" * 3000)])] = key
+        for number in range(20):
+            await write(f"/before/{number}")
+        watch = storage.watch("/", start_revision=1)
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, hard))
+        number = failures = 0
+        while not failures:
+            number += 1
+            try:
+                await write(f"/meanwhile/{number}")
+            except UnavailableError:
+                failures += 1
+        try:
+            await storage.check()
+        except UnavailableError:
+            failures += 1
+        assert failures == 2
+        assert len((await storage.range("/before/")).items) == 20
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        while True:
+            try:
+                await write("/after")
+                break
+            except UnavailableError:
+                await asyncio.sleep(0.01)
+        await storage.check()
+        revision = await storage.revision()
+        seen = {}
+        async with aclosing(watch):
+            async for batch in watch:
+                for event in batch.events:
+                    assert event.mod_revision not in seen
+                    seen[event.mod_revision] = event.key
+                if batch.revision >= revision:
+                    break
+        assert sorted(seen) == list(range(1, revision + 1))
+        assert acknowledged.items() <= seen.items()
+        items = {item.mod_revision: item.key for item in (await storage.range("/")).items}
+        assert items == seen
+    assert integrity_check(path) == []
+    print("recovered")
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 24 MB."""
+    with small_disk(tmp_path / "disk", 24) as folder:
+        yield folder
+
+
+async def _write_until_full(storage: SQLiteStorage) -> int:
+    """How many writes were acknowledged."""
+    number = 0
+    while True:
+        try:
+            await storage.transact([Compare(f"/{number:04}", mod_revision=0)], [Put(f"/{number:04}", _VALUE)])
+        except NoSpaceError:
+            return number
+        number += 1
+
+
+async def test_deletions_work_on_a_full_disk(disk: Path) -> None:
+    """When nothing fits any more, everything can be deleted; then there is room inside for new objects, and nothing was lost."""
+    path = disk / "store.db"
+    async with SQLiteStorage(path, reserve_bytes=_RESERVE) as storage:
+        assert (disk / "store.db.reserve").stat().st_blocks * 512 >= _RESERVE
+        for number in range(200):
+            await storage.transact([], [Put(f"/before/{number}", _VALUE)])
+        ballast = fill(disk)
+        assert not storage.full
+        count = await _write_until_full(storage)
+        assert storage.full
+        assert not (disk / "store.db.reserve").exists()
+        items = (await storage.range("/")).items
+        assert len(items) == count + 200
+        # A mark on an object, such as a time of deletion, is small, and is taken.
+        first = items[0]
+        assert await storage.transact([Compare(first.key, mod_revision=first.mod_revision)], [Put(first.key, _VALUE + b"y")])
+        for item in items:
+            await storage.transact([], [Delete(item.key)])
+        assert (await storage.range("/")).items == []
+        while True:
+            try:
+                await storage.transact([], [Put("/new", _VALUE)])
+                break
+            except NoSpaceError:
+                await asyncio.sleep(0.01)  # history is being forgotten
+        ballast.unlink()
+        while storage.full:
+            await asyncio.sleep(0.01)
+        assert (disk / "store.db.reserve").stat().st_blocks * 512 >= _RESERVE
+        await storage.transact([], [Put("/large", b"x" * 3_000_000)])
+    assert integrity_check(path) == []
+
+
+async def test_a_start_on_a_full_disk(disk: Path) -> None:
+    """Where others took all the room while no server ran, the start gives the reserve up, knows of it, and deletions work."""
+    path = disk / "store.db"
+    async with SQLiteStorage(path, reserve_bytes=_RESERVE) as storage:
+        for number in range(20):
+            await storage.transact([], [Put(f"/{number}", _VALUE)])
+    ballast = fill(disk)
+    async with SQLiteStorage(path, reserve_bytes=_RESERVE) as storage:
+        assert storage.full
+        await storage.transact([], [Delete("/3")])
+        assert await storage.get("/3") is None
+    fill(disk)
+    with pytest.raises(NoSpaceError, match=r"no room is left on the disk of .*store\.db"):
+        await SQLiteStorage(path, reserve_bytes=_RESERVE).__aenter__()
+    ballast.unlink()
+    async with SQLiteStorage(path, reserve_bytes=_RESERVE) as storage:
+        assert not storage.full
+        assert len((await storage.range("/")).items) == 19
+    assert integrity_check(path) == []
+
+
+async def test_killed_on_a_full_disk(disk: Path) -> None:
+    """What was acknowledged before a kill on a full disk is there after it."""
+    path = disk / "store.db"
+    script = (
+        "import asyncio, os, signal, sys\n"
+        "sys.path.insert(0, sys.argv[3])\n"
+        "from pathlib import Path\n"
+        "from kcp_py.storage.contract import Delete, Put\n"
+        "from kcp_py.storage.sqlite import SQLiteStorage\n"
+        "from tests.small_disk import fill\n"
+        "from tests.storage.sqlite.test_shortage import _write_until_full\n"
+        "async def main():\n"
+        "    async with SQLiteStorage(sys.argv[1], reserve_bytes=int(sys.argv[2])) as storage:\n"
+        "        for number in range(50):\n"
+        "            await storage.transact([], [Put(f'/before/{number}', b'x')])\n"
+        "        fill(Path(sys.argv[1]).parent)\n"
+        "        count = await _write_until_full(storage)\n"
+        "        await storage.transact([], [Delete('/before/0')])\n"
+        "        print(count, flush=True)\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "asyncio.run(main())\n"
+    )
+    root = str(Path(__file__).parents[3])
+    done = subprocess.run([sys.executable, "-c", script, str(path), str(_RESERVE), root], capture_output=True, text=True, check=False)
+    count = int(done.stdout.split()[-1])
+    async with SQLiteStorage(path, reserve_bytes=_RESERVE) as storage:
+        assert len((await storage.range("/")).items) == count + 49
+        await storage.transact([], [Delete("/before/1")])
+    assert integrity_check(path) == []
+
+
+def test_a_write_that_fails_is_recovered_from(tmp_path: Path) -> None:
+    """After a commit that the system refused, the store says so, opens its file anew, and goes on with all that was acknowledged."""
+    done = subprocess.run([sys.executable, "-c", _LIMITED, str(tmp_path / "store.db")], capture_output=True, text=True, check=False)
+    assert done.stdout.endswith("recovered\n"), done.stderr
+    assert "storage_write_failed" in done.stdout
+    assert "storage_reopened" in done.stdout
