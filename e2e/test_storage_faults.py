@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,34 @@ from e2e.informer import Watch, configmap, revision_of
 from tests.small_disk import fill, small_disk
 
 NewServer = Callable[..., ServerProcess]
+
+
+_FAILING_SYNCS = """
+# Found by the interpreter at its start: syncs of the store fail as long as a file is there.
+import os, sys
+if "start" in sys.argv:
+    import apsw
+
+    class File(apsw.VFSFile):
+        def __init__(self, name, flags):
+            super().__init__("unix", name, flags)
+
+        def xSync(self, flags):
+            if os.path.exists(os.environ["SYNCS_FAIL"]):
+                error = apsw.IOError("the disk failed")
+                error.extendedresult = apsw.SQLITE_IOERR_FSYNC
+                raise error
+            super().xSync(flags)
+
+    class Disk(apsw.VFS):
+        def __init__(self):
+            super().__init__("failing", "unix", makedefault=True)
+
+        def xOpen(self, name, flags):
+            return File(name, flags)
+
+    disk = Disk()
+"""
 
 
 def _run(server: ServerProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -151,3 +180,40 @@ def test_a_full_disk_is_told_and_objects_can_be_deleted(new_server: NewServer, t
         assert "storage_room_again" in server.log_file.read_text()
         assert "has its reserve" in _run(server, "doctor", "--storage-reserve", "4Mi").stdout
         assert server.stop() == 0
+
+
+def test_a_failed_sync_is_told_and_recovered_from(new_server: NewServer, tmp_path: Path) -> None:
+    """While syncs fail, writes fail, reads go on, readiness and metrics tell; then writes are taken again, also after a kill."""
+    (tmp_path / "sitecustomize.py").write_text(_FAILING_SYNCS)
+    failing = tmp_path / "failing"
+    server = new_server(environment={"PYTHONPATH": str(tmp_path), "SYNCS_FAIL": str(failing)}).start()
+    path = _configmaps("a")
+    assert server.request("POST", path, configmap("before", {"n": "1"})).code == 201
+    failing.touch()
+    answer = server.request("POST", path, configmap("meanwhile", {"n": "1"}))
+    assert answer.code == 504
+    assert "may have been carried out" in answer.json["message"]
+    assert server.request("POST", path, configmap("refused", {"n": "1"})).code == 503
+    assert server.request("GET", "/readyz").code == 500
+    assert b"[-]etcd failed" in server.request("GET", "/readyz?verbose").body
+    assert server.request("GET", f"{path}/before").code == 200
+    while b"kcp_storage_up 0" not in server.request("GET", "/metrics").body:
+        pass
+    failing.unlink()
+    while server.request("GET", "/readyz").code != 200:
+        pass
+    assert server.request("GET", f"{path}/meanwhile").code == 404
+    after = server.request("POST", path, configmap("after", {"n": "1"}))
+    assert after.code == 201
+    while b"kcp_storage_up 1" not in server.request("GET", "/metrics").body:
+        pass
+    log = server.log_file.read_text()
+    assert "storage_write_failed" in log
+    assert "storage_reopened" in log
+    server.stop(signal.SIGKILL)
+    server.start()
+    listed = server.request("GET", path).json
+    assert [item["metadata"]["name"] for item in listed["items"]] == ["after", "before"]
+    assert revision_of(listed) >= revision_of(after.json)
+    assert server.stop() == 0
+    assert _run(server, "doctor").returncode == 0

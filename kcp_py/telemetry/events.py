@@ -105,6 +105,11 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         "server_stopped": _event("info", "uptime_seconds", "The server has stopped in order."),
         "server_stopping": _event("info", "signal grace_seconds", "A signal began an orderly stop. Readiness fails and watches end."),
         "shutdown_hook_failed": _event("error", "", "An error while the stop began. The server stops nevertheless."),
+        "storage_checkpoint_failed": _event(
+            "error",
+            "error",
+            "The write-ahead log could not be copied into the database file, and grows. Nothing is lost. Check the disk.",
+        ),
         "storage_compacted": _event(
             "debug info", "revision", "History up to this revision was removed (info: of an etcd that servers share)."
         ),
@@ -128,7 +133,9 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "error", "error", "The store does not answer. Logged once per outage; requests fail with 503 or 500."
         ),
         "storage_write_failed": _event(
-            "error", "error recovers", "The system refused a write. No write is taken until the database was opened anew, if it `recovers`."
+            "error",
+            "error synced",
+            "The system refused a write (or, not `synced`, could not bring it to the disk). No write is taken until the disk takes it.",
         ),
         "task_failed": _event(
             "error", "task error restart_seconds", "A background task failed. It starts again after the seconds that are named."

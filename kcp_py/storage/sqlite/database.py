@@ -7,7 +7,6 @@ that a half-made one is never seen.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 from time import monotonic
@@ -22,7 +21,7 @@ from kcp_py.storage.sqlite.errors import CorruptDatabaseError, DatabaseFileError
 from kcp_py.storage.sqlite.header import WHAT_TO_DO, check_header, check_size
 from kcp_py.storage.sqlite.locks import FileLock, LockFile
 from kcp_py.storage.sqlite.log import read_log
-from kcp_py.storage.sqlite.rewriting import Progress, create, rewrite
+from kcp_py.storage.sqlite.rewriting import Progress, create, rewrite, sync_folder
 from kcp_py.storage.sqlite.schema import FORMAT
 from kcp_py.storage.sqlite.state import fetch
 
@@ -85,6 +84,7 @@ class Database:
             if self._max_pages:
                 _pragma(connection, f"max_page_count = {self._max_pages}")
             fetch(connection, "SELECT 1 FROM meta")  # makes the log, which must be there from now on
+            sync_folder(self.path)  # after a power failure, too
             self._lock.hold(log_expected=True)
         else:
             _pragma(connection, "query_only = ON")
@@ -142,11 +142,14 @@ class Database:
         source = checksums.connect(self.path)
         try:
             source.set_busy_timeout(1000)
-            # The log must be gone before the new file has the old one's name: it would be applied to it.
-            if fetch(source, "PRAGMA journal_mode = DELETE") != [("delete",)]:
+            # The log must be gone before the new file has the old one's name: it would be applied to it. It is not expected from the moment
+            # on when nothing is in it.
+            ((busy, _, _),) = fetch(source, "PRAGMA wal_checkpoint(TRUNCATE)")
+            if not busy:
+                self._lock.hold()
+                self._lock.log_expected = False
+            if busy or fetch(source, "PRAGMA journal_mode = DELETE") != [("delete",)]:
                 raise DatabaseFileError(f"{self.path} is in use by another program, and cannot be brought to format {FORMAT}")
-            self._lock.hold()
-            self._lock.log_expected = False
             rewrite(source, self.path, history=True, progress=self._told())
         finally:
             source.close()
@@ -194,15 +197,22 @@ def _size(path: str) -> int:
 
 def copy_log(connection: apsw.Connection) -> None:
     """Carry as much of the write-ahead log over into the file as no reader needs; never waits for readers or writers."""
-    # Nothing is lost by a failure: the log stays, and the next attempt finds it. A disk that is full or fails is reported by the writes.
-    with contextlib.suppress(apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError):
-        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    _checkpoint(connection, apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 
 def truncate_log(connection: apsw.Connection) -> None:
     """Carry the log over and give its room back to the disk, unless a reader needs it."""
-    with contextlib.suppress(apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError):
-        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    _checkpoint(connection, apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+
+def _checkpoint(connection: apsw.Connection, mode: int) -> None:
+    """Nothing is lost by a failure: the log stays, and the next attempt finds it. So no failure is one of the commit before it."""
+    try:
+        connection.wal_checkpoint(mode=mode)
+    except (apsw.BusyError, apsw.LockedError, apsw.FullError):
+        pass  # readers go on, and a full disk is told by the writes
+    except apsw.Error as error:
+        _log.error("storage_checkpoint_failed", error=str(error))
 
 
 def _pragma(connection: apsw.Connection, setting: str) -> None:

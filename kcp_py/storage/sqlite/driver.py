@@ -26,7 +26,7 @@ from kcp_py.storage.contract import (
 from kcp_py.storage.feed import Changes, Feed
 from kcp_py.storage.spans import Spans
 from kcp_py.storage.sqlite.checkpoint import Checkpointer
-from kcp_py.storage.sqlite.database import Database
+from kcp_py.storage.sqlite.database import Database, truncate_log
 from kcp_py.storage.sqlite.errors import translated
 from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.reader import Reader
@@ -174,10 +174,13 @@ class SQLiteStorage:
 def _open(path: str | Path, max_pages: int) -> tuple[Database, apsw.Connection]:
     database = Database(path, max_pages=max_pages)
     try:
-        return database, database.connect(writer=True)
+        connection = database.connect(writer=True)
+        # Of what the last process could not sync the system may say otherwise now, and never write it: the log begins anew.
+        truncate_log(connection)
     except apsw.Error as error:
         database.close()
         raise translated(error) from error
+    return database, connection
 
 
 class _Parts:

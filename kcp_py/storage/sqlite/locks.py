@@ -46,16 +46,20 @@ class LockFile:
         except OSError:
             os.close(self._descriptor)
             raise
-        self.log_expected = _LOG_EXPECTED in self._lines()
+        self.log_expected = _LOG_EXPECTED in self._lines()[1:2]
         """The last holder did not end cleanly, and left a write-ahead log without which acknowledged writes are lost."""
 
     def hold(self, *, log_expected: bool = False) -> None:
-        """Name this process, and say whether the database must not be opened without its write-ahead log from now on."""
+        """Name this process, and say whether the database must not be opened without its write-ahead log from now on.
+
+        That is durable: a log that a power failure took away is missed, and one that was removed before is not.
+        """
         text = f"{os.getpid()}\n{_LOG_EXPECTED if log_expected else ''}\n"
         # On a full disk the lock holds without its text.
         with contextlib.suppress(OSError):
             os.pwrite(self._descriptor, text.encode(), 0)
             os.truncate(self._descriptor, len(text))
+            os.fsync(self._descriptor)
 
     def release(self, *, remove: bool = False, clean: bool = True) -> None:
         """Give the lock up.
@@ -69,6 +73,8 @@ class LockFile:
                 self._path.unlink()
         elif clean:
             os.truncate(self._descriptor, 0)
+            with contextlib.suppress(OSError):
+                os.fsync(self._descriptor)
         os.close(self._descriptor)
 
     def _lines(self) -> list[str]:

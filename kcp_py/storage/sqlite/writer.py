@@ -26,6 +26,7 @@ from kcp_py.storage.contract import (
     Operation,
     StorageError,
     UnavailableError,
+    UnknownOutcomeError,
 )
 from kcp_py.storage.feed import Changes
 from kcp_py.storage.spans import Spans
@@ -33,6 +34,7 @@ from kcp_py.storage.sqlite.database import Database, copy_log
 from kcp_py.storage.sqlite.errors import translated
 from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.purging import any_to_purge, purge
+from kcp_py.storage.sqlite.recovery import is_failed_sync, reopen
 from kcp_py.storage.sqlite.room import Room
 from kcp_py.storage.sqlite.shortage import Shortage
 from kcp_py.storage.sqlite.state import State, read_state
@@ -104,7 +106,7 @@ class Writer:
         self.broken: StorageError | None = None
         """Why no write is taken: a commit failed, and the file was not opened anew yet."""
         self.room = room
-        self._for_good = False
+        self._unsynced = False
         self._read_changes = read_changes
         self._database = database
         self._connection = connection
@@ -161,7 +163,7 @@ class Writer:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            if self.broken is not None and not self._for_good and not self._closing:
+            if self.broken is not None and not self._closing:
                 await self._reopen()
             elif self._queue:
                 await self._gather()
@@ -201,6 +203,8 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - carried to the callers: the task that serves all of them must not end
             self._roll_back()
             problem = translated(error) if isinstance(error, apsw.Error) else error
+            if self.broken is not None:
+                problem = UnknownOutcomeError(str(self.broken))
             if isinstance(problem, DamagedError) and len(group) == 1:
                 problem = DamagedError([operation.key for operation in group[0].operations])
             if isinstance(problem, NoSpaceError) and await self._shortage.begins(self._connection):
@@ -310,15 +314,10 @@ class Writer:
             self._break(error)
 
     def _break(self, error: apsw.Error) -> None:
-        """Take no write before the file has been opened anew, or never again.
-
-        Where a sync failed, what the disk has of the log cannot be told from what the system has in memory (it drops pages that it could
-        not write), and no new sync would write it: what was committed behind it would be lost with it when the power fails.
-        """
-        self._for_good = getattr(error, "extendedresult", 0) in (apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC)
-        what = "until the server is started again; check the disk first" if self._for_good else "until the database has been opened anew"
-        self.broken = UnavailableError(f"a write to the disk failed, and no other is taken {what}: {error}")
-        _log.error("storage_write_failed", error=str(error), recovers=not self._for_good)
+        """Take no write before the file has been opened anew."""
+        self._unsynced = self._unsynced or is_failed_sync(error)
+        self.broken = UnavailableError(f"a write to the disk failed, and no other is taken until the disk takes writes again: {error}")
+        _log.error("storage_write_failed", error=str(error), synced=not self._unsynced)
 
     async def _look_for_room(self) -> None:
         """Make the reserve again where there is room for it; else make room inside, by forgetting history."""
@@ -335,15 +334,10 @@ class Writer:
         self._wake()
 
     async def _reopen(self) -> None:
-        """Open the file anew, and go on from what is in it: the commit that failed may be there, whole."""
-
-        def reopen() -> tuple[apsw.Connection, State]:
-            self._connection.close()
-            connection = self._database.connect(writer=True)
-            return connection, read_state(connection)
-
+        """Open the file anew, and go on from what is in it."""
+        database, connection, unsynced = self._database, self._connection, self._unsynced
         try:
-            self._connection, state = await self._worker.submit(reopen)
+            self._connection, state = await self._worker.submit(lambda: reopen(database, connection, unsynced=unsynced))
             events: list[Event] = []
             read = self.revision
             while read < state.revision:
@@ -368,6 +362,7 @@ class Writer:
         if events:
             self._publish(events, state.revision)
         self.broken = None
+        self._unsynced = False
         _log.warning("storage_reopened", revision=state.revision)
 
     def _check_compact(self, wanted: int, revision: int, compact_revision: int) -> StorageError | None:

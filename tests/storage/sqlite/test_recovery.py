@@ -1,0 +1,182 @@
+"""A disk that fails writes or syncs, and power that fails: no acknowledged write is lost, and the store goes on by itself."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kcp_py.storage.sqlite import SQLiteStorage, integrity_check
+from tests.power_failure import Disk, load
+
+_FAILURES = 100
+_ROOT = Path(__file__).parents[3]
+
+_LIMITED = """
+import asyncio, resource, sys
+from contextlib import aclosing
+from kcp_py.storage.contract import Delete, Put, UnavailableError
+from kcp_py.storage.sqlite import SQLiteStorage, integrity_check
+async def main(path):
+    async with SQLiteStorage(path, checkpoint_bytes=1 << 30) as storage:
+        acknowledged = {}
+        async def write(key):
+            acknowledged[await storage.transact([], [Put(key, b"x" * 3000)])] = key
+        for number in range(20):
+            await write(f"/before/{number}")
+        watch = storage.watch("/", start_revision=1)
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, hard))
+        number = failures = 0
+        while not failures:
+            number += 1
+            try:
+                await write(f"/meanwhile/{number}")
+            except UnavailableError:
+                failures += 1
+        try:
+            await storage.check()
+        except UnavailableError:
+            failures += 1
+        assert failures == 2
+        assert len((await storage.range("/before/")).items) == 20
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        while True:
+            try:
+                await write("/after")
+                break
+            except UnavailableError:
+                await asyncio.sleep(0.01)
+        await storage.check()
+        revision = await storage.revision()
+        seen = {}
+        async with aclosing(watch):
+            async for batch in watch:
+                for event in batch.events:
+                    assert event.mod_revision not in seen
+                    seen[event.mod_revision] = event.key
+                if batch.revision >= revision:
+                    break
+        assert sorted(seen) == list(range(1, revision + 1))
+        assert acknowledged.items() <= seen.items()
+        items = {item.mod_revision: item.key for item in (await storage.range("/")).items}
+        assert items == seen
+    assert integrity_check(path) == []
+    print("recovered")
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+_RECORDED = """
+import asyncio, os, random, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[3])
+from tests.power_failure import Recorder
+path, log, how = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[4]
+recorder = Recorder(path.parent)
+from kcp_py.storage.contract import Put, UnknownOutcomeError, UnavailableError
+from kcp_py.storage.sqlite import SQLiteStorage
+
+async def main():
+    chance = random.Random(how)
+    number = 0
+    for life in range(2):
+        async with SQLiteStorage(path, checkpoint_bytes=150_000) as storage:
+            async def write():
+                nonlocal number
+                number += 1
+                key, value = f"/k/{chance.randrange(30)}", f"{life} {how} {number} ".encode() * chance.choice([2, 100, 2000])
+                try:
+                    revision = await storage.transact([], [Put(key, value)])
+                except UnknownOutcomeError:
+                    recorder.note(("unknown", key, value))
+                    if how == "killed":
+                        recorder.save(log)
+                        os._exit(9)
+                    while True:
+                        try:
+                            await storage.check()
+                            break
+                        except UnavailableError:
+                            await asyncio.sleep(0.01)
+                else:
+                    recorder.note((revision, key, value))
+
+            if life:
+                await storage.compact(await storage.revision() - 3)
+            for turn in range(20):
+                if how != "sound" and turn % 6 == 5:
+                    left = iter([True] * chance.choice([1, 2]) + [False] * 1_000_000)
+                    ending = "-wal" if how == "killed" else chance.choice(["-wal", "-wal", ".db"])
+                    recorder.sync_fails = lambda name: name.endswith(ending) and next(left)
+                await asyncio.gather(*(write() for _ in range(chance.choice([1, 1, 2, 6]))))
+        recorder.note("closed")
+    recorder.save(log)
+
+asyncio.run(main())
+"""
+
+
+class _Write(NamedTuple):
+    revision: int
+    key: str
+    value: bytes
+
+
+async def _opens_with(path: Path, acknowledged: list[_Write], uncertain: set[tuple[str, bytes]]) -> None:
+    """The store opens, is sound, takes writes, and holds exactly what was acknowledged and, of the end, what may have been carried out."""
+    async with SQLiteStorage(path) as storage:
+        found = {item.mod_revision: (item.key, item.value) for item in (await storage.range("/")).items}
+        revision = await storage.revision()
+    newest = {write.key: write for write in acknowledged}
+    last = max((write.revision for write in acknowledged), default=0)
+    assert revision >= last
+    overwritten = {key for at, (key, _) in found.items() if at > last}
+    assert {at for at in found if at <= last} == {write.revision for write in newest.values() if write.key not in overwritten}
+    for write in newest.values():
+        assert write.key in overwritten or found[write.revision] == (write.key, write.value)
+    assert {item for at, item in found.items() if at > last} <= uncertain
+    assert integrity_check(path) == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("how", ["sound", "failing", "killed"])
+async def test_the_power_fails(tmp_path: Path, how: str) -> None:
+    """Whenever the power fails, all that was acknowledged is there, also where syncs had failed, or a kill had followed."""
+    path, log = tmp_path / "live" / "store.db", tmp_path / "log"
+    path.parent.mkdir()
+    steps = []
+    for run in ["killed", "sound"] if how == "killed" else [how]:
+        command = [sys.executable, "-c", _RECORDED, str(path), str(log), str(_ROOT), run]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == (9 if run == "killed" else 0), done.stderr
+        steps += load(log)
+    assert any(step.kind == "lost" for step in steps) == (how != "sound")
+    writes = {tuple(step.file[1:]) for step in steps if step.kind == "note" and step.file != "closed"}
+    chance = random.Random(7)
+    disk = Disk(chance)
+    failures = {chance.randrange(len(steps)) for _ in range(_FAILURES)}
+    for number, step in enumerate(steps):
+        if step.kind in ("name", "rename", "remove"):
+            failures |= {number - 1, number, number + 1, number + 2}
+    for number, step in enumerate(steps):
+        disk.run(step)
+        if number in failures:
+            left = tmp_path / "left"
+            disk.fail(left)
+            acknowledged = [_Write(*noted) for noted in disk.noted if noted != "closed" and noted[0] != "unknown"]
+            await _opens_with(left / path.name, acknowledged, writes)
+            shutil.rmtree(left)
+
+
+def test_a_write_that_fails_is_recovered_from(tmp_path: Path) -> None:
+    """After a commit that the system refused, the store says so, opens its file anew, and goes on with all that was acknowledged."""
+    done = subprocess.run([sys.executable, "-c", _LIMITED, str(tmp_path / "store.db")], capture_output=True, text=True, check=False)
+    assert done.stdout.endswith("recovered\n"), done.stderr
+    assert "storage_write_failed" in done.stdout
+    assert "storage_reopened" in done.stdout
