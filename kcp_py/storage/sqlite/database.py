@@ -71,6 +71,9 @@ class Database:
     def connect(self, *, writer: bool = False) -> apsw.Connection:
         """A new connection; one at most may be the writer's."""
         connection = checksums.connect(self.path)
+        # Only `close_writer` removes the log. A connection that is closed by an exit in the middle of the start must not: the next start
+        # expects the log, and refuses a file without it.
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.set_busy_timeout(50)
         connection.wal_autocheckpoint(0)
         _pragma(connection, "synchronous = FULL")
@@ -96,6 +99,7 @@ class Database:
             busy, _, _ = fetch(connection, "PRAGMA wal_checkpoint(TRUNCATE)")[0]
             if not busy:
                 self._lock.hold()
+                connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         except apsw.Error:
             pass  # the log stays, and is expected
         connection.close()

@@ -248,13 +248,19 @@ class _Parts:
                     raise NoSpaceError(f"no room is left on the disk of {room.database}: make some, a megabyte at least") from error
                 room.full = True
                 database, connection = _open(path, max_pages)
+            opened.append((database, connection))
             room.full = room.full or not room.make()
             return database, connection, room
 
+        opened: list[tuple[Database, apsw.Connection]] = []
         try:
             database, connection, room = await worker.submit(connect)
         except BaseException:
+            # Cancelled, as by Ctrl-C, the thread still finishes what it has begun.
             worker.stop()
+            for database, connection in opened:
+                database.close_writer(connection)
+                database.close()
             raise
         return cls(
             database,

@@ -35,6 +35,16 @@ async def main():
 asyncio.run(main())
 """
 
+_EXITED = """
+import asyncio, sys
+from kcp_py.storage.contract import Put
+from kcp_py.storage.sqlite import SQLiteStorage
+async def main():
+    storage = await SQLiteStorage(sys.argv[1]).__aenter__()
+    await storage.transact([], [Put("/a", b"x")])
+asyncio.run(main())
+"""
+
 
 def beside(path: Path, ending: str) -> Path:
     """One of the files that a database has beside it."""
@@ -92,6 +102,29 @@ async def test_clean_close(tmp_path: Path) -> None:
     await _fill(path)
     assert {name: status.st_size > 0 for name, status in _files(tmp_path).items()} == {"store.db": True, "store.db.lock": False}
     assert integrity_check(path) == []
+
+
+async def test_cancelled_opening(tmp_path: Path) -> None:
+    """An opening that is cancelled, as by Ctrl-C during the start, leaves a store that was closed, which opens again."""
+    path = tmp_path / "store.db"
+    await _fill(path)
+    revision = 3
+    opening = asyncio.create_task(SQLiteStorage(path).__aenter__())
+    await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert {name: status.st_size > 0 for name, status in _files(tmp_path).items()} == {"store.db": True, "store.db.lock": False}
+    async with SQLiteStorage(path) as storage:
+        assert await storage.revision() == revision
+
+
+async def test_exit_without_closing(tmp_path: Path) -> None:
+    """A process that exits with the store open leaves the log that the next start expects, and with it all writes."""
+    path = tmp_path / "store.db"
+    subprocess.run([sys.executable, "-c", _EXITED, str(path)], check=True)  # noqa: ASYNC221 - nothing else runs
+    async with SQLiteStorage(path) as storage:
+        assert await storage.revision() == 1
 
 
 async def test_second_open_in_this_process(tmp_path: Path) -> None:
