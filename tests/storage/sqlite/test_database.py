@@ -122,7 +122,7 @@ async def test_cancelled_opening(tmp_path: Path) -> None:
 async def test_exit_without_closing(tmp_path: Path) -> None:
     """A process that exits with the store open leaves the log that the next start expects, and with it all writes."""
     path = tmp_path / "store.db"
-    subprocess.run([sys.executable, "-c", _EXITED, str(path)], check=True)  # noqa: ASYNC221 - nothing else runs
+    subprocess.run([sys.executable, "-c", _EXITED, str(path)], check=True)
     async with SQLiteStorage(path) as storage:
         assert await storage.revision() == 1
 
