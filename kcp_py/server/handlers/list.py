@@ -354,6 +354,14 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> 
 
 async def _answer_elements(exchange: Exchange, listing: Listing, items: Items, representation: Representation, *, share: Share) -> None:
     """The list element by element."""
+    body = await _body_of_elements(exchange, listing, items, representation, share=share)
+    if body:
+        # Its client may take a minute to read it: nothing that it was made of is alive any more.
+        await exchange.respond_in_parts(200, [body])
+
+
+async def _body_of_elements(exchange: Exchange, listing: Listing, items: Items, representation: Representation, *, share: Share) -> bytes:
+    """The whole answer; empty where it was streamed."""
     options = listing.options
     elements: list[bytes] = []
     size = 0
@@ -382,7 +390,7 @@ async def _answer_elements(exchange: Exchange, listing: Listing, items: Items, r
     if streaming:
         await exchange.send_chunk(_END)
         await exchange.finish()
-        return
+        return b""
     if not listing.revision:
         listing.revision = await listing.backend.access.storage.revision()
     _warn(exchange, items)
@@ -391,11 +399,17 @@ async def _answer_elements(exchange: Exchange, listing: Listing, items: Items, r
         # Joined once: a large list is copied no more often than it has to be.
         elements[0] = head + elements[0]
         elements[-1] += _END
-    await exchange.respond_in_parts(200, [b",".join(elements) if elements else head + _END])
+    return b",".join(elements) if elements else head + _END
 
 
 async def _answer_encoded(exchange: Exchange, listing: Listing, items: Items, representation: Representation, *, share: Share) -> None:
-    """The same in any form but compact JSON: element by element, so that the event loop is not held up."""
+    """The list in any form but compact JSON."""
+    body = await _encoded_body(exchange, listing, items, representation, share=share)
+    await exchange.respond_in_parts(200, [body], representation.content_type)
+
+
+async def _encoded_body(exchange: Exchange, listing: Listing, items: Items, representation: Representation, *, share: Share) -> bytes:
+    """The whole answer, made element by element, so that the event loop is not held up."""
     encoding = list_encoding(listing.target.resource, representation)
     elements: list[bytes] = []
     size = 0
@@ -416,8 +430,7 @@ async def _answer_encoded(exchange: Exchange, listing: Listing, items: Items, re
     if not listing.revision:
         listing.revision = await listing.backend.access.storage.revision()
     _warn(exchange, items)
-    parts = encoding.whole(_head(listing, representation, items.columns), elements)
-    await exchange.respond_in_parts(200, [b"".join(parts)], representation.content_type)
+    return b"".join(encoding.whole(_head(listing, representation, items.columns), elements))
 
 
 def _warn(exchange: Exchange, items: Items) -> None:
@@ -442,9 +455,11 @@ async def _answer_rendered(exchange: Exchange, listing: Listing, representation:
             parts[-1] += _END
         else:
             parts = [b"".join((head, first, _END))]
+        del first
         await exchange.respond_in_parts(200, parts)
         return
     parts[0] = b"".join((head, first))
+    del first
     await exchange.start_stream()
     for part in parts:
         await exchange.send_chunk(part)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -21,6 +23,15 @@ FORMS = {
     "yaml": ("application/yaml", ""),
     "table": ("application/json;as=Table;v=v1;g=meta.k8s.io", "includeObject=Object"),
 }
+
+
+def list_scope(accept: str, query: str) -> dict[str, Any]:
+    """A request for the config maps of cluster `a`."""
+    return {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "https", "path": MAPS.format("a"),
+        "raw_path": MAPS.format("a").encode(), "query_string": query.encode(), "state": {},
+        "headers": [(b"authorization", ADMIN.encode()), (b"accept", accept.encode())],
+    }  # fmt: skip
 
 
 def test_what_is_held_is_counted_by_cluster_and_given_back() -> None:
@@ -66,11 +77,6 @@ async def test_clients_that_do_not_read_keep_no_other_cluster_from_reading(api: 
     assert (await api("GET", f"{MAPS.format('a')}?{query}", headers={"Accept": accept})).status_code == 200
     backend.lists.limit = 1_000_000
     left = asyncio.Event()
-    scope = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "https", "path": MAPS.format("a"),
-        "raw_path": MAPS.format("a").encode(), "query_string": query.encode(), "state": {},
-        "headers": [(b"authorization", ADMIN.encode()), (b"accept", accept.encode())],
-    }  # fmt: skip
     holding = 0
 
     async def receive() -> dict[str, Any]:
@@ -82,7 +88,7 @@ async def test_clients_that_do_not_read_keep_no_other_cluster_from_reading(api: 
             holding += 1
             await left.wait()
 
-    slow = [asyncio.ensure_future(api.control_plane.app(dict(scope), receive, send)) for _ in range(2)]
+    slow = [asyncio.ensure_future(api.control_plane.app(list_scope(accept, query), receive, send)) for _ in range(2)]
     async with asyncio.timeout(30):
         while holding < len(slow):
             await asyncio.sleep(0)
@@ -94,3 +100,40 @@ async def test_clients_that_do_not_read_keep_no_other_cluster_from_reading(api: 
     await asyncio.gather(*slow)
     assert backend.lists.held == {}
     assert (await api("GET", f"{MAPS.format('a')}?{query}", headers={"Accept": accept})).status_code == 200
+
+
+@pytest.mark.parametrize(("accept", "query"), FORMS.values(), ids=FORMS)
+async def test_a_list_that_waits_for_its_client_is_in_memory_once(api: Api, accept: str, query: str) -> None:
+    """What is held for a client that does not read is no more than what is counted: nothing that the answer was made of stays."""
+    for number in range(8):
+        await api.ok("POST", MAPS.format("a"), config_map(f"large-{number}", {"a": "x" * 500_000}))
+    for _ in range(2):
+        # Caches and modules are filled.
+        assert (await api("GET", f"{MAPS.format('a')}?{query}", headers={"Accept": accept})).status_code == 200
+    left, holding = asyncio.Event(), asyncio.Event()
+    size = 0
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        nonlocal size
+        if message["type"] == "http.response.start":
+            size = int(dict(message["headers"])[b"content-length"])
+        else:
+            holding.set()
+            await left.wait()
+
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        slow = asyncio.ensure_future(api.control_plane.app(list_scope(accept, query), receive, send))
+        await holding.wait()
+        held = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    left.set()
+    await slow
+    assert size > 4_000_000
+    assert held < 1.25 * size
