@@ -120,6 +120,9 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         "storage_log_cut_short": _event(
             "warning", "path error", "The write-ahead log ends with a commit that is not complete. That commit counts as never made."
         ),
+        "storage_log_damaged": _event(
+            "error", "error", "The write-ahead log is damaged under the running server. No write is taken. Stop it and restore a backup."
+        ),
         "storage_migrated": _event("info", "path format", "The database file has the new format."),
         "storage_migration_progress": _event("info", "path rows total", "How many rows of the database have the new format."),
         "storage_migration_started": _event(

@@ -11,7 +11,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from kcp_py.storage.sqlite.database import Database, copy_log
+from kcp_py.storage.sqlite.database import Database
+from kcp_py.storage.sqlite.errors import CorruptDatabaseError
 from kcp_py.storage.sqlite.worker import Worker
 
 _IDLE: Final = 1.0
@@ -21,18 +22,23 @@ _IDLE: Final = 1.0
 class Checkpointer:
     """Decides when to checkpoint, and does it."""
 
-    def __init__(self, database: Database, threshold: int, *, copied: Callable[[], None]) -> None:
+    def __init__(
+        self, database: Database, threshold: int, *, copied: Callable[[], None], damaged: Callable[[CorruptDatabaseError], None]
+    ) -> None:
         """Connect.
 
         Args:
             database: the file.
             threshold: bytes written since the last checkpoint that call for the next.
             copied: called when the bulk is done; sees to the rest.
+            damaged: told that the log is damaged, and is not carried over any more.
         """
+        self._database = database
         self._connection = database.connect()
         self._worker = Worker("sqlite-checkpoint")
         self._threshold = threshold
         self._copied = copied
+        self._damaged = damaged
         self._written = 0
         self._running: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
@@ -70,7 +76,10 @@ class Checkpointer:
 
     async def _checkpoint(self) -> None:
         try:
-            await self._worker.submit(lambda: copy_log(self._connection))
+            await self._worker.submit(lambda: self._database.copy_log(self._connection))
+        except CorruptDatabaseError as error:
+            self._damaged(error)
+            return
         finally:
             self._running = None
         self._copied()

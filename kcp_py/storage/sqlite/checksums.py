@@ -25,6 +25,8 @@ RESERVED: Final = 8
 _VFS: Final = "cksmvfs"
 _MASK: Final = 0xFFFFFFFF
 _PAIR: Final = struct.Struct("<2I")
+LONGEST: Final = (1 << 16) - 8
+"""Bytes over which `continues` can judge a checksum."""
 _CHUNK: Final = 256
 """Pages read at once."""
 
@@ -112,7 +114,7 @@ def continues(previous: bytes, data: bytes, found: bytes) -> bool:
 
     Args:
         previous: the checksum before, as two little-endian words.
-        data: what it goes on over; a multiple of eight bytes, 8184 at most.
+        data: what it goes on over; a multiple of eight bytes, `LONGEST` at most.
         found: the checksum behind.
     """
     # Every eight bytes (x, y) make `a += x + b; b += y + a`. That is linear: what `previous` contributes can be taken away from `found`,
@@ -121,7 +123,8 @@ def continues(previous: bytes, data: bytes, found: bytes) -> bool:
     a, b = _PAIR.unpack(previous)
     c, d = _PAIR.unpack(found)
     alone = _PAIR.pack((c - a * aa - b * ab) & _MASK, (d - a * ba - b * bb) & _MASK)
-    return page_is_sound(b"".join((bytes(2 * PAGE_SIZE - len(data) - 8), data, alone)))
+    size = max(512, 1 << (len(data) + 7).bit_length())  # of a page: the function judges nothing else
+    return page_is_sound(b"".join((bytes(size - len(data) - 8), data, alone)))
 
 
 @cache

@@ -20,7 +20,7 @@ from kcp_py.storage.sqlite import checksums
 from kcp_py.storage.sqlite.errors import CorruptDatabaseError, DatabaseFileError, translated
 from kcp_py.storage.sqlite.header import WHAT_TO_DO, check_header, check_size
 from kcp_py.storage.sqlite.locks import FileLock, LockFile
-from kcp_py.storage.sqlite.log import read_log
+from kcp_py.storage.sqlite.log import LogCheck, read_log
 from kcp_py.storage.sqlite.rewriting import Progress, create, rewrite, sync_folder
 from kcp_py.storage.sqlite.schema import FORMAT
 from kcp_py.storage.sqlite.state import fetch
@@ -50,6 +50,7 @@ class Database:
         """
         self.path = os.path.realpath(path)
         self._max_pages = max_pages
+        self._log_check = LogCheck(self.path)
         self._file_lock: FileLock | None = None
         try:
             self._lock = LockFile(self.path)
@@ -93,8 +94,39 @@ class Database:
             _pragma(connection, "query_only = ON")
         return connection
 
+    def copy_log(self, connection: apsw.Connection, *, truncate: bool = False) -> None:
+        """Carry as much of the write-ahead log over into the file as no reader needs; never waits for readers or writers.
+
+        SQLite does not compare the log's checksums when it copies, and gives each page a new one. So they are compared here.
+
+        Args:
+            connection: any.
+            truncate: give the log's room back to the disk, unless a reader needs it.
+
+        Raises:
+            CorruptDatabaseError: the log is damaged. Nothing is copied.
+        """
+        self._check_log()
+        _checkpoint(connection, apsw.SQLITE_CHECKPOINT_TRUNCATE if truncate else apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    def _check_log(self) -> None:
+        try:
+            damage = self._log_check.damage()
+        except OSError as error:
+            _log.error("storage_checkpoint_failed", error=str(error))
+            return
+        if damage:
+            raise CorruptDatabaseError(f"{self.path}: {damage}; stop the server and run kcp-py restore")
+
     def close_writer(self, connection: apsw.Connection) -> None:
-        """Carry the log over into the file, and close the last connection."""
+        """Carry the log over into the file, and close the last connection. A damaged log is left as it is."""
+        try:
+            self._check_log()
+        except CorruptDatabaseError as error:
+            _log.error("storage_log_damaged", error=str(error))
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            connection.close()
+            return
         try:
             busy, _, _ = fetch(connection, "PRAGMA wal_checkpoint(TRUNCATE)")[0]
             if not busy:
@@ -108,7 +140,11 @@ class Database:
         """Release the locks. Every connection must have been closed."""
         if self._file_lock is not None:
             self._file_lock.release()
-        self._lock.release(clean=not Path(f"{self.path}-wal").exists())
+        try:
+            clean = not Path(f"{self.path}-wal").exists()
+        except OSError:  # the folder's permissions were taken away
+            clean = False
+        self._lock.release(clean=clean)
 
     def _prepare(self) -> None:
         try:
@@ -183,6 +219,8 @@ class Database:
                 raise CorruptDatabaseError(f"{self.path} is damaged: tables are missing; {WHAT_TO_DO}")
             for table in sorted(_TABLES):
                 connection.execute(f"SELECT * FROM {table} LIMIT 1").fetchall()  # noqa: S608
+        except apsw.ReadOnlyError as error:
+            raise DatabaseFileError(f"cannot write {self.path} or into its folder: {error}") from error
         except apsw.Error as error:
             problem = translated(error)
             if isinstance(problem, CorruptDatabaseError | DamagedError):
@@ -197,16 +235,6 @@ def _size(path: str) -> int:
         return Path(path).stat().st_size
     except FileNotFoundError:
         return 0
-
-
-def copy_log(connection: apsw.Connection) -> None:
-    """Carry as much of the write-ahead log over into the file as no reader needs; never waits for readers or writers."""
-    _checkpoint(connection, apsw.SQLITE_CHECKPOINT_PASSIVE)
-
-
-def truncate_log(connection: apsw.Connection) -> None:
-    """Carry the log over and give its room back to the disk, unless a reader needs it."""
-    _checkpoint(connection, apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
 
 def _checkpoint(connection: apsw.Connection, mode: int) -> None:

@@ -26,7 +26,7 @@ from kcp_py.storage.contract import (
 from kcp_py.storage.feed import Changes, Feed
 from kcp_py.storage.spans import Spans
 from kcp_py.storage.sqlite.checkpoint import Checkpointer
-from kcp_py.storage.sqlite.database import Database, truncate_log
+from kcp_py.storage.sqlite.database import Database
 from kcp_py.storage.sqlite.errors import translated
 from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.reader import Reader
@@ -176,7 +176,7 @@ def _open(path: str | Path, max_pages: int) -> tuple[Database, apsw.Connection]:
     try:
         connection = database.connect(writer=True)
         # Of what the last process could not sync the system may say otherwise now, and never write it: the log begins anew.
-        truncate_log(connection)
+        database.copy_log(connection, truncate=True)
     except apsw.Error as error:
         database.close()
         raise translated(error) from error
@@ -207,7 +207,7 @@ class _Parts:
         self.feed = Feed(self._read_changes, revision=state.revision, progress_interval=progress_interval)
         # Carrying the log over must fit into the reserve, or the log would hold the room for ever.
         threshold = min(checkpoint_bytes, room.size // 2) if room.kept else checkpoint_bytes
-        self._checkpointer = Checkpointer(database, threshold, copied=self._copy_rest)
+        self._checkpointer = Checkpointer(database, threshold, copied=self._copy_rest, damaged=self._damaged)
         self.writer = Writer(
             database,
             connection,
@@ -282,6 +282,9 @@ class _Parts:
         await self._worker.submit(lambda: self._database.close_writer(self.writer.connection))
         self._worker.stop()
         self._database.close()
+
+    def _damaged(self, error: StorageError) -> None:
+        self.writer.give_up(error)
 
     def _copy_rest(self) -> None:
         self.writer.copy_rest()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kcp_py.storage.sqlite.checksums import PAGE_SIZE, continues
+from kcp_py.storage.sqlite.checksums import LONGEST, PAGE_SIZE, continues
 
 _HEADER: Final = struct.Struct(">6I")
 _HEADER_SIZE: Final = 32
@@ -21,6 +21,9 @@ _FRAME_HEADER_SIZE: Final = 24
 _FRAME_SIZE: Final = _FRAME_HEADER_SIZE + PAGE_SIZE
 _LITTLE_ENDIAN: Final = 0x377F0682
 _BIG_ENDIAN: Final = 0x377F0683
+_TOGETHER: Final = LONGEST // (8 + PAGE_SIZE)
+"""Frames that are judged at once."""
+_LOOKS: Final = 3
 
 
 class Log(NamedTuple):
@@ -72,10 +75,71 @@ def read_log(path: str) -> Log:
         return _EMPTY
 
 
-def _read(frames: Iterator[_Frame], salt: bytes, checksum: bytes, *, swapped: bool) -> Log:
+class _Mark(NamedTuple):
+    """How far a log was found to be sound."""
+
+    salt: bytes
+    frames: int
+    checksum: bytes
+    """Of the last of them."""
+
+
+class LogCheck:
+    """Looks at the log of a database that a server runs on, each time at what is new in it."""
+
+    def __init__(self, path: str) -> None:
+        """Nothing is read yet.
+
+        Args:
+            path: the database's.
+        """
+        self._path = path
+        self._mark = _Mark(b"", 0, b"")
+
+    def damage(self) -> str:
+        """What is certainly wrong; empty for nothing. Takes about 4 us for each frame.
+
+        Raises:
+            OSError: the log is there and cannot be read.
+        """
+        found = self._look()
+        for _ in range(_LOOKS):
+            # A frame that was being written may look wrong before those behind it; it does so once.
+            if not found or (again := self._look()) == found:
+                break
+            found = again
+        return found
+
+    def _look(self) -> str:
+        """Judge many frames at once, and one after the other where that fails, which is at the end of what is written."""
+        try:
+            with Path(f"{self._path}-wal").open("rb", buffering=0) as file:
+                header = file.read(_HEADER_SIZE)
+                if len(header) < _HEADER_SIZE or int.from_bytes(header[:4], "big") != _LITTLE_ENDIAN:
+                    return read_log(self._path).damage
+                mark = self._mark
+                if mark.salt != header[16:24]:
+                    mark = _Mark(header[16:24], 0, header[24:])
+                file.seek(_HEADER_SIZE + mark.frames * _FRAME_SIZE)
+                while len(block := file.read(_TOGETHER * _FRAME_SIZE)) == _TOGETHER * _FRAME_SIZE:
+                    frames = [block[at : at + _FRAME_SIZE] for at in range(0, len(block), _FRAME_SIZE)]
+                    data = b"".join([part for frame in frames for part in (frame[:8], frame[_FRAME_HEADER_SIZE:])])
+                    last = frames[-1][16:24]
+                    if any(frame[8:16] != mark.salt for frame in frames) or not _follows(mark.checksum, data, last, swapped=False):
+                        break
+                    mark = _Mark(mark.salt, mark.frames + _TOGETHER, last)
+                self._mark = mark
+                file.seek(_HEADER_SIZE + mark.frames * _FRAME_SIZE)
+                rest = _frames(iter(lambda: file.read(_FRAME_SIZE), b""))
+                return _read(rest, mark.salt, mark.checksum, swapped=False, number=mark.frames).damage
+        except FileNotFoundError:
+            return ""
+
+
+def _read(frames: Iterator[_Frame], salt: bytes, checksum: bytes, *, swapped: bool, number: int = 0) -> Log:
     pages: set[int] = set()
     pending: set[int] = set()
-    size = number = 0
+    size = 0
     committed_behind = proved = False
     wrong = 0
     for frame in frames:

@@ -11,7 +11,7 @@ import structlog
 
 from kcp_py.storage.contract import Compare, Operation, Put
 from kcp_py.storage.sqlite.checksums import PAGE_SIZE
-from kcp_py.storage.sqlite.database import truncate_log
+from kcp_py.storage.sqlite.database import Database
 from kcp_py.storage.sqlite.room import Room
 from kcp_py.storage.sqlite.state import fetch
 from kcp_py.storage.sqlite.worker import Worker
@@ -27,15 +27,17 @@ _LITTLE_ROOM: Final = 4 << 20
 class Shortage:
     """The state of the disk's room, and the looks at it."""
 
-    def __init__(self, room: Room, worker: Worker, *, look: Callable[[], None]) -> None:
+    def __init__(self, room: Room, database: Database, worker: Worker, *, look: Callable[[], None]) -> None:
         """Take the reserve as it was found when the database was opened.
 
         Args:
             room: the reserve.
+            database: the opened file.
             worker: where calls that wait for the disk run.
             look: asks the writer to call `ended` between two commits.
         """
         self.room = room
+        self._database = database
         self._worker = worker
         self._look = look
         self._loop = asyncio.get_running_loop()
@@ -81,7 +83,7 @@ class Shortage:
 
         def give_up() -> None:
             room.give_up()
-            truncate_log(connection)
+            self._database.copy_log(connection, truncate=True)
 
         await self._worker.submit(give_up)
         self.watch()
@@ -91,7 +93,7 @@ class Shortage:
         """Make the reserve again, if there is room for it; returns whether there is."""
 
         def look() -> bool:
-            truncate_log(connection)
+            self._database.copy_log(connection, truncate=True)
             return self.room.make()
 
         if not await self._worker.submit(look):

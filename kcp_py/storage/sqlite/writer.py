@@ -30,8 +30,8 @@ from kcp_py.storage.contract import (
 )
 from kcp_py.storage.feed import Changes
 from kcp_py.storage.spans import Spans
-from kcp_py.storage.sqlite.database import Database, copy_log
-from kcp_py.storage.sqlite.errors import translated
+from kcp_py.storage.sqlite.database import Database
+from kcp_py.storage.sqlite.errors import CorruptDatabaseError, translated
 from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.purging import any_to_purge, purge
 from kcp_py.storage.sqlite.recovery import is_failed_sync, reopen
@@ -107,6 +107,7 @@ class Writer:
         """Why no write is taken: a commit failed, and the file was not opened anew yet."""
         self.room = room
         self._unsynced = False
+        self._for_good = False
         self._read_changes = read_changes
         self._database = database
         self._connection = connection
@@ -125,7 +126,7 @@ class Writer:
         self._purging = any_to_purge(connection, state.compact_revision)
         connection.set_busy_timeout(0)
         self._loop = asyncio.get_running_loop()
-        self._shortage = Shortage(room, worker, look=self._schedule_look)
+        self._shortage = Shortage(room, database, worker, look=self._schedule_look)
         self._task = self._loop.create_task(self._run(), name="sqlite-writer")
 
     @property
@@ -163,7 +164,7 @@ class Writer:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            if self.broken is not None and not self._closing:
+            if self.broken is not None and not self._for_good and not self._closing:
                 await self._reopen()
             elif self._queue:
                 await self._gather()
@@ -203,7 +204,7 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - carried to the callers: the task that serves all of them must not end
             self._roll_back()
             problem = translated(error) if isinstance(error, apsw.Error) else error
-            if self.broken is not None:
+            if self.broken is not None and not self._for_good:
                 problem = UnknownOutcomeError(str(self.broken))
             if isinstance(problem, DamagedError) and len(group) == 1:
                 problem = DamagedError([operation.key for operation in group[0].operations])
@@ -301,7 +302,10 @@ class Writer:
                 self._break(error)
                 raise
             if copy_rest:
-                copy_log(self._connection)
+                try:
+                    self._database.copy_log(self._connection)
+                except CorruptDatabaseError as error:
+                    self.give_up(error)
             return more
 
         self._purging = await self._worker.submit(finish)
@@ -319,9 +323,20 @@ class Writer:
         self.broken = UnavailableError(f"a write to the disk failed, and no other is taken until the disk takes writes again: {error}")
         _log.error("storage_write_failed", error=str(error), synced=not self._unsynced)
 
+    def give_up(self, error: StorageError) -> None:
+        """Take no write any more: the log is damaged. Each further one would be lost behind the damage at the next start."""
+        if not self._for_good:
+            self._for_good = True
+            self.broken = UnavailableError(f"no write is taken: {error}")
+            _log.error("storage_log_damaged", error=str(error))
+
     async def _look_for_room(self) -> None:
         """Make the reserve again where there is room for it; else make room inside, by forgetting history."""
-        if await self._shortage.ended(self._connection):
+        try:
+            if await self._shortage.ended(self._connection):
+                return
+        except CorruptDatabaseError as error:
+            self.give_up(error)
             return
         if self.revision > self.compact_revision:
             future = self._loop.create_future()

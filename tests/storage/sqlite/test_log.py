@@ -1,0 +1,88 @@
+"""The write-ahead log under a running store: damage is found before it is copied into the database file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from kcp_py.storage.contract import Put, UnavailableError
+from kcp_py.storage.sqlite import CorruptDatabaseError, SQLiteStorage, integrity_check
+from kcp_py.storage.sqlite.log import LogCheck, read_log
+from tests.storage.sqlite.test_database import beside
+
+pytestmark = pytest.mark.anyio
+
+_FLIPS = 40
+
+
+def _flip(path: Path, at: int, bit: int) -> None:
+    descriptor = os.open(path, os.O_RDWR)
+    byte = os.pread(descriptor, 1, at)[0]
+    os.pwrite(descriptor, bytes([byte ^ 1 << bit]), at)
+    os.close(descriptor)
+
+
+async def _put(storage: SQLiteStorage, count: int) -> None:
+    for number in range(count):
+        await storage.transact([], [Put(f"/k/{number}", f"{number} ".encode() * 500)])
+
+
+async def test_a_flip_under_a_running_store_is_not_copied_into_the_file(tmp_path: Path) -> None:
+    """The log is left as it is, at the checkpoint and at the end; no write is taken behind it, and it is refused at the next start."""
+    path = tmp_path / "store.db"
+    async with SQLiteStorage(path, checkpoint_bytes=400_000) as storage:
+        await _put(storage, 10)
+        log = beside(path, "-wal")
+        content = log.read_bytes()
+        _flip(log, content.index(b"3 3 3 3") + 2, 1)
+        before = path.read_bytes()
+        with pytest.raises(UnavailableError, match="write-ahead log is damaged at its frame"):
+            await _put(storage, 100_000)
+        with pytest.raises(UnavailableError, match="write-ahead log is damaged"):
+            await storage.check()
+        assert path.read_bytes() == before
+        assert any("write-ahead log is damaged" in problem for problem in integrity_check(path))
+    assert path.read_bytes() == before
+    with pytest.raises(CorruptDatabaseError, match="acknowledged writes from there on are lost"):
+        await SQLiteStorage(path).__aenter__()
+
+
+async def test_a_flip_before_the_end_is_not_copied_either(tmp_path: Path) -> None:
+    """A store that is closed before its next checkpoint does not copy a damaged log into the file."""
+    path = tmp_path / "store.db"
+    async with SQLiteStorage(path, checkpoint_bytes=1 << 30) as storage:
+        await _put(storage, 10)
+        log = beside(path, "-wal")
+        _flip(log, log.read_bytes().index(b"3 3 3 3") + 2, 1)
+    with pytest.raises(CorruptDatabaseError, match="acknowledged writes from there on are lost"):
+        await SQLiteStorage(path).__aenter__()
+
+
+async def test_each_flip_is_found_as_in_a_log_that_is_not_in_use(tmp_path: Path) -> None:
+    """What is judged many frames at once is judged as frame by frame, wherever the wrong bit is."""
+    path = tmp_path / "store.db"
+    chance = random.Random(3)
+    async with SQLiteStorage(path, checkpoint_bytes=1 << 30) as storage:
+        await _put(storage, 40)
+        log = beside(path, "-wal")
+        assert LogCheck(str(path)).damage() == ""
+        for _ in range(_FLIPS):
+            at, bit = chance.randrange(32, log.stat().st_size), chance.randrange(8)
+            _flip(log, at, bit)
+            assert LogCheck(str(path)).damage() == read_log(str(path)).damage
+            _flip(log, at, bit)
+
+
+async def test_a_log_that_is_being_written_is_no_damage(tmp_path: Path) -> None:
+    """Looks while commits and checkpoints go on find nothing, however the log begins anew meanwhile."""
+    path = tmp_path / "store.db"
+    async with SQLiteStorage(path, checkpoint_bytes=200_000) as storage:
+        check = LogCheck(str(path))
+        writing = asyncio.gather(*(_put(storage, 100) for _ in range(3)))
+        while not writing.done():
+            assert await asyncio.to_thread(check.damage) == ""
+        await writing
