@@ -15,7 +15,8 @@ from typing import Final, Protocol
 
 import structlog
 
-from kcp_py.cli.seats import Seat, Seats
+from kcp_py.cli.handshakes import Handshakes
+from kcp_py.cli.seats import Seat, Seats, client_of
 
 RETRY_SECONDS: Final = 0.1
 """How long nothing is accepted after the system refused to."""
@@ -23,7 +24,9 @@ TLS_END_SECONDS: Final = 5.0
 """How long a client may take to answer the end of TLS."""
 
 _PER_TURN: Final = 1
-"""Connections that are accepted in one turn of the event loop: their TLS handshakes take a millisecond each, and come one by one, too."""
+"""Connections that are accepted in one turn of the event loop."""
+_SHORTEST_HANDSHAKE_SECONDS: Final = 0.01
+"""What is left to a client that used up its time before it said the first byte."""
 _SECONDS_BETWEEN_WARNINGS: Final = 60.0
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.cli")
@@ -64,9 +67,9 @@ class Acceptor:
         """
         self._listener = listener
         self._seats = seats
-        self._tls: dict[str, object] = {}
-        if tls is not None:
-            self._tls = {"ssl": tls, "ssl_handshake_timeout": handshake_timeout, "ssl_shutdown_timeout": TLS_END_SECONDS}
+        self._tls = tls
+        self._handshake_timeout = handshake_timeout
+        self._handshakes = Handshakes()
         self._loop = asyncio.get_running_loop()
         self._opening: set[asyncio.Task[bool]] = set()
         self._retry: asyncio.TimerHandle | None = None
@@ -128,20 +131,47 @@ class Acceptor:
                 self._warn("connections_refused", "a client address has as many connections as --max-connections-per-address allows")
                 continue
             connection.setblocking(False)
-            task = self._loop.create_task(self._open(connection, seat))
+            task = self._loop.create_task(self._open(connection, address[0], seat))
             self._opening.add(task)
             task.add_done_callback(partial(self._opened, connection, seat))
 
-    async def _open(self, connection: socket.socket, seat: Seat) -> bool:
+    async def _open(self, connection: socket.socket, host: str, seat: Seat) -> bool:
         """Hand a connection to a protocol of its own. Returns whether it got so far."""
-        protocol = self._make_protocol()
-        protocol.seat = seat  # type: ignore[attr-defined] # a SeatedProtocol, which asyncio's own types do not know
         try:
-            await self._loop.connect_accepted_socket(lambda: protocol, connection, **self._tls)  # type: ignore[arg-type] # three keywords
+            if self._tls is None:
+                await self._loop.connect_accepted_socket(lambda: self._protocol(seat), connection)
+                return True
+            begun = self._loop.time()
+            # Only clients that have said something wait for a turn: silent ones take none from others.
+            async with asyncio.timeout(self._handshake_timeout):
+                await self._readable(connection)
+            left = begun + self._handshake_timeout - self._loop.time()
+            await self._handshakes.turn(client_of(host))
+            await self._loop.connect_accepted_socket(
+                lambda: self._protocol(seat),
+                connection,
+                ssl=self._tls,
+                ssl_handshake_timeout=max(left, _SHORTEST_HANDSHAKE_SECONDS),
+                ssl_shutdown_timeout=TLS_END_SECONDS,
+            )
         except (OSError, ssl.SSLError):
             # The client left, said no TLS, or said nothing in time. None of this is a fault of the server.
             return False
         return True
+
+    def _protocol(self, seat: Seat) -> asyncio.BaseProtocol:
+        protocol = self._make_protocol()
+        protocol.seat = seat  # type: ignore[attr-defined] # a SeatedProtocol, which asyncio's own types do not know
+        return protocol
+
+    async def _readable(self, connection: socket.socket) -> None:
+        """Return when a client has sent something, or has left."""
+        readable = self._loop.create_future()
+        self._loop.add_reader(connection, _set, readable)
+        try:
+            await readable
+        finally:
+            self._loop.remove_reader(connection)
 
     def _opened(self, connection: socket.socket, seat: Seat, task: asyncio.Task[bool]) -> None:
         self._opening.discard(task)
@@ -155,3 +185,8 @@ class Acceptor:
         if now >= self._warned.get(event, now):
             self._warned[event] = now + _SECONDS_BETWEEN_WARNINGS
             _log.warning(event, reason=reason)
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -142,10 +142,13 @@ class Cycle(RequestResponseCycle):
         long_body: whether the request's body is too long to be read behind the answer.
         lingers: whether the connection ends behind the answer because of what the client may still send. The answer says so, and it is for
             `on_response` to close the connection, not at once.
+        on_asked: called once when the application asks for the body for the first time, or starts an answer of unknown length; None for
+            nothing.
     """
 
     long_body = False
     lingers = False
+    on_asked: Callable[[], None] | None = None
 
     def __init__(  # noqa: PLR0917 # made with every request, where keywords cost
         self,
@@ -197,6 +200,7 @@ class Cycle(RequestResponseCycle):
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self.waiting_for_100_continue = False
         if not self.disconnected and not self.response_complete:
+            self._ask()
             if self.flow.read_paused:
                 self.flow.resume_reading()
             await self.message_event.wait()
@@ -205,6 +209,11 @@ class Cycle(RequestResponseCycle):
             return {"type": "http.disconnect"}
         body, self.body = self.body, b""
         return {"type": "http.request", "body": bytes(body), "more_body": self.more_body}
+
+    def _ask(self) -> None:
+        if self.on_asked is not None:
+            asked, self.on_asked = self.on_asked, None
+            asked()
 
     async def send(self, message: Any) -> None:
         body = message.get("body", b"")
@@ -246,6 +255,8 @@ class Cycle(RequestResponseCycle):
                 self.keep_alive = False
             if not self._hold(message):
                 await super().send(message)
+                # The answer may take long, and the body is read behind any answer.
+                self._ask()
             if self.more_body and not self.keep_alive:
                 self.lingers = True
                 self.keep_alive = True

@@ -29,11 +29,11 @@ class LargeHead(Protocol):
 class LargeHeads:
     """The turns of all connections of a server. Use one instance in one event loop."""
 
-    def __init__(self, *, places: int = PLACES, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, *, places: int | None = PLACES, clock: Callable[[], float] = time.perf_counter) -> None:
         """Begin empty.
 
         Args:
-            places: heads that are read at the same time.
+            places: heads that are read at the same time; None for no limit.
             clock: seconds; measures turns.
         """
         self._places = places
@@ -48,7 +48,7 @@ class LargeHeads:
         """A piece of a head waits: gives it a turn later. `leave` ends this."""
         if head in self._inside:
             self._ready.append(head)
-        elif len(self._inside) < self._places:
+        elif self._places is None or len(self._inside) < self._places:
             self._enter(head)
         else:
             self._outside[head] = None

@@ -90,6 +90,11 @@ class Intake:
         """Whether a head has begun that is longer than one piece."""
         return self.phase == HEAD and (self._cut or self._gap >= LIGHT_HEAD_BYTES)
 
+    @property
+    def in_long_framing(self) -> bool:
+        """Whether a chunked body has brought nothing but framing, or nothing that is of use behind an answer, for longer than a piece."""
+        return self._left == _CHUNKED and self._gap >= PIECE_BYTES
+
     def piece(self, data: bytes, start: int) -> int:
         """Where the next piece of received bytes ends.
 

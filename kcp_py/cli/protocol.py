@@ -29,7 +29,7 @@ from uvicorn.server import ServerState
 
 from kcp_py.cli.cycle import Cycle, Flow, Header, Prefixes
 from kcp_py.cli.heads import LargeHeads
-from kcp_py.cli.intake import CLOSED, DRAIN_BYTES, DRAIN_SECONDS, DRAIN_TIMER, DRAINING, NO_TIMER, WAITING, Intake
+from kcp_py.cli.intake import BODY, CLOSED, DRAIN_BYTES, DRAIN_SECONDS, DRAIN_TIMER, DRAINING, NO_TIMER, WAITING, Intake
 from kcp_py.cli.seats import Seat
 
 Callback = Callable[[], None]
@@ -38,6 +38,8 @@ MAX_MESSAGE_BYTES: Final = 64 * 1024
 """Of what clients send over WebSocket; beyond that the connection is closed with 1009."""
 MAX_FIELDS: Final = 16_384
 """Header fields of a request: each is an object, and a megabyte could hold 200,000 of them."""
+UNREAD_BYTES: Final = 8 * 1024
+"""The longest part of a chunked body that is still parsed where the request was answered without a look at it."""
 LINGER: Final = 0.5
 """Seconds that a client has to read an answer before the connection is closed with bytes of it unread, and to answer the end of TLS."""
 
@@ -90,6 +92,7 @@ class Connection(HttpToolsProtocol):
     head_timeout: ClassVar[float]
     prefixes: ClassVar[Prefixes]
     large_heads: ClassVar[LargeHeads]
+    long_framings: ClassVar[LargeHeads]
 
     cycle: Cycle
     flow: Flow
@@ -135,6 +138,7 @@ class Connection(HttpToolsProtocol):
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         self.large_heads.leave(self)
+        self.long_framings.leave(self)
         callbacks, self._callbacks = self._callbacks, None
         # The last request's state, too.
         self.cycle = None  # type: ignore[assignment] # as before the first request
@@ -162,11 +166,24 @@ class Connection(HttpToolsProtocol):
                 self._hold(data[start:])
                 self.large_heads.want(self)
                 break
-            if intake.phase == WAITING or pieces == _PIECES:
-                # Pipelined requests are parsed and answered one after the other; many chunks take several turns of the loop.
+            if intake.phase == WAITING:
+                # Pipelined requests are parsed and answered one after the other.
                 self._hold(data[start:])
-                if intake.phase != WAITING:
-                    self.loop.call_soon(self._feed_held)
+                break
+            if intake.phase == BODY and self.cycle.on_asked is not None:
+                # A chunked body is not parsed before it is wanted.
+                self._hold(data[start:])
+                self.cycle.long_body = size - start > UNREAD_BYTES
+                break
+            if intake.in_long_framing and (pieces == _PIECES or not turn):
+                # Trailers and the like are of no use: the connections that send them share the time that one would get.
+                self._hold(data[start:])
+                self.long_framings.want(self)
+                break
+            if pieces == _PIECES:
+                # Many chunks take several turns of the loop.
+                self._hold(data[start:])
+                self.loop.call_soon(self._feed_held)
                 break
             end = intake.piece(data, start)
             if not end:
@@ -189,7 +206,9 @@ class Connection(HttpToolsProtocol):
             self._set_timer()
 
     def take_turn(self) -> None:
-        """Parse the next piece of a large head."""
+        """Parse the next piece of a large head, or the next ones of a body of framing."""
+        # Unlike large heads, such bodies have a place for the time that they wait only.
+        self.long_framings.leave(self)
         data, self._held = self._held, b""
         if data:
             self.flow.release()
@@ -226,6 +245,7 @@ class Connection(HttpToolsProtocol):
         self._intake.close()
         self._held = b""
         self.large_heads.leave(self)
+        self.long_framings.leave(self)
         self._stop_timer()
         self._idle_since = None
         self.flow.hold()
@@ -294,7 +314,10 @@ class Connection(HttpToolsProtocol):
             version != "1.0" and parser.should_keep_alive(),
             self.on_response_complete,
         )
-        if length is not None and length > DRAIN_BYTES:
+        if length is None:
+            if cycle.scope["method"] not in _BODILESS:
+                cycle.on_asked = self._feed_held
+        elif length > DRAIN_BYTES:
             cycle.long_body = True
             if cycle.scope["method"] not in _BODILESS:
                 # Until the application asks for the body, which it does of those who may send one.
@@ -436,7 +459,13 @@ def connection_class(*, max_head_bytes: int, head_timeout: float) -> type[Connec
     The size is checked between reads, so up to one read (256 KiB) more may be buffered. The same limits hold for trailer sections and for
     the chunk sizes and extensions between two parts of a body.
     """
-    limits = {"max_head_bytes": max_head_bytes, "head_timeout": head_timeout, "prefixes": Prefixes(), "large_heads": LargeHeads()}
+    limits = {
+        "max_head_bytes": max_head_bytes,
+        "head_timeout": head_timeout,
+        "prefixes": Prefixes(),
+        "large_heads": LargeHeads(),
+        "long_framings": LargeHeads(places=None),
+    }
     return type("LimitedConnection", (Connection,), {**limits, "__slots__": ()})
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
 from kcp_py.cli.intake import DRAIN_BYTES, DRAIN_SECONDS, Intake
-from kcp_py.cli.protocol import LINGER, MAX_FIELDS, connection_class
+from kcp_py.cli.protocol import LINGER, MAX_FIELDS, UNREAD_BYTES, connection_class
 
 MOST = 10_000
 HEAD_SECONDS = 32
@@ -123,14 +123,23 @@ class Edge:
         config = uvicorn.Config(self.app, ws="none", interface="asgi3", log_config=None, timeout_keep_alive=IDLE_SECONDS)
         config.load()
         loop: Any = self.clock
-        self.connection = connection_class(max_head_bytes=MOST, head_timeout=HEAD_SECONDS)(config, self.state, {}, loop)
+        self.turned = turned = asyncio.Event()
+
+        class Turning(connection_class(max_head_bytes=MOST, head_timeout=HEAD_SECONDS)):  # type: ignore[misc] # a class made by a function
+            def take_turn(self):
+                super().take_turn()
+                turned.set()
+
+        self.connection = Turning(config, self.state, {}, loop)
         self.connection.connection_made(self.wire)
 
     async def turns(self):
-        """Return once all that was received is parsed, for which large heads take turns."""
+        """Return once all that was received is parsed, for which large heads and long framing take turns."""
+        await self.settle()
         while self.connection._held:
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(0.001)
+            self.turned.clear()
+            await self.turned.wait()
+            await self.settle()
 
     async def app(self, scope, receive, send):
         body = b""
@@ -370,7 +379,10 @@ OVERSIZED = {
 @pytest.mark.parametrize("what", OVERSIZED)
 async def test_framing_has_the_limit_of_heads(edge, what):
     """Trailers and chunk extensions beyond the limit are answered with 431; the request in progress is told that its client is gone."""
-    await edge.send(CHUNKED, *cut(OVERSIZED[what], [1000] * 1000))
+    await edge.send(CHUNKED)
+    for read in cut(OVERSIZED[what], [1000] * 1000):
+        await edge.send(read)
+        await edge.turns()
     assert edge.wire.written.startswith(b"HTTP/1.1 431 ")
     assert edge.wire.ended
     assert edge.wire.paused
@@ -488,6 +500,7 @@ async def test_of_a_refused_request_little_is_read(edge, pieces):
             break
         edge.connection.data_received(piece)
         read += len(piece)
+        await edge.turns()
     assert DRAIN_BYTES - 5000 < read < DRAIN_BYTES + 10_000
     assert edge.wire.ended
     edge.clock.advance(LINGER)
@@ -507,6 +520,40 @@ async def test_a_refused_request_must_end_in_time(edge):
     assert edge.wire.ended
     edge.clock.advance(LINGER)
     assert edge.wire.closed
+
+
+@pytest.mark.anyio
+async def test_a_chunked_body_is_not_parsed_before_it_is_wanted(edge):
+    """Of a request that is refused for its head, nothing is read behind the first packet; it is parsed once the application asks."""
+    await edge.send(CHUNKED.replace(b"/ ", b"/wait ") + b"4\r\nbody\r\n", b"0\r\n\r\n")
+    assert edge.wire.paused
+    assert edge.connection.cycle.body == b""
+    edge.release.set()
+    await edge.settle()
+    assert not edge.wire.paused
+    await edge.send(b"0\r\n\r\n")
+    assert [body for *_, body in edge.seen] == [b"body"]
+
+
+@pytest.mark.anyio
+async def test_long_trailers_wait_for_a_turn(edge):
+    """Fields that are dropped are parsed for one connection at a time, however much has been received; short ones do not wait."""
+    await edge.send(CHUNKED + b"0\r\na: b\r\n\r\n")
+    assert not edge.turned.is_set()
+    await edge.send(CHUNKED + b"0\r\n" + b"a: b\r\n" * 1200 + b"\r\n")
+    await edge.turns()
+    assert edge.turned.is_set()
+    assert len(edge.seen) == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("size", "closed"), [(1000, False), (UNREAD_BYTES + 1, True)])
+async def test_a_chunked_body_that_is_not_wanted_ends_the_connection(edge, size, closed):
+    """One that has come with the head of a refused request is not parsed where it is long: the answer says that the connection ends."""
+    await edge.send(REFUSED + b"transfer-encoding: chunked\r\n\r\n%x\r\n" % size + b"x" * size + b"\r\n0\r\n\r\n")
+    assert edge.wire.written.endswith(b"ok")
+    assert (CLOSES in edge.wire.written) is closed
+    assert edge.wire.ended is closed
 
 
 @pytest.mark.anyio
