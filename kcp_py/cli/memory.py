@@ -1,7 +1,6 @@
 """`Trimmer`: gives memory back to the system after a burst of large requests.
 
-The C library keeps what was freed for the next use. What connections with TLS have received stays until the cycle collector finds them,
-which looks for old objects the later the less there is to do. After a burst both are a multiple of what the server needs at other times.
+The C library keeps what was freed for the next use. After a burst this is a multiple of what the server needs at other times.
 """
 
 from __future__ import annotations
@@ -10,12 +9,13 @@ import ctypes
 import gc
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 GROWTH_BYTES: Final = 8 * 1024 * 1024
 GROWTH: Final = 0.15
-"""How much larger the process must be: all objects are looked at, which holds the event loop for about 0.1 s for each million of them."""
+"""How much larger the process must be, in bytes and as a part of it."""
 ATTEMPTS: Final = 4
 """Releases after which memory that is not freed counts as needed."""
 INTERVAL: Final = 10.0
@@ -33,13 +33,24 @@ def resident_bytes() -> int:
 
 
 def release_memory() -> None:
-    """Free garbage, and return to the system what is free."""
-    gc.collect()
+    """Return to the system what is free.
+
+    Cycles are looked for among young objects only: requests and connections leave none behind, and a look at all objects would hold the
+    event loop for about 0.1 s for each million of them.
+    """
+    gc.collect(1)
+    if (trim := _trim()) is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> Callable[[int], object] | None:
+    """`malloc_trim`, of the GNU C library only. Looked up once: each look-up leaves a cycle."""
     try:
-        trim = ctypes.CDLL(None).malloc_trim
+        trim: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError):
-        return  # another C library
-    trim(0)
+        return None
+    return trim
 
 
 class Trimmer:

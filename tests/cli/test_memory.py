@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import pytest
@@ -59,6 +60,28 @@ def test_growth_is_measured_from_the_least_size() -> None:
     assert not trimmer.look()
     process.free = 2 * GROWTH_BYTES
     assert trimmer.look()
+
+
+def test_old_objects_are_not_looked_at() -> None:
+    """Where there are many, this would hold the event loop. The release itself leaves no cycles behind."""
+    release_memory()
+    gc.collect()
+    seen: list[int] = []
+
+    def look(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            seen.append(info["generation"])
+
+    gc.callbacks.append(look)
+    gc.disable()
+    try:
+        release_memory()
+        release_memory()
+        gc.callbacks.remove(look)
+        assert seen == [1, 1]
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the C library of Linux")
