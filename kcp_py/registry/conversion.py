@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import orjson
 
+from kcp_py.aio.workplace import away_from_work
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersion
@@ -137,7 +138,8 @@ class WebhookConverter:
         uid = str(uuid.uuid4())
         body = encode_review(version, uid, api_version, bodies)
         # Objects may grow by being converted: room for the largest there can be, or for all to double.
-        answer = await self._webhooks.post(self._endpoint, body, max_bytes=max(_LARGEST_OBJECT, 2 * len(body)))
+        async with away_from_work():
+            answer = await self._webhooks.post(self._endpoint, body, max_bytes=max(_LARGEST_OBJECT, 2 * len(body)))
         return converted_objects(version, uid, decode_answer(answer.status, answer.body))
 
 

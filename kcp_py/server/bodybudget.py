@@ -11,6 +11,7 @@ import asyncio
 from typing import Final
 
 from kcp_py.aio.budget import BudgetExceededError, FairBudget
+from kcp_py.aio.workplace import WORKPLACE
 from kcp_py.apimachinery.errors import StatusError, too_many_requests
 
 LIGHT_BYTES: Final = 64 * 1024
@@ -35,7 +36,7 @@ class BodyBudget:
 
     Attributes:
         held: bytes of bodies in flight, by logical cluster.
-        worked_on: the part of them that was read and is not answered yet.
+        worked_on: the part of them that was read and is not answered yet, but for what waits for a webhook.
         grace: seconds that a body may take beside what its size allows.
     """
 
@@ -103,9 +104,30 @@ class Place:
         except BudgetExceededError:
             raise _refused() from None
         self._worked_on = self._held
+        WORKPLACE.set(self)
+
+    async def resume(self) -> None:
+        """Go on with the work after `rest`, once there is room. Harmless at work, and after `leave`.
+
+        The request is not refused any more, since it may have been carried out: where no room is made in time, it goes on all the same.
+        """
+        size = self._held
+        if not self._rests():
+            return
+        try:
+            await self._budget.worked_on.acquire(self._cluster, size)
+        except BudgetExceededError:
+            return
+        if self._rests():
+            self._worked_on = size
+        else:
+            self._budget.worked_on.release(self._cluster, size)
+
+    def _rests(self) -> bool:
+        return bool(self._held) and not self._worked_on
 
     def rest(self) -> None:
-        """The work is done, and the client reads its answer, as slowly as it likes."""
+        """The work is done, and the client reads its answer, as slowly as it likes; or it waits for the network until `resume`."""
         if self._worked_on:
             self._budget.worked_on.release(self._cluster, self._worked_on)
             self._worked_on = 0

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kcp_py.aio.workplace import away_from_work
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import Name
 from kcp_py.server.bodybudget import LEAST_BYTES_PER_SECOND, LIGHT_BYTES, BodyBudget, Place
@@ -130,3 +131,50 @@ async def test_space_is_held_only_for_those_who_send() -> None:
     place = Place(bodies, "a")
     await place.hold(LARGE)
     assert place.deadline(10 * LEAST_BYTES_PER_SECOND) - place.deadline(0) == pytest.approx(10)
+
+
+async def test_who_waits_for_the_network_leaves_the_work_to_others() -> None:
+    """Its place is free meanwhile, and taken again behind those who have come; its bytes stay counted."""
+    bodies = BodyBudget(8 * LARGE, 8 * LARGE)
+    first, second = (Request(bodies, cluster, LARGE) for cluster in "ab")
+    await first.exchange.read_body()
+    answered, went_on = asyncio.Event(), asyncio.Event()
+
+    async def ask() -> None:
+        async with away_from_work():
+            await answered.wait()
+        went_on.set()
+
+    asking = asyncio.create_task(ask())
+    await settle()
+    assert (bodies.held.given, bodies.worked_on.given) == (LARGE, 0)
+    await second.exchange.read_body()
+    answered.set()
+    await settle()
+    assert not went_on.is_set()
+    second.exchange.release()
+    await asking
+    assert bodies.worked_on.given_to("a") == LARGE
+    first.exchange.release()
+    assert (bodies.held.given, bodies.worked_on.given) == (0, 0)
+    async with away_from_work():
+        pass
+    assert (bodies.held.given, bodies.worked_on.given) == (0, 0)
+
+
+async def test_a_request_that_ends_while_it_waits_for_its_place_keeps_none() -> None:
+    """A client may leave at any time."""
+    bodies = BodyBudget(8 * LARGE, 8 * LARGE)
+    first, second = (Request(bodies, cluster, LARGE) for cluster in "ab")
+    await first.exchange.read_body()
+
+    async def ask() -> None:
+        async with away_from_work():
+            await second.exchange.read_body()
+
+    asking = asyncio.create_task(ask())
+    await settle()
+    first.exchange.release()
+    second.exchange.release()
+    await asking
+    assert (bodies.held.given, bodies.worked_on.given) == (0, 0)

@@ -465,6 +465,33 @@ async def test_a_webhook_that_fails_hides_nothing_that_it_need_not_convert(api: 
         assert await watch.brief() == ("ADDED", "one")
 
 
+async def test_a_webhook_that_hangs_keeps_no_large_requests_waiting(tmp_path: Path, certificate: Certificate) -> None:
+    """While one object waits for its webhook, another large one is created, though there is room to work on only one at a time."""
+    asked, answer = asyncio.Event(), asyncio.Event()
+    convert = webhook()
+
+    async def respond(request: Request) -> bytes:
+        asked.set()
+        await answer.wait()
+        return await convert(request)
+
+    given = options(tmp_path, webhook_networks=("127.0.0.0/8",), max_body_bytes_in_flight=1024 * 1024)
+    async with (
+        HttpsServer(certificate, respond) as server,
+        ControlPlane(given) as control_plane,
+        httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client,
+    ):
+        api = Api(client, control_plane)
+        await install(api, converting(server))
+        large = {"key": "k" * 300_000}
+        waiting = asyncio.create_task(api.ok("POST", V2, widget("one", "v2", contentV2=large)))
+        await asked.wait()
+        await api.ok("POST", V1, widget("two", content=large))
+        assert not waiting.done()
+        answer.set()
+        assert (await waiting)["contentV2"] == large
+
+
 async def test_webhooks_of_the_operators_networks_are_not_called(tmp_path: Path, hook: HttpsServer) -> None:
     """Unless the operator says so."""
     async with ControlPlane(options(tmp_path)) as control_plane:
