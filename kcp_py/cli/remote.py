@@ -22,6 +22,7 @@ from kcp_py.options.kinds import is_host
 
 DEFAULT_KUBECONFIG: Final = ".kcp/admin.kubeconfig"
 TIMEOUT: Final = 30.0
+_WRONG_FORM: Final = "it does not have the form of a kubeconfig"
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386"}
 
 
@@ -95,8 +96,14 @@ class Access:
             cluster = _named(document, "clusters", "cluster", chosen["cluster"])
             user = _named(document, "users", "user", chosen["user"])
             _check_url(cluster["server"])
-        except (LookupError, TypeError, ValueError) as error:
-            raise CommandError(f"{file}: no usable kubeconfig: {error.args[0] if error.args else error}") from None
+        except KeyError as error:
+            raise CommandError(f"{file}: no usable kubeconfig: {error.args[0]} is missing") from None
+        except (LookupError, ValueError) as error:
+            raise CommandError(f"{file}: no usable kubeconfig: {error}") from None
+        except TypeError:
+            raise CommandError(f"{file}: no usable kubeconfig: {_WRONG_FORM}") from None
+        if user and not isinstance(user, dict):
+            raise CommandError(f"{file}: no usable kubeconfig: {_WRONG_FORM}")
         return cls(file, cluster, user or {}, chosen["user"])
 
 
@@ -218,6 +225,8 @@ def _read(file: Path) -> Any:
 
     try:
         return yaml.safe_load(file.read_text("utf-8"))
+    except UnicodeDecodeError:
+        raise CommandError(f"{file}: not UTF-8 text") from None
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise CommandError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
 
@@ -256,9 +265,11 @@ def _token_header(access: Access) -> dict[str, str]:
 
 def _read_token(access: Access, path: str) -> str:
     try:
-        return (access.file.parent / path).read_text("utf-8").strip()
-    except OSError as error:
-        raise CommandError(f"{access.file}: tokenFile: {error.strerror or error}") from None
+        return (access.file.parent / str(path)).read_text("utf-8").strip()
+    except UnicodeDecodeError:
+        raise CommandError(f"{access.file}: tokenFile: not UTF-8 text") from None
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{access.file}: tokenFile: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _tls(access: Access) -> ssl.SSLContext:

@@ -55,16 +55,36 @@ def test_credentials_from_files_are_read_and_embedded(kubeconfig, certified, tmp
     ("change", "message"),
     [
         (lambda document: document.update({"current-context": "gone"}), "no usable kubeconfig: context 'gone' is not in it"),
-        (lambda document: document.pop("users"), "no usable kubeconfig: users"),
+        (lambda document: document.pop("users"), "no usable kubeconfig: users is missing"),
+        (lambda document: document.update(users=None), "no usable kubeconfig: it does not have the form of a kubeconfig"),
+        (lambda document: document["clusters"][0].update(cluster=None), "it does not have the form of a kubeconfig"),
+        (lambda document: document["users"][0].update(user="admin"), "it does not have the form of a kubeconfig"),
+        (lambda document: document["users"][0]["user"].update(token="", tokenFile="binary"), "tokenFile: not UTF-8 text"),
+        (lambda document: document["users"][0]["user"].update(token="", tokenFile=5), "tokenFile: No such file or directory"),
+        (lambda document: document["users"][0]["user"].update(token="", tokenFile="a\0b"), "tokenFile: "),
         (lambda document: document["contexts"][0]["context"].update(cluster="gone"), "cluster 'gone' is not in it"),
         (lambda document: document["clusters"][0]["cluster"].pop("server"), "no usable kubeconfig: server"),
         (lambda document: document["users"][0]["user"].update({"client-certificate-data": "%"}), "client-certificate: "),
         (lambda document: document["clusters"][0]["cluster"].update({"certificate-authority-data": "anVuaw=="}), "certificate-authority: "),
     ],
-    ids=["context", "no users", "cluster", "no server", "base64", "authority"],
+    ids=[
+        "context",
+        "no users",
+        "null users",
+        "null cluster",
+        "text as user",
+        "binary token file",
+        "number as token file",
+        "null byte in token file",
+        "cluster",
+        "no server",
+        "base64",
+        "authority",
+    ],
 )
-def test_unusable_kubeconfigs_are_named(kubeconfig, change, message):
+def test_unusable_kubeconfigs_are_named(kubeconfig, change, message, tmp_path):
     """The line begins with the file and says what is missing."""
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     path = kubeconfig(change)
     with pytest.raises(CommandError) as caught:
         RemoteServer(Access.load(path, None))
@@ -72,11 +92,21 @@ def test_unusable_kubeconfigs_are_named(kubeconfig, change, message):
     assert message in caught.value.message
 
 
-@pytest.mark.parametrize("content", ["", "[]", "a: [", "\x00"], ids=["empty", "list", "broken", "binary"])
-def test_other_files_are_named(tmp_path, content):
-    """A file that is no kubeconfig at all is told of, too."""
-    (tmp_path / "file").write_text(content)
-    with pytest.raises(CommandError, match="file: "):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "no usable kubeconfig: it does not have the form of a kubeconfig"),
+        (b"[]", "no usable kubeconfig: it does not have the form of a kubeconfig"),
+        (b"a: [", "while parsing"),
+        (b"\x00", "not allowed"),
+        (b"\xff\xfe", "not UTF-8 text"),
+    ],
+    ids=["empty", "list", "broken", "control character", "binary"],
+)
+def test_other_files_are_named(tmp_path, content, message):
+    """A file that is no kubeconfig at all is told of, too, in words about the file."""
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(CommandError, match=f"file: .*{message}"):
         Access.load(str(tmp_path / "file"), None)
 
 
