@@ -1,4 +1,6 @@
-"""`LargeHeads`: request heads of many kilobytes are parsed in turn, a piece at a time, with breaks for the other connections.
+"""Bounds for request heads of many bytes: `LargeHeads` for the time that they take, `HeadBytes` for the memory.
+
+`LargeHeads`: request heads of many kilobytes are parsed in turn, a piece at a time, with breaks for the other connections.
 
 A head of a megabyte may have thousands of fields, and nothing is known of its client before its end. So the connections whose heads are
 large wait for turns here. A few have a place, which bounds the memory that unfinished heads take in all; the others wait for one.
@@ -17,6 +19,8 @@ PLACES: Final = 16
 BREAK: Final = 2.0
 """How long the break behind a turn is, in turns."""
 _SHORTEST_BREAK_SECONDS: Final = 0.0005
+MAX_BYTES: Final = 64 * 1024 * 1024
+"""Of incomplete heads in all; half of it of one client address."""
 
 
 class LargeHead(Protocol):
@@ -83,3 +87,45 @@ class LargeHeads:
         self._timer = None
         if self._ready:
             self._arm(max(_SHORTEST_BREAK_SECONDS, (self._clock() - begun) * BREAK))
+
+
+class HeadBytes:
+    """Counts the bytes of incomplete heads, in all and for each client address."""
+
+    def __init__(self, *, total: int = MAX_BYTES) -> None:
+        """Begin with none.
+
+        Args:
+            total: bytes in all. One address may have half of them.
+        """
+        self._free = total
+        self._share = total // 2
+        self._taken: dict[str, int] = {}
+
+    def take(self, client: str, count: int) -> bool:
+        """Count received bytes; False where there is no room for them, and nothing is counted.
+
+        Args:
+            client: what clients are told apart by; empty for those that have no share, but all that is free.
+            count: bytes.
+        """
+        taken = self._taken.get(client, 0) + count
+        if count > self._free or (client and taken > self._share):
+            return False
+        self._free -= count
+        self._taken[client] = taken
+        return True
+
+    def give_back(self, client: str, count: int) -> None:
+        """The head is complete, or its connection ends.
+
+        Args:
+            client: as it was for `take`.
+            count: all that was taken for the head.
+        """
+        self._free += count
+        left = self._taken[client] - count
+        if left:
+            self._taken[client] = left
+        else:
+            del self._taken[client]

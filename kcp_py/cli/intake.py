@@ -91,6 +91,11 @@ class Intake:
         return self.phase == HEAD and (self._cut or self._gap >= LIGHT_HEAD_BYTES)
 
     @property
+    def in_head(self) -> bool:
+        """Whether a head has begun and is not complete."""
+        return self.phase == HEAD and self._begun
+
+    @property
     def in_long_framing(self) -> bool:
         """Whether a chunked body has brought nothing but framing, or nothing that is of use behind an answer, for longer than a piece."""
         return self._left == _CHUNKED and self._gap >= PIECE_BYTES

@@ -28,9 +28,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from kcp_py.cli.cycle import Cycle, Flow, Header, Prefixes
-from kcp_py.cli.heads import LargeHeads
-from kcp_py.cli.intake import BODY, CLOSED, DRAIN_BYTES, DRAIN_SECONDS, DRAIN_TIMER, DRAINING, NO_TIMER, WAITING, Intake
-from kcp_py.cli.seats import Seat
+from kcp_py.cli.heads import HeadBytes, LargeHeads
+from kcp_py.cli.intake import BODY, CLOSED, DRAIN_BYTES, DRAIN_SECONDS, DRAIN_TIMER, DRAINING, HEAD, NO_TIMER, WAITING, Intake
+from kcp_py.cli.seats import Seat, client_of
 
 Callback = Callable[[], None]
 
@@ -56,6 +56,7 @@ _PIECES: Final = 8
 """Pieces of a chunked body that are parsed in one turn of the event loop."""
 _HEAD_TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
+_TOO_MANY_HEADS: Final = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 _INVALID_BODY: Final = (
     b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Invalid HTTP request received.",'
@@ -77,6 +78,7 @@ class Connection(HttpToolsProtocol):
     # The interpreter shares the keys of instances' dictionaries up to 30 of them, which uvicorn's 28 and these would exceed: 1.3 KB more.
     __slots__ = (
         "_callbacks",
+        "_head_bytes",
         "_held",
         "_idle_since",
         "_idle_timer",
@@ -91,6 +93,7 @@ class Connection(HttpToolsProtocol):
     max_head_bytes: ClassVar[int]
     head_timeout: ClassVar[float]
     prefixes: ClassVar[Prefixes]
+    head_bytes: ClassVar[HeadBytes]
     large_heads: ClassVar[LargeHeads]
     long_framings: ClassVar[LargeHeads]
 
@@ -107,6 +110,8 @@ class Connection(HttpToolsProtocol):
         self.seat: Seat | None = None
         self._upgrading = False
         self._intake = Intake(self.max_head_bytes)
+        # Received of a head that is not complete.
+        self._head_bytes = 0
         # Received and not parsed yet.
         self._held = b""
         self._timer: TimerHandle | None = None
@@ -132,6 +137,7 @@ class Connection(HttpToolsProtocol):
             self.seat.leave()
         self._intake.close()
         self._held = b""
+        self._give_head_bytes_back()
         self._stop_timer()
         if self._linger_timer is not None:
             self._linger_timer.cancel()
@@ -152,6 +158,8 @@ class Connection(HttpToolsProtocol):
         self._linger_timer = self.loop.call_later(LINGER, self._abort_when_flushed)
 
     def data_received(self, data: bytes) -> None:
+        if self._head_bytes and not self._take_head_bytes(len(data)):
+            return
         if self._held:
             self._held += data
         else:
@@ -202,8 +210,26 @@ class Connection(HttpToolsProtocol):
                 return
             start = end
             pieces += 1
+        if intake.phase == HEAD and intake.in_head and not self._head_bytes and not self._take_head_bytes(size):
+            return
         if intake.phase != WAITING or self._timer is not None:
             self._set_timer()
+
+    def _take_head_bytes(self, count: int) -> bool:
+        """Count received bytes of a head that is not complete, or refuse the request."""
+        if self.head_bytes.take(self._client_address(), count):
+            self._head_bytes += count
+            return True
+        self._refuse(_TOO_MANY_HEADS)
+        return False
+
+    def _give_head_bytes_back(self) -> None:
+        if self._head_bytes:
+            self.head_bytes.give_back(self._client_address(), self._head_bytes)
+            self._head_bytes = 0
+
+    def _client_address(self) -> str:
+        return client_of(self.client[0]) if self.client is not None else ""
 
     def take_turn(self) -> None:
         """Parse the next piece of a large head, or the next ones of a body of framing."""
@@ -244,6 +270,7 @@ class Connection(HttpToolsProtocol):
         """Close the connection once the client had time to read what was sent: a close with unread bytes resets the connection."""
         self._intake.close()
         self._held = b""
+        self._give_head_bytes_back()
         self.large_heads.leave(self)
         self.long_framings.leave(self)
         self._stop_timer()
@@ -277,6 +304,8 @@ class Connection(HttpToolsProtocol):
             self._stop_timer()
         if self._intake.in_large_head:
             self.large_heads.leave(self)
+        if self._head_bytes:
+            self._give_head_bytes_back()
         parser = self.parser
         version = parser.get_http_version()
         headers, self.headers = self.headers, None  # type: ignore[assignment] # no list for trailer fields
@@ -463,6 +492,7 @@ def connection_class(*, max_head_bytes: int, head_timeout: float) -> type[Connec
         "max_head_bytes": max_head_bytes,
         "head_timeout": head_timeout,
         "prefixes": Prefixes(),
+        "head_bytes": HeadBytes(),
         "large_heads": LargeHeads(),
         "long_framings": LargeHeads(places=None),
     }

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kcp_py.cli.heads import LargeHeads
+from kcp_py.cli.heads import HeadBytes, LargeHeads
 
 pytestmark = pytest.mark.anyio
 
@@ -66,3 +66,19 @@ async def test_a_head_that_has_left_gets_no_turn() -> None:
     heads.leave(lost)
     await other.done.wait()
     assert turns == ["b"]
+
+
+async def test_bytes_of_heads_are_bounded_in_all_and_for_each_client() -> None:
+    """One address has half; what is given back is there for others."""
+    heads = HeadBytes(total=100)
+    assert heads.take("a", 30)
+    assert heads.take("a", 20)
+    assert not heads.take("a", 1)
+    assert heads.take("b", 40)
+    assert not heads.take("c", 11)
+    assert heads.take("", 10)
+    assert not heads.take("", 1)
+    heads.give_back("a", 50)
+    assert heads.take("", 50)
+    heads.give_back("", 60)
+    assert heads.take("a", 50)

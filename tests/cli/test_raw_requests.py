@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
+from kcp_py.cli.heads import HeadBytes
 from kcp_py.cli.intake import DRAIN_BYTES, DRAIN_SECONDS, Intake
 from kcp_py.cli.protocol import LINGER, MAX_FIELDS, UNREAD_BYTES, connection_class
 
@@ -348,6 +349,22 @@ async def test_a_head_has_a_limited_number_of_fields(edge, end):
     assert edge.wire.written.count(b"HTTP/1.1 431 ") == 1
     assert edge.wire.ended
     assert len(edge.seen) == 1
+
+
+@pytest.mark.anyio
+async def test_incomplete_heads_of_all_connections_are_bounded(edge):
+    """A head that does not fit beside the others is refused; complete ones are not counted, and lost ones no more."""
+    other = Edge()
+    edge.connection.__class__.head_bytes = other.connection.__class__.head_bytes = HeadBytes(total=1000)
+    await other.send(NEXT + b"GET /next HTTP/1.1\r\nx: " + b"x" * 800)
+    await edge.send(NEXT + b"GET /next HTTP/1.1\r\n")
+    await edge.send(b"host: x\r\n\r\n")
+    await edge.send(b"GET /next HTTP/1.1\r\nx: " + b"x" * 100, b"x" * 100)
+    assert edge.wire.written.count(b"HTTP/1.1 200 ") == 2
+    assert edge.wire.written.count(b"HTTP/1.1 503 ") == 1
+    assert edge.wire.ended
+    await other.close()
+    assert edge.connection.head_bytes.take("", 1000)
 
 
 @pytest.mark.anyio
