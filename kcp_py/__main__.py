@@ -7,9 +7,14 @@ import sys
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
-    from kcp_py.cli.root import run  # noqa: PLC0415 - importing this module must cost nothing
+    try:
+        from kcp_py.cli.root import run  # noqa: PLC0415 - importing this module must cost nothing
 
-    sys.exit(run())
+        code = run()
+    except KeyboardInterrupt:
+        # `run` handles the interrupts of commands: this one came during the imports.
+        code = 130
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import structlog
@@ -9,6 +10,9 @@ import structlog
 
 class _Forwarding(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError):
+            # uvicorn logs each request that it cancels at the end of the shutdown's grace period, behind one line with their number.
+            return
         try:
             structlog.get_logger().log(
                 record.levelno, "library_message", logger=record.name, message=record.getMessage(), exc_info=record.exc_info

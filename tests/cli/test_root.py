@@ -172,3 +172,23 @@ def test_standard_input_that_is_closed():
     command = f"exec {shlex.quote(sys.executable)} -m kcp_py validate - <&-"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, "error: standard input is closed\n")
+
+
+_INTERRUPTED = """
+import sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "kcp_py.cli.root":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+from kcp_py.__main__ import main
+main()
+"""
+
+
+def test_an_interrupt_during_the_imports_is_no_traceback():
+    """Ctrl-C just after the command was typed ends it with code 130 and no output, as later."""
+    ended = subprocess.run([sys.executable, "-c", _INTERRUPTED], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
