@@ -259,6 +259,13 @@ def test_waited_for(fleet: Kubectl) -> None:
     finished(process)
 
 
+def test_a_changed_definition_is_waited_for(fleet: Kubectl) -> None:
+    """It stays established, in its new generation."""
+    change = [{"op": "add", "path": "/spec/names/shortNames/-", "value": "barge"}]
+    fleet.run("patch", "crd", f"boats.{GROUP}", "--type=json", "-p", json.dumps(change))
+    fleet.run("wait", "--for=condition=Established", f"crd/boats.{GROUP}", "--timeout=30s")
+
+
 def test_selected_and_deleted(fleet: Kubectl) -> None:
     """By declared fields and by labels; other fields are refused."""
     for name, color in (("one", "red"), ("two", "blue"), ("three", "blue")):

@@ -71,8 +71,9 @@ def accepted_names(
         named = _condition("NamesAccepted", "False", *conflict)
         established = _condition("Established", "False", "NotAccepted", "not all names are accepted")
     set_condition(conditions, named, now=now, generation=generation)
-    if not is_condition_true(definition, "Established"):
-        set_condition(conditions, established, now=now, generation=generation)
+    # An established CRD stays established. Its condition is told for the present generation, or `kubectl wait` would wait for ever.
+    kept = next((one for one in conditions if one.get("type") == "Established" and one.get("status") == "True"), established)
+    set_condition(conditions, kept, now=now, generation=generation)
     return NamesStatus(accepted, conditions)
 
 

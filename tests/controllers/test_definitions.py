@@ -160,7 +160,7 @@ async def test_the_generation_that_was_looked_at_is_told(registry: Registry) -> 
         return bool(crd["status"]["observedGeneration"] == 2)
 
     await registry.until(is_observed)
-    assert {one["type"]: one["observedGeneration"] for one in crd["status"]["conditions"]} == {"NamesAccepted": 2, "Established": 1}
+    assert {one["type"]: one["observedGeneration"] for one in crd["status"]["conditions"]} == {"NamesAccepted": 2, "Established": 2}
 
 
 async def test_protected_groups_are_told_whether_they_conform(registry: Registry) -> None:
