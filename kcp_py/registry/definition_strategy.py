@@ -17,6 +17,7 @@ from kcp_py.bootstrap.installed import deletion_refusal
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.definition import default_definition, stored_version_errors, validate_definition, warnings_for_definition
 from kcp_py.schema.definition_names import names_errors
+from kcp_py.schema.definition_patterns import node_microseconds
 from kcp_py.schema.names_conditions import set_condition
 
 CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
@@ -79,6 +80,8 @@ class DefinitionStrategy(Strategy):
             weight += 1
             if type(value) is dict:
                 weight += _RULE * len(value.get("x-kubernetes-validations") or ())
+                if (microseconds := node_microseconds(value)) > _HEAVY:
+                    weight += microseconds
                 pending.extend(value.values())
             elif type(value) is list:
                 pending.extend(value)

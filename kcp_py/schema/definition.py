@@ -16,6 +16,7 @@ from kcp_py.apimachinery.names import dns_1035_label_problems, dns_subdomain_pro
 from kcp_py.schema.definition_conversion import bundle_errors, conversion_errors, knows_review_version
 from kcp_py.schema.definition_defaults import has_unpruned_defaults
 from kcp_py.schema.definition_names import approval_errors, missing_names, names_errors
+from kcp_py.schema.definition_patterns import cost_errors
 from kcp_py.schema.definition_printing import invalid_struct, printed_versions
 from kcp_py.schema.definition_schema import TYPES, SchemaRules, map_key_errors, non_atomic_set_item
 from kcp_py.schema.definition_shape import definition_shape
@@ -98,7 +99,9 @@ def validate_definition(
         return errors
     spec: Mapping[str, Any] = definition.get("spec") or {}
     status: Mapping[str, Any] = definition.get("status") or {}
-    errors = []
+    old_schemas = _schemas((old or {}).get("spec") or {})
+    if errors := cost_errors(*([node for schema in schemas for node in walk_schema(schema)] for schemas in (_schemas(spec), old_schemas))):
+        return errors
     if old is None:
         name = (definition.get("metadata") or {}).get("name") or ""
         if name and name != definition_name(spec):

@@ -16,6 +16,7 @@ from kcp_py.schema.correlated import Correlated
 from kcp_py.schema.default import MAX_FILLED, Allowance, DefaultCompiler, Filler, TooManyDefaultsError, copy_value
 from kcp_py.schema.embedded import first_type_error, has_embedded
 from kcp_py.schema.nodes import META_FIELDS, Node, SchemaTooDeepError, read_schema
+from kcp_py.schema.patterns import SearchTooLongError, searches
 from kcp_py.schema.predicate import Predicate, PredicateCompiler
 from kcp_py.schema.prune import Clean, CleanCompiler, Pruner
 from kcp_py.schema.report import NO_FIELD, Reporter, structure_errors
@@ -135,8 +136,12 @@ class StructuralSchema:
         if self._width > WIDE and exceeds(obj, MAX_CHECKS // self._width):
             return [invalid(NO_FIELD, "", f"must not need more than {MAX_CHECKS} checks of a schema with {self._width} alternatives")]
         deep = self._too_deep(obj)
-        if not deep and self._is_valid(obj):
-            return []
+        try:
+            with searches():
+                if not deep and self._is_valid(obj):
+                    return []
+        except SearchTooLongError as error:
+            return [invalid(NO_FIELD, "", str(error))]
         if deep or is_deeper(obj, MAX_PRINTED_DEPTH):
             return [invalid(NO_FIELD, "", f"must not be nested deeper than {MAX_VALUE_DEPTH if deep else MAX_PRINTED_DEPTH} levels")]
         return None
@@ -153,7 +158,7 @@ class StructuralSchema:
 
     def is_valid(self, obj: dict[str, Any]) -> bool:
         """Whether `validate` without an old object would find nothing."""
-        return not self._too_deep(obj) and self._is_valid(obj)
+        return self._settled(obj) == []
 
     @cached_property
     def _width(self) -> int:

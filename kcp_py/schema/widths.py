@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kcp_py.schema import patterns
 from kcp_py.schema.nodes import Node
-from kcp_py.schema.patterns import repetitions
 
 
 def width(root: Node) -> int:
@@ -25,16 +25,16 @@ def width(root: Node) -> int:
 
 
 def pattern_weight(root: Node) -> int:
-    """The copies that the counted repetitions of one pattern stand for, at the most: what a character of a value may cost in steps."""
-    weight = 0
+    """The weight of the heaviest pattern: what a character of a value may cost in steps."""
+    heaviest = 0
     pending = [root]
     while pending:
         node = pending.pop()
-        if node.pattern and "{" in node.pattern:
-            weight = max(weight, repetitions(node.pattern))
+        if node.pattern:
+            heaviest = max(heaviest, patterns.weight(node.pattern))
         pending.extend(_junctors(node))
         pending.extend(_children(node))
-    return weight
+    return heaviest
 
 
 def exceeds(value: Any, limit: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcp_py.schema.patterns import PatternError, compile_finder, compile_pattern, repetitions
+from kcp_py.schema.patterns import PatternError, SearchTooLongError, compile_finder, compile_pattern, repetitions, searches, weight
 
 
 def test_patterns_are_searched_not_matched():
@@ -97,3 +97,50 @@ def test_a_pattern_that_no_set_takes_is_searched_for():
     found = compile_pattern(r"^(\p{L}|\p{N}){1,253}$")
     assert found("é1")
     assert not found("-")
+
+
+@pytest.mark.parametrize("pattern", [r"\pL" * 100_000, r"[\pL\PN]" * 30, r"\p{L}?" * 60, "a?" * 30_000, "[^x]" * 20_000])
+def test_patterns_whose_text_takes_long_to_compile_are_refused(pattern: str) -> None:
+    """A hundred thousand Unicode classes, in 300 kB, would take RE2 eighteen seconds with the interpreter's lock."""
+    with pytest.raises(PatternError, match="error parsing regexp: expression too large: "):
+        compile_pattern(pattern)
+
+
+def test_an_escaped_backslash_begins_no_class() -> None:
+    """What follows it is plain text."""
+    assert compile_pattern(r"^(\\p){50}$")(r"\p" * 50)
+    assert compile_pattern(r"\\p" * 60)(r"\p" * 60)
+
+
+HEAVY = "(((a*)*)*){1000}"
+
+
+def test_a_search_that_takes_too_long_is_refused() -> None:
+    """A program of fifteen thousand instructions, of which each looks at each byte: ten minutes for a large object."""
+    found = compile_pattern(HEAVY)
+    assert found("a" * 100)
+    with pytest.raises(SearchTooLongError):
+        found("a" * 1_000_000)
+
+
+def test_searches_of_one_object_share_their_time() -> None:
+    """After many that are allowed one by one there is no more, until the next object begins."""
+    found = compile_pattern(HEAVY)
+    with searches(), pytest.raises(SearchTooLongError):
+        all(found("a" * 4000) for _ in range(1000))
+    with searches():
+        assert found("a" * 4000)
+
+
+def test_matches_that_look_at_all_of_the_rest_end_somewhere() -> None:
+    """Each match of a character reads the text to its end, in search of something longer."""
+    with searches(), pytest.raises(SearchTooLongError):
+        list(compile_finder("a*b|a")("a" * 400_000))
+
+
+def test_the_weight_of_a_pattern_is_that_of_its_program() -> None:
+    """Repetitions that are counted, and parts that are many or large; 0 for the patterns of every day."""
+    assert weight("^[a-z]([-a-z0-9]*[a-z0-9])?$") == 0
+    assert weight("^[a-z]{1,63}$") == 63
+    assert weight(r"\pL?" * 10) > 500
+    assert weight(".?" * 1000) > 500

@@ -15,6 +15,7 @@ from kcp_py.schema.cel.arithmetic import LARGEST
 from kcp_py.schema.cel.constants import CONVERSIONS
 from kcp_py.schema.cel.syntax import Call, Comprehension, Constant, Identifier, ListLiteral, MapLiteral, Select, StructLiteral
 from kcp_py.schema.cel.values import UINT_MAX, Optional
+from kcp_py.schema.patterns import compile_microseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -120,6 +121,8 @@ def _overload_cost(overload: str, arguments: Sequence[Expression], kinds: Sequen
         rule = _JOINED_LISTS[kinds[0].kind == "list" and kinds[0].list_type != "atomic"]
     elif overload == "in_list" and _is_constant(arguments[1]):
         rule = _Rule(lambda _, items: items // 64)
+    elif overload in _SEARCHES and not isinstance(arguments[1], Constant):
+        rule = _COMPILING
     elif overload.startswith("list_") and overload.endswith(("_sort", "_sortByAssociatedKeys")):
         rule = _Rule(_of_pairs)
     elif overload.startswith("list_") and any(part in overload for part in _WALKING):
@@ -231,6 +234,12 @@ def _pattern(text: int, pattern: int) -> int:
     return _tenth(text + 1) * ((pattern + 3) // 4)
 
 
+def _compiling(text: Any, pattern: Any, *_: Any) -> int:
+    """A pattern that is no constant has to be compiled before it is searched for, which nothing interrupts."""
+    searching = _pattern(_size(text), _size(pattern))
+    return searching + 10 * max(compile_microseconds(pattern) - _SMALL_PATTERN, 0) if isinstance(pattern, str) else searching
+
+
 def _shorter(one: int, other: int) -> int:
     """A comparison goes as far as the shorter value."""
     return _tenth(min(one, other))
@@ -313,6 +322,8 @@ def _flattening(items: Any, depth: Any = 1) -> int:
 
 # No value has more levels than that, so that no number of levels that is asked for makes more work.
 _DEEPEST: Final = 100
+_SMALL_PATTERN: Final = 500
+"""Microseconds to compile a pattern that upstream's costs are right for."""
 _BEYOND_BUDGETS: Final = 8_000_100
 _TEXT_CONVERSIONS: Final = frozenset(
     {
@@ -321,6 +332,8 @@ _TEXT_CONVERSIONS: Final = frozenset(
     }
 )
 _WALK: Final = _Rule(None, _walk)
+_SEARCHES: Final = frozenset({"matches", "matches_string", "string_find_string", "string_find_all_string", "string_find_all_string_int"})
+_COMPILING: Final = _Rule(None, _compiling)
 _JOINED_LISTS: Final = {
     False: _Rule(lambda one, other: 1 + (one + other) // 64),
     True: _Rule(lambda one, other: 1 + (one + other) // 4),

@@ -14,6 +14,7 @@ from kcp_py.schema.cel.limits import CALL_LIMIT, OBJECT_BUDGET
 from kcp_py.schema.cel.values import NONE, Budget, Optional
 from kcp_py.schema.correlated import ABSENT, Correlated, correlate_items
 from kcp_py.schema.nodes import Node
+from kcp_py.schema.patterns import searches
 from kcp_py.schema.places import Path, render, step
 from kcp_py.schema.rules.tree import RuleNode
 
@@ -78,13 +79,14 @@ def evaluate(
         obj: the new object, valid by the rest of the schema.
         old: the stored object on update.
         schema: of the object; what rules say of parts that did not change since `old` becomes a warning. None: it stays an error.
-        limit: units that all rules together may cost.
+        limit: units that all rules together may cost. Below `OBJECT_BUDGET`, a search that may take long exhausts it, too.
         path: of the object.
     """
-    outcome = _run(root, obj, old, None, limit=limit, path=path)
-    if outcome.errors and schema is not None and old is not ABSENT:
-        # Only now is it worth while to know what did not change.
-        outcome = _run(root, obj, old, Correlated(schema, obj, old, top=True), limit=limit, path=path)
+    with searches(long=limit >= OBJECT_BUDGET):
+        outcome = _run(root, obj, old, None, limit=limit, path=path)
+        if outcome.errors and schema is not None and old is not ABSENT:
+            # Only now is it worth while to know what did not change.
+            outcome = _run(root, obj, old, Correlated(schema, obj, old, top=True), limit=limit, path=path)
     return outcome
 
 

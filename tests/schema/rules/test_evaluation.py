@@ -184,3 +184,12 @@ def test_containers_are_not_printed():
     """An object or list is only named."""
     assert texts(run(with_rule(objects({}), "false", reason="FieldValueDuplicate"), {})) == ["root: Duplicate value"]
     assert texts(run(with_rule(objects({}), "false"), {})) == ["root: Invalid value: failed rule: false"]
+
+
+def test_a_small_budget_has_no_room_for_long_searches() -> None:
+    """Upstream's cost of a search is a fraction of the work of some; the event loop leaves them to a thread."""
+    text = {"type": "string", "maxLength": 10_000, "x-kubernetes-validations": [{"rule": "self.findAll('a*b|a').size() > 0"}]}
+    document = {"type": "object", "properties": {"text": text}}
+    assert not run(document, {"text": "a" * 900}, limit=20_000).exhausted
+    assert run(document, {"text": "a" * 9000}, limit=20_000).exhausted
+    assert not run(document, {"text": "a" * 9000}).exhausted

@@ -111,3 +111,53 @@ async def test_many_rules_run_beside_the_event_loop_the_first_time(api: Api) -> 
         status = await api.fails(422, "POST", WIDGETS, instance("one", spec={"n": 7}))
         assert status["message"].endswith("spec: Invalid value: not 7")
     await api.ok("POST", WIDGETS, instance("one", spec={"n": 40}))
+
+
+HEAVY_PATTERN = "(((a*)*)*){1000}"
+TOO_LONG = "pattern takes too long to be searched for in texts of this length"
+
+
+async def test_a_pattern_that_takes_long_to_compile_is_refused(api: Api) -> None:
+    """It would hold all clusters up for many seconds: 300 kB of Unicode classes."""
+    schema = {"type": "object", "properties": {"spec": {"type": "string", "pattern": "\\pL" * 100_000}}}
+    status = await api.fails(422, "POST", DEFINITIONS, definition(schema=schema))
+    assert "expression too large" in status["details"]["causes"][0]["message"]
+
+
+async def test_a_pattern_that_takes_long_to_be_searched_for_is_refused(api: Api) -> None:
+    """Everything but short texts would take minutes, in which no other large object could be looked at."""
+    schema = {"type": "object", "properties": {"spec": {"type": "string", "pattern": HEAVY_PATTERN}}}
+    await install(api, definition(schema=schema))
+    await api.ok("POST", WIDGETS, instance("short", spec="a" * 100))
+    status = await api.fails(422, "POST", WIDGETS, instance("long", spec="a" * 1_000_000))
+    assert [cause["message"] for cause in status["details"]["causes"]] == [f'Invalid value: "": {TOO_LONG}']
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        pytest.param(f"self.text.matches('{HEAVY_PATTERN}')", {"text": "a" * 1_000_000}, id="search"),
+        pytest.param("self.text.findAll('a*b|a').size() > 0", {"text": "a" * 400_000}, id="all matches"),
+        pytest.param(
+            "self.patterns.all(x, 'aab'.matches(x))",
+            {"text": "a", "patterns": [f".{{0,1000}}.{{0,1000}}.{{0,1000}}.{{0,{number}}}" for number in range(200)]},
+            id="compilation",
+        ),
+    ],
+)
+async def test_searches_of_rules_cost_what_they_take(api: Api, text: str, value: dict[str, Any]) -> None:
+    """Where upstream's cost is too small for the work, the rule ends as one that costs too much."""
+    patterns = {"type": "array", "maxItems": 200, "items": {"type": "string", "maxLength": 100}}
+    string = {"type": "string", "maxLength": 1_000_000}
+    await install(api, definition(schema=spec_with(rule(text), text=string, patterns=patterns)))
+    await api.ok("POST", WIDGETS, instance("small", spec={"text": "aab", "patterns": ["^a", "b$"]}))
+    status = await api.fails(422, "POST", WIDGETS, instance("large", spec=value))
+    assert "call cost exceeds limit for rule" in status["message"]
+
+
+async def test_many_patterns_that_take_long_to_compile_are_refused(api: Api) -> None:
+    """Each of them would do; together they would hold all clusters up for fifteen seconds."""
+    properties = {f"p{number}": {"type": "string", "pattern": rf"\pL{{100}}a{{{number}}}"} for number in range(300)}
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
+    status = await api.fails(422, "POST", DEFINITIONS, definition(schema=schema))
+    assert [cause["field"] for cause in status["details"]["causes"]] == ["spec.versions"]

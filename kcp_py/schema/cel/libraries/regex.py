@@ -8,7 +8,7 @@ from typing import Final
 from kcp_py.schema.cel.declarations import Function, Library, Overload
 from kcp_py.schema.cel.errors import CostExceededError, EvaluationError
 from kcp_py.schema.cel.types import INT, STRING, list_of
-from kcp_py.schema.patterns import PatternError, compile_finder
+from kcp_py.schema.patterns import PatternError, SearchTooLongError, compile_finder
 
 __all__ = ["REGEX"]
 
@@ -25,10 +25,12 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     """All matches, or the first `limit`; a negative limit is none."""
     try:
         matches = compile_finder(pattern)(text)
+        found = list(islice(matches, _MOST + 1 if limit < 0 else min(limit, _MOST + 1)))
+    except SearchTooLongError as error:
+        raise CostExceededError from error
     except PatternError as error:
         msg = f"Illegal regex: {error}"
         raise EvaluationError(msg) from error
-    found = list(islice(matches, _MOST + 1 if limit < 0 else min(limit, _MOST + 1)))
     if len(found) > _MOST:
         raise CostExceededError
     return found

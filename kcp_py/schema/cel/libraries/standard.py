@@ -21,7 +21,7 @@ from kcp_py.schema.cel.arithmetic import (
 )
 from kcp_py.schema.cel.declarations import Function, Library, Overload
 from kcp_py.schema.cel.equality import contains, equal, type_of_value
-from kcp_py.schema.cel.errors import EvaluationError
+from kcp_py.schema.cel.errors import CostExceededError, EvaluationError
 from kcp_py.schema.cel.macros import STANDARD as STANDARD_MACROS
 from kcp_py.schema.cel.times import SECOND, duration_text, local, new_duration, new_timestamp, timestamp_text
 from kcp_py.schema.cel.types import (
@@ -42,7 +42,7 @@ from kcp_py.schema.cel.types import (
     type_parameter,
 )
 from kcp_py.schema.cel.values import BoolKey, Duration, Timestamp, UInt
-from kcp_py.schema.patterns import PatternError, compile_pattern
+from kcp_py.schema.patterns import PatternError, SearchTooLongError, compile_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +68,8 @@ def matches(text: str, pattern: str) -> bool:
     """Whether RE2 finds `pattern` anywhere in `text`."""
     try:
         return compile_pattern(pattern)(text)
+    except SearchTooLongError as error:
+        raise CostExceededError from error
     except PatternError as error:
         raise EvaluationError(str(error)) from error
 
