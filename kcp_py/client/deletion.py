@@ -13,12 +13,13 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.client.contract import Remaining
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served
+from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.store import Access, load_one
 from kcp_py.registry.store.access import definition_compares, holds
 from kcp_py.registry.store.delete import mark
 from kcp_py.registry.store.read import to_storage
 from kcp_py.registry.strategy import Strategy
-from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Put
+from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
 
 _CONCURRENT: Final = 128
 """Objects that are deleted at the same time: enough for the store to commit them as a group, few enough for others to get their turn."""
@@ -81,11 +82,26 @@ def holder_gone(key: str) -> StatusError:
     return StatusError(409, "Conflict", f"{key} is gone, or another object of the same name")
 
 
-async def remove_finalizer(access: Access, key: str, strategy: Strategy, *, finalizer: str, uid: str) -> bool:
+Removal = Callable[[KeyValue, dict[str, Any]], tuple[Sequence[Compare], Sequence[Operation]]]
+"""The transaction with which an object goes: (as it is stored, its metadata) -> conditions and operations."""
+
+
+def plain_removal(item: KeyValue, metadata: dict[str, Any]) -> tuple[Sequence[Compare], Sequence[Operation]]:
+    """The `Removal` of an object that nothing takes the place of."""
+    del metadata
+    return (Compare(item.key, mod_revision=item.mod_revision),), (Delete(item.key),)
+
+
+async def remove_finalizer(
+    access: Access, key: str, strategy: Strategy, *, finalizer: str, uid: str, removal: Removal = plain_removal
+) -> bool:
     """Take a finalizer from an object that is being deleted, and with the last one the object.
 
     Returns:
         Whether anything was changed.
+
+    Raises:
+        StaleScopeError: what the removal relied on has changed.
     """
     item = await access.storage.get(key)
     while item is not None:
@@ -94,10 +110,15 @@ async def remove_finalizer(access: Access, key: str, strategy: Strategy, *, fina
         if metadata["uid"] != uid or not metadata.get("deletionTimestamp") or finalizer not in _finalizers(obj):
             return False
         _strip(obj, {finalizer})
-        operation = Put(key, encode_stored(obj)) if strategy.has_pending_finalizers(obj) else Delete(key)
+        compares: Sequence[Compare] = (Compare(key, mod_revision=item.mod_revision),)
+        operations: Sequence[Operation] = (Put(key, encode_stored(obj)),)
+        if not strategy.has_pending_finalizers(obj):
+            compares, operations = removal(item, metadata)
         try:
-            await access.storage.transact((Compare(key, mod_revision=item.mod_revision),), (operation,))
+            await access.storage.transact(compares, operations)
         except ConflictError as conflict:
+            if conflict.key != key:
+                raise StaleScopeError(conflict.key) from conflict
             item = conflict.current
         else:
             return True

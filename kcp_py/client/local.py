@@ -26,7 +26,7 @@ from kcp_py.client.contract import (
     StoredResource,
     WatchEvent,
 )
-from kcp_py.client.deletion import CollectionDeletion, holder_gone, remove_finalizer
+from kcp_py.client.deletion import CollectionDeletion, holder_gone, plain_removal, remove_finalizer
 from kcp_py.client.following import follow, scan_changes
 from kcp_py.client.observation import observe, stored_objects
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
@@ -35,12 +35,12 @@ from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store import Access, Current, FieldManager, Scan, create, delete, get, load, load_one, scan, update
 from kcp_py.registry.store.access import GUARD_ATTEMPTS, Written, translate
-from kcp_py.registry.store.delete import Deletion
+from kcp_py.registry.store.delete import Deletion, removal, replacement_of
 from kcp_py.registry.store.read import from_storage
 from kcp_py.registry.strategy import Strategy
 from kcp_py.registry.tables import ResourceTable, ResourceTables
 from kcp_py.registry.wildcard import WildcardIndex
-from kcp_py.storage.contract import Compare, KeyValue, StorageError
+from kcp_py.storage.contract import Compare, KeyValue, Operation, StorageError
 from kcp_py.storage.keys import CUSTOM_RESOURCES, ResourceKeys, resource_keys
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.watchcache import Feed
@@ -55,6 +55,8 @@ _ITEMS_PER_TURN: Final = 100
 """After so many decoded objects other tasks get their turn."""
 
 T = TypeVar("T")
+
+_T = TypeVar("_T")
 
 
 class LocalClient:
@@ -247,10 +249,10 @@ class LocalClient:
                 if mine is None:
                     continue
                 if event.value is not None:
-                    item = KeyValue("", event.value, event.mod_revision, event.create_revision)
+                    item = KeyValue("", event.value, event.resource_version, event.create_revision)
                     kind = "ADDED" if event.previous is None else "MODIFIED"
                 elif event.previous is not None:
-                    item = KeyValue("", event.previous.value, event.mod_revision, event.create_revision)
+                    item = KeyValue("", event.previous.value, event.resource_version, event.create_revision)
                     kind = "DELETED"
                 else:
                     continue
@@ -389,10 +391,26 @@ class LocalClient:
         strategy = builtin.strategy if builtin is not None else Strategy()
         key = keys._replace(namespaced=bool(namespace)).object_key(cluster, namespace, name)
         observer = self._access.observers.get(keys.prefix)
+        may_be_replaced = (
+            builtin.default_objects is not None
+            if builtin is not None
+            else self._tables.definitions.may_have_defaults(resource.group_resource)
+        )
+
+        async def attempt(scope: ClusterScope, served: Served) -> bool:
+            def replacing(item: KeyValue, metadata: dict[str, Any]) -> tuple[Sequence[Compare], Sequence[Operation]]:
+                replacement = replacement_of(self._access, scope, served, metadata)
+                return plain_removal(item, metadata) if replacement is None else removal(scope, served, item, replacement)
+
+            return await remove_finalizer(self._access, key, strategy, finalizer=finalizer, uid=uid, removal=replacing)
+
         if observer is not None:
             observer.writing(cluster, [key])
         try:
-            await remove_finalizer(self._access, key, strategy, finalizer=finalizer, uid=uid)
+            if may_be_replaced:
+                await self._carry_out(cluster, resource, attempt)
+            else:
+                await remove_finalizer(self._access, key, strategy, finalizer=finalizer, uid=uid)
         except StorageError as error:
             raise translate(error) from error
         finally:
@@ -452,8 +470,8 @@ class LocalClient:
         return served.resource.renderer.dress(obj, written.mod_revision, cluster)
 
     async def _carry_out(
-        self, cluster: Name, resource: GroupVersionResource, attempt: Callable[[ClusterScope, Served], Awaitable[Written]]
-    ) -> tuple[Served, Written]:
+        self, cluster: Name, resource: GroupVersionResource, attempt: Callable[[ClusterScope, Served], Awaitable[_T]]
+    ) -> tuple[Served, _T]:
         """Carry a write out, again where what it relied on has changed meanwhile."""
         for tried in range(GUARD_ATTEMPTS):
             scope, served = await self._resolve(cluster, resource)

@@ -46,7 +46,7 @@ from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.shell import create_shell
 from kcp_py.storage.compaction import CompactionPolicy, run_compaction, run_shared_compaction
 from kcp_py.storage.contract import Compare, ConflictError, NoSpaceError, Put, Storage, StorageError, TellsRoom
-from kcp_py.storage.keys import internal_key, resource_keys
+from kcp_py.storage.keys import CUSTOM_RESOURCES, internal_key, resource_keys
 from kcp_py.storage.opening import open_storage
 from kcp_py.telemetry.eventloop import EventLoopLag
 from kcp_py.telemetry.gauges import Gauges
@@ -55,6 +55,7 @@ from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
 from kcp_py.tenancy import LOGICAL_CLUSTER, LogicalClusters
 from kcp_py.tenancy.key_migration import migrate_keys
+from kcp_py.tenancy.logicalcluster import logical_cluster_keys
 from kcp_py.watchcache import Feed, Monitor
 
 _DEFINITIONS = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
@@ -167,7 +168,11 @@ class ControlPlane:
         )
         clusters = LogicalClusters(access, feed, root=root, url=options.external_url(options.secure_port), builtins=known)
         for resource, objects in defaults.items():
-            DefaultEvents(feed, definition_keys, resource, objects)
+            keys = resource_keys(root, *resource, namespaced=True, identity=CUSTOM_RESOURCES)
+            events = DefaultEvents(
+                storage, keys, objects, cluster_keys=logical_cluster_keys(root), definition_keys=definition_keys, resource=resource
+            )
+            feed.derive(events.sources, keys.prefix, events)
         wildcard = WildcardIndex(storage, feed, tables, definition_keys)
 
         def forget(cluster: Name) -> None:

@@ -1,68 +1,207 @@
-"""`DefaultEvents`: the events of objects that clusters have without storing them, where a CRD defines their kind.
+"""`DefaultEvents`: what watches get of objects that clusters have without storing them.
 
-Such an object appears when its CRD is established, and is gone when the CRD terminates or is deleted. A watch over all clusters may be open
-by then and has to deliver it. Where a kind is built in, the object comes and goes with its cluster (`tenancy.clusters`).
+Such an object comes and goes with its cluster or, where a CRD defines its kind, with that CRD. It is hidden while an object of its name is
+stored. What can be seen at a revision follows from what is stored then, as in lists: the events of a revision are the differences to the
+one before. They are worked out from the stored events and, where those do not tell enough, from reads at the revision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.bootstrap.known import known_kinds
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.builtin.logicalclusters import NAME
 from kcp_py.registry.resource import DefaultObjects, Origin
 from kcp_py.schema.names_conditions import is_condition_true
-from kcp_py.storage.keys import CUSTOM_RESOURCES, ResourceKeys, Route, resource_keys
-from kcp_py.watchcache import Feed, ObjectEvent
-from kcp_py.watchcache.feed import derived_event
+from kcp_py.storage.contract import Event, KeyValue, Storage
+from kcp_py.storage.keys import ResourceKeys, Route
+from kcp_py.watchcache import ObjectEvent
+
+_DELETION: Final = b'"deletionTimestamp":"'
+"""In the bytes of an object that is being deleted, and of few others."""
+
+_Defaults = Mapping[Route, KeyValue]
+
+
+class _Sources(NamedTuple):
+    """What default objects follow from."""
+
+    cluster: KeyValue | None
+    """The LogicalCluster."""
+    definition: KeyValue | None
+    """The CRD; None where there is none, and for kinds that are served without one."""
 
 
 class DefaultEvents:
-    """Derives the events of one resource's default objects from the events of CRDs."""
+    """Works out the events of one resource that has default objects. Implements `watchcache.feed.Derivation`."""
 
-    def __init__(self, feed: Feed, definition_keys: ResourceKeys, resource: GroupResource, objects: DefaultObjects) -> None:
-        """Follow the feed.
+    def __init__(
+        self,
+        storage: Storage,
+        keys: ResourceKeys,
+        objects: DefaultObjects,
+        *,
+        cluster_keys: ResourceKeys,
+        definition_keys: ResourceKeys | None = None,
+        resource: GroupResource | None = None,
+    ) -> None:
+        """Prepare.
 
         Args:
-            feed: the changes of the store.
-            definition_keys: of CRDs.
-            resource: a namespaced resource of Kubernetes.
+            storage: where sources are read.
+            keys: of the resource.
             objects: what a cluster has of it by default.
+            cluster_keys: of LogicalClusters.
+            definition_keys: of CRDs, where one defines the kind.
+            resource: what that CRD defines.
         """
-        self._crd_name = f"{resource.resource}.{resource.group or 'core'}"
-        self._keys = resource_keys(definition_keys.root, *resource, namespaced=True, identity=CUSTOM_RESOURCES)
+        self._storage = storage
+        self._keys = keys
         self._objects = objects
-        feed.derive(definition_keys.prefix, self._keys.prefix, self._of_definition)
+        self._cluster_keys = cluster_keys
+        self._definition_keys = definition_keys
+        self._definition_name = f"{resource.resource}.{resource.group or 'core'}" if resource is not None else ""
+        self._places = frozenset(objects("root", "", ""))
 
-    def _of_definition(self, event: ObjectEvent) -> Iterable[ObjectEvent]:
-        if event.route.name != self._crd_name:
-            return
-        before = None if event.previous is None else _origin(event.previous.value)
-        after = None if event.value is None else _origin(event.value)
-        if (before is None) == (after is None):
-            return
-        origin = after or before
-        assert origin is not None
-        for place, value in self._objects(event.route.cluster, origin.uid, origin.created_at).items():
+    @property
+    def sources(self) -> Sequence[str]:
+        """The prefixes of the resources that default objects follow from."""
+        return [keys.prefix for keys in (self._cluster_keys, self._definition_keys) if keys is not None]
+
+    def concerns(self, event: ObjectEvent) -> bool:
+        """`Derivation.concerns`."""
+        route = event.route
+        if route.prefix == self._keys.prefix:
+            return _place_of(route) in self._places
+        if route.prefix != self._cluster_keys.prefix:
+            return route.name == self._definition_name
+        if event.previous is None or event.value is None:
+            return True
+        # Namespaces stay until their cluster is gone, everything in them is content.
+        return self._keys.namespaced and (_DELETION in event.value) is not (_DELETION in event.previous.value)
+
+    async def seen(self, events: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
+        """`Derivation.seen`."""
+        concerned = [event for event in events if self.concerns(event)]
+        result = [event for event in events if event not in concerned or event.route.prefix != self._keys.prefix]
+        for cluster in dict.fromkeys(event.route.cluster for event in concerned):
+            own = {event.route: event for event in concerned if event.route.cluster == cluster}
+            result += await self._differences(cluster, own, events[0].mod_revision)
+        return result
+
+    async def _differences(self, cluster: str, own: Mapping[Route, ObjectEvent], revision: int) -> list[ObjectEvent]:
+        """The events of a cluster's default objects and of what is stored in their places."""
+        stored = {route: event for route, event in own.items() if route.prefix == self._keys.prefix}
+        before: _Defaults = {}
+        after: _Defaults = {}
+        if len(stored) < len(own) or any(event.previous is None or event.value is None for event in stored.values()):
+            before, after = await self._defaults(cluster, own, revision)
+        born = any(event.previous is None for route, event in own.items() if route.prefix == self._cluster_keys.prefix)
+        found: list[ObjectEvent] = []
+        for route in dict.fromkeys((*stored, *before, *after)):
+            event = stored.get(route)
+            old, new = before.get(route), after.get(route)
+            if event is not None:
+                old, new = event.previous or old, _item(event) or new
+            elif old == new or (not born and await self._read(route, revision) is not None):
+                # A cluster that has just begun holds nothing but what came with it.
+                continue
+            found += _difference(route, old, new, revision)
+        return found
+
+    async def _defaults(self, cluster: str, own: Mapping[Route, ObjectEvent], revision: int) -> tuple[_Defaults, _Defaults]:
+        """The default objects before the revision and at it, whether or not they are hidden."""
+        before: list[KeyValue | None] = []
+        after: list[KeyValue | None] = []
+        for keys, name in ((self._cluster_keys, NAME), (self._definition_keys, self._definition_name)):
+            route = None if keys is None else Route(keys.prefix, cluster, "", name)
+            event = None if route is None else own.get(route)
+            item = _item(event) if event is not None else None if route is None else await self._read(route, revision)
+            before.append(item if event is None else event.previous)
+            after.append(item)
+        return self._of(cluster, _Sources(*before)), self._of(cluster, _Sources(*after))
+
+    def _of(self, cluster: str, sources: _Sources) -> _Defaults:
+        own = sources.cluster
+        if own is not None and self._keys.namespaced and _DELETION in own.value:
+            return {}
+        if self._definition_keys is not None:
+            origin = None if sources.definition is None else _origin_if_served(sources.definition)
+        else:
+            origin = None if own is None else _origin_of_cluster(own)
+        if origin is None:
+            return {}
+        found: dict[Route, KeyValue] = {}
+        for place, value in self._objects(cluster, origin.uid, origin.created_at).items():
             namespace, _, name = place.rpartition("/")
-            route = Route(self._keys.prefix, event.route.cluster, namespace, name)
-            added = after is not None
-            yield derived_event(event, route, value=value if added else None, previous=None if added else value)
+            route = Route(self._keys.prefix, cluster, namespace, name)
+            found[route] = KeyValue(self._keys.object_key(Name(cluster), namespace, name), value, origin.revision, 0)
+        return found
+
+    async def _read(self, route: Route, revision: int) -> KeyValue | None:
+        found = await self._storage.range(route.key, limit=1, revision=revision)
+        return found.items[0] if found.items and found.items[0].key == route.key else None
 
 
-def _origin(value: bytes) -> Origin | None:
-    """What default objects come with; None where the CRD does not serve a kind of Kubernetes as it is published."""
+def _difference(route: Route, old: KeyValue | None, new: KeyValue | None, revision: int) -> Iterable[ObjectEvent]:
+    """What watches get of a change from one object to another in the same place."""
+    item = new or old
+    if item is None:
+        return
+    if old is None or new is None or _uid_of(old.value) == _uid_of(new.value):
+        yield ObjectEvent(route, Event(item.key, new and new.value, revision, item.create_revision, old))
+        return
+    # An object ends and another one begins, in one revision. Who has heard of the end alone resumes before both.
+    end = ObjectEvent(route, Event(old.key, None, revision, old.create_revision, old))
+    end.resource_version = revision - 1
+    yield end
+    yield ObjectEvent(route, Event(new.key, new.value, revision, new.create_revision, None))
+
+
+def _item(event: ObjectEvent) -> KeyValue | None:
+    """The object after an event."""
+    return None if event.value is None else KeyValue(event.route.key, event.value, event.mod_revision, event.create_revision)
+
+
+def _place_of(route: Route) -> str:
+    return f"{route.namespace}/{route.name}" if route.namespace else route.name
+
+
+def _uid_of(value: bytes) -> str:
     try:
-        crd: dict[str, Any] = orjson.loads(value)
-        metadata = crd["metadata"]
-        if not is_condition_true(crd, "Established") or is_condition_true(crd, "Terminating") or metadata.get("deletionTimestamp"):
+        uid: str = orjson.loads(value)["metadata"]["uid"]
+    except (KeyError, TypeError, ValueError):
+        # Others have written it into the store.
+        return ""
+    return uid
+
+
+def _origin_of_cluster(item: KeyValue) -> Origin:
+    metadata = orjson.loads(item.value)["metadata"]
+    return Origin(metadata["uid"], metadata["creationTimestamp"], item.create_revision)
+
+
+def origin_of_definition(item: KeyValue) -> Origin:
+    """What default objects of the kind that a CRD defines come with.
+
+    Their revision is that of the last write of the CRD: nothing stored tells when it was established. Each write of it is a change of them.
+    """
+    metadata = orjson.loads(item.value)["metadata"]
+    return Origin(metadata["uid"], metadata["creationTimestamp"], item.mod_revision)
+
+
+def _origin_if_served(item: KeyValue) -> Origin | None:
+    """`origin_of_definition`; None where the CRD does not serve a kind of Kubernetes as it is published."""
+    try:
+        crd: dict[str, Any] = orjson.loads(item.value)
+        if not is_condition_true(crd, "Established") or is_condition_true(crd, "Terminating") or crd["metadata"].get("deletionTimestamp"):
             return None
-        if not _defines_own_kind(crd["spec"]):
-            return None
-        return Origin(metadata["uid"], metadata["creationTimestamp"], 0)
+        return origin_of_definition(item) if _defines_own_kind(crd["spec"]) else None
     except (KeyError, TypeError, ValueError, AttributeError):
         # A stored CRD that is malformed serves nothing.
         return None

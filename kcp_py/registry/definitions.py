@@ -70,7 +70,7 @@ class CompiledDefinition:
                 crd,
                 root,
                 webhooks,
-                defaults=NONE if self.terminating else defaults,
+                defaults=defaults if self.established and not self.terminating else NONE,
                 terminating=self.terminating,
                 annotated=annotated,
             )

@@ -36,7 +36,7 @@ class Origin(NamedTuple):
     created_at: str
     """RFC 3339."""
     revision: int
-    """Of its creation."""
+    """Their resourceVersion: of the cluster's creation, or of the CRD's last write, with which they count as changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)

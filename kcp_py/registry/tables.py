@@ -16,7 +16,6 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-import orjson
 import structlog
 
 from kcp_py.aio.turns import Turns
@@ -24,8 +23,9 @@ from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.conversion import Webhooks
+from kcp_py.registry.default_events import origin_of_definition
 from kcp_py.registry.definitions import NONE, CompiledDefinition, Definitions, HeldNames, same_content
-from kcp_py.registry.resource import DefaultObjects, Origin, Served, ServedResource
+from kcp_py.registry.resource import DefaultObjects, Served, ServedResource
 from kcp_py.storage.contract import Compare, KeyValue, Storage, readable
 from kcp_py.storage.keys import ResourceKeys, custom_resource_keys
 from kcp_py.watchcache import Feed, ObjectEvent
@@ -299,7 +299,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
         if definition is None or self.is_builtin(definition.group, definition.plural):
             return _Defined(item.mod_revision, names, None, ())
         life = (Compare(item.key, create_revision=item.create_revision),)
-        origin = _origin_of(item) if any(resource.default_objects for resource in definition.resources) else None
+        origin = origin_of_definition(item) if any(resource.default_objects for resource in definition.resources) else None
         since = item.mod_revision
         served = [
             ((resource.group, resource.version, resource.resource), Served(resource, since, item.key, since, life, origin))
@@ -331,8 +331,3 @@ class ResourceTables(ClusterCache[ResourceTable]):
         if event.value is not None and same_content(event.previous.value, event.value):
             return
         self._feed.end_watches(prefix=prefix, cluster=cluster)
-
-
-def _origin_of(item: KeyValue) -> Origin:
-    metadata = orjson.loads(item.value)["metadata"]
-    return Origin(metadata["uid"], metadata["creationTimestamp"], item.create_revision)

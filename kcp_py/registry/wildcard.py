@@ -14,7 +14,7 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.definitions import CompiledDefinition
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope
-from kcp_py.registry.store.scan import ScopeScan, ServedScan
+from kcp_py.registry.store.scan import ScopeScan, ServedScan, definition_at
 from kcp_py.registry.tables import ResourceTable, ResourceTables
 from kcp_py.storage.contract import Storage, readable
 from kcp_py.storage.keys import ResourceKeys
@@ -96,7 +96,7 @@ class WildcardIndex:
         async def existing(first: Name | None, limit: int, revision: int) -> Sequence[tuple[ClusterScope, Served]]:
             return [(scope, served) for scope in await scopes(first, limit, revision)]
 
-        async def defining(first: Name | None, limit: int, _revision: int) -> Sequence[tuple[ClusterScope, Served]]:
+        async def defining(first: Name | None, limit: int, revision: int) -> Sequence[tuple[ClusterScope, Served]]:
             prefix_of = resource.keys.cluster_prefix
             defined = (await self._filled()).get(f"{resource.resource}.{resource.group or 'core'}", ())
             found: list[tuple[ClusterScope, Served]] = []
@@ -104,8 +104,12 @@ class WildcardIndex:
             # In the order of keys, which is not that of names.
             for cluster in sorted((name for name in defined if first is None or prefix_of(name) >= prefix_of(first)), key=prefix_of):
                 await turns.take()
-                own = (await self._tables.get(cluster)).find(resource.group, resource.version, resource.resource)
+                table = await self._tables.get(cluster)
+                own = table.find(resource.group, resource.version, resource.resource)
                 scope = await scope_of(cluster) if own is not None else None
+                if own is not None and own.origin is not None and self._may_be_other(cluster, table, own.origin.revision, revision):
+                    written = await definition_at(self._storage, own, revision)
+                    own = own._replace(origin=own.origin._replace(revision=written)) if written else None
                 if own is not None and scope is not None:
                     found.append((scope, own))
                     if len(found) == limit:
@@ -113,6 +117,10 @@ class WildcardIndex:
             return found
 
         return defining if served.definition_key else existing
+
+    def _may_be_other(self, cluster: Name, table: ResourceTable, written: int, revision: int) -> bool:
+        """Whether a definition that was written at one revision may have been another one at the revision that is read."""
+        return written > revision or self._feed.revision < revision or self._tables.cached(cluster) is not table
 
     async def table(self) -> ResourceTable:
         """What is served in at least one cluster, for discovery over all of them.

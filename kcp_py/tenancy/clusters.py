@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -13,16 +12,16 @@ from kcp_py.apimachinery import errors
 from kcp_py.logicalcluster import ROOT, Name, is_system
 from kcp_py.registry.builtin.logicalclusters import NAME, delete_after, is_inactive
 from kcp_py.registry.clustercache import ClusterCache
+from kcp_py.registry.default_events import DefaultEvents
 from kcp_py.registry.namespaces import default_namespaces, namespace_keys
 from kcp_py.registry.rendering import encode_stored
-from kcp_py.registry.resource import DefaultObjects, ServedResource
+from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.access import Admission
 from kcp_py.storage.contract import Compare, ConflictError, KeyValue, Put, readable
 from kcp_py.tenancy.logicalcluster import cluster_url, logical_cluster_keys, new_logical_cluster
-from kcp_py.watchcache import Feed, ObjectEvent, Route
-from kcp_py.watchcache.feed import derived_event
+from kcp_py.watchcache import Feed, ObjectEvent
 
 _VIRTUAL_UID_SPACE: Final = uuid.UUID("6b637020-7079-5c6c-8d75-737465727321")
 
@@ -56,9 +55,10 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
         self._on_gone: list[Gone] = []
         feed.listen(self._keys.prefix, self._changed)
         feed.listen_gaps(self.clear)
-        defaults = {resource.keys.prefix: resource.default_objects for resource in builtins if resource.default_objects is not None}
-        for prefix, objects in {namespace_keys(root).prefix: default_namespaces, **defaults}.items():
-            feed.derive(self._keys.prefix, prefix, partial(_events_of_defaults, prefix, objects))
+        defaults = {resource.keys: resource.default_objects for resource in builtins if resource.default_objects is not None}
+        for keys, objects in {namespace_keys(root): default_namespaces, **defaults}.items():
+            events = DefaultEvents(access.storage, keys, objects, cluster_keys=self._keys)
+            feed.derive(events.sources, keys.prefix, events)
 
     def on_gone(self, callback: Gone) -> None:
         """Have a function called whenever a cluster ends."""
@@ -172,20 +172,3 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
 def _is_served(obj: dict[str, Any]) -> bool:
     """Whether requests other than those for the LogicalCluster object itself are answered."""
     return not is_inactive(obj) and delete_after(obj) is None
-
-
-def _events_of_defaults(prefix: str, objects: DefaultObjects, event: ObjectEvent) -> Iterable[ObjectEvent]:
-    """Default objects of built-in kinds, namespaces above all, come and go with their cluster."""
-    if event.value is not None and event.previous is not None:
-        return
-    source = event.value if event.value is not None else event.previous.value if event.previous is not None else b""
-    if not source:
-        return
-    metadata = orjson.loads(source)["metadata"]
-    for place, value in objects(event.route.cluster, metadata["uid"], metadata["creationTimestamp"]).items():
-        namespace, _, name = place.rpartition("/")
-        route = Route(prefix, event.route.cluster, namespace, name)
-        if event.value is not None:
-            yield derived_event(event, route, value=value, previous=None)
-        else:
-            yield derived_event(event, route, value=None, previous=value)

@@ -16,12 +16,15 @@ class ObjectEvent:
     does its memo.
     """
 
-    __slots__ = ("create_revision", "memo", "mod_revision", "previous", "route", "value")
+    __slots__ = ("create_revision", "memo", "mod_revision", "previous", "resource_version", "route", "value")
 
     def __init__(self, route: Route, event: Event) -> None:
         self.route = route
         self.value: bytes | None = event.value
         self.mod_revision = event.mod_revision
+        self.resource_version = event.mod_revision
+        """What clients get as the object's resourceVersion, from which they resume: smaller where another event of the revision follows
+        that they would miss."""
         self.create_revision = event.create_revision
         self.previous: KeyValue | None = event.previous
         self.memo: dict[Any, Any] = {}

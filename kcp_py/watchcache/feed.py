@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Final, Protocol
 
 import structlog
 
-from kcp_py.storage.contract import Event, KeyValue, Storage, WatchBatch
+from kcp_py.storage.contract import Event, Storage, WatchBatch
 from kcp_py.storage.keys import Route, prefix_in_cluster, route_of
 from kcp_py.watchcache.event import ObjectEvent
 from kcp_py.watchcache.ring import Ring
@@ -18,8 +21,24 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.watch
 Listener = Callable[[ObjectEvent], None]
 """Called for every event of a resource, in revision order, before any watcher sees it. Must not block and must not raise."""
 
-Derivation = Callable[[ObjectEvent], Iterable[ObjectEvent]]
-"""Events that follow from an event of another resource (same revision), such as the namespaces that a new cluster has."""
+_revision: Final = attrgetter("mod_revision")
+
+
+class Derivation(Protocol):
+    """What watches of one resource get that does not follow from its stored objects alone, such as the namespaces of a new cluster."""
+
+    def concerns(self, event: ObjectEvent) -> bool:
+        """Whether a stored event, of a source or of the resource itself, may be seen otherwise than it is. Called for each: cheap."""
+        ...
+
+    async def seen(self, events: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
+        """What watches get of the events of one revision, of which at least one concerns this.
+
+        Raises:
+            StorageError: what else decides it cannot be read at that revision.
+        """
+        ...
+
 
 _DELIVERIES_PER_TURN = 2_000
 """After so many deliveries the feed lets other tasks run: at about 1 us each the loop is held for 2 ms."""
@@ -30,16 +49,15 @@ _DELIVERIES_PER_LISTENER = 4
 class _Hub:
     """Who is interested in one resource."""
 
-    __slots__ = ("all_clusters", "by_cluster", "derivations", "listeners")
+    __slots__ = ("all_clusters", "by_cluster", "listeners")
 
     def __init__(self) -> None:
         self.by_cluster: dict[str, set[Watcher]] = {}
         self.all_clusters: set[Watcher] = set()
         self.listeners: list[Listener] = []
-        self.derivations: list[Derivation] = []
 
     def is_idle(self) -> bool:
-        return not (self.by_cluster or self.all_clusters or self.listeners or self.derivations)
+        return not (self.by_cluster or self.all_clusters or self.listeners)
 
 
 class Feed:
@@ -66,7 +84,10 @@ class Feed:
         self._max_bytes = max_bytes
         self._watcher_buffer = watcher_buffer
         self._ring = Ring(floor=0, max_events=max_events, max_bytes=max_bytes)
-        self._derived_from: dict[str, str] = {}
+        self._derivations: dict[str, list[Derivation]] = {}
+        """By the prefix of the events that they may concern."""
+        self._derived: dict[str, list[Derivation]] = {}
+        """By the prefix of the resource whose watches get the outcome."""
         self._advanced: list[asyncio.Future[None]] = []
         self._listeners: list[Listener] = []
         self._removal_listeners: list[Callable[[Route], None]] = []
@@ -122,10 +143,11 @@ class Feed:
         """Have a function called whenever events may have been missed: what was learned from events or read before is to be forgotten."""
         self._gap_listeners.append(listener)
 
-    def derive(self, source: str, target: str, derivation: Derivation) -> None:
-        """Let events of the resource `source` bring forth events of the resource `target`."""
-        self._hub(source).derivations.append(derivation)
-        self._derived_from[target] = source
+    def derive(self, sources: Iterable[str], target: str, derivation: Derivation) -> None:
+        """Let what watches of the resource `target` get depend on events of the resources `sources` as well."""
+        for prefix in dict.fromkeys((*sources, target)):
+            self._derivations.setdefault(prefix, []).append(derivation)
+        self._derived.setdefault(target, []).append(derivation)
 
     def attach(self, prefix: str, *, cluster: str = "", namespace: str = "", name: str = "", after: int) -> Watcher:
         """Subscribe to everything after a revision: `reserve` and `begin` at once.
@@ -200,35 +222,44 @@ class Feed:
 
     async def _deliver(self, batch: WatchBatch) -> None:
         deliveries = 0
-        previous = 0
-        for event in batch.events:
-            if event.mod_revision != previous:
-                # A new revision begins. Only here may other tasks run: whoever attaches has to find revisions whole.
-                previous = event.mod_revision
-                self._advance(previous - 1)
-                if deliveries > _DELIVERIES_PER_TURN:
-                    deliveries = 0
-                    await asyncio.sleep(0)
-            route = route_of(event.key, self._root)
-            if route is not None:
-                stored = ObjectEvent(route, event)
-                deliveries += self._dispatch(stored)
+        for revision, changes in groupby(batch.events, key=_revision):
+            # Only between revisions may other tasks run: whoever attaches has to find revisions whole.
+            self._advance(revision - 1)
+            if deliveries > _DELIVERIES_PER_TURN:
+                deliveries = 0
+                await asyncio.sleep(0)
+            stored = self._stored(changes)
+            concerned = [one for event in stored for one in self._derivations.get(event.route.prefix, ()) if one.concerns(event)]
+            seen: Sequence[ObjectEvent] = stored
+            for derivation in dict.fromkeys(concerned):
+                seen = await derivation.seen(seen)
+            for event in stored:
+                for listener in self._listeners_to(event.route.prefix):
+                    listener(event)
+            for event in seen:
+                deliveries += self._dispatch(event)
+            for event in stored:
                 for everything in self._listeners:
-                    everything(stored)
+                    everything(event)
                     deliveries += _DELIVERIES_PER_LISTENER
                 if event.value is None:
-                    for listener in self._removal_listeners:
-                        listener(route)
+                    for removed in self._removal_listeners:
+                        removed(event.route)
         self._advance(batch.revision)
 
+    def _stored(self, changes: Iterable[Event]) -> list[ObjectEvent]:
+        """The changes that are those of objects."""
+        return [ObjectEvent(route, change) for change in changes if (route := route_of(change.key, self._root)) is not None]
+
+    def _listeners_to(self, prefix: str) -> Sequence[Listener]:
+        hub = self._hubs.get(prefix)
+        return () if hub is None else hub.listeners
+
     def _dispatch(self, event: ObjectEvent) -> int:
+        self._ring.append(event)
         hub = self._hubs.get(event.route.prefix)
         if hub is None:
-            self._ring.append(event)
             return 1
-        for listener in hub.listeners:
-            listener(event)
-        self._ring.append(event)
         interested = hub.by_cluster.get(event.route.cluster)
         deliveries = 1 + len(hub.all_clusters)
         if interested is not None:
@@ -237,9 +268,6 @@ class Feed:
                 watcher.offer(event)
         for watcher in hub.all_clusters:
             watcher.offer(event)
-        for derivation in hub.derivations:
-            for derived in derivation(event):
-                deliveries += self._dispatch(derived)
         return deliveries
 
     def _advance(self, revision: int) -> None:
@@ -261,35 +289,23 @@ class Feed:
         if recent is not None:
             yield [event for event in recent if event.mod_revision <= until and wants(event)]
             return
-        source = self._derived_from.get(watcher.prefix)
+        derivations = self._derived.get(watcher.prefix, ())
         own = prefix_in_cluster(watcher.prefix, watcher.cluster) if watcher.cluster else watcher.prefix
-        prefix = f"{self._root}/" if source else own
-        changes = self._storage.watch(prefix, start_revision=after + 1)
+        changes = self._storage.watch(f"{self._root}/" if derivations else own, start_revision=after + 1)
         try:
             async for batch in changes:
                 events: list[ObjectEvent] = []
-                for change in batch.events:
-                    if change.mod_revision > until:
+                for revision, together in groupby(batch.events, key=_revision):
+                    if revision > until:
                         break
-                    route = route_of(change.key, self._root)
-                    if route is not None:
-                        events.extend(event for event in self._with_derived(ObjectEvent(route, change), source) if wants(event))
+                    seen: Sequence[ObjectEvent] = self._stored(together)
+                    for derivation in derivations:
+                        if any(map(derivation.concerns, seen)):
+                            seen = await derivation.seen(seen)
+                    events.extend(event for event in seen if wants(event))
                 if events:
                     yield events
                 if batch.revision >= until:
                     return
         finally:
             await changes.aclose()
-
-    def _with_derived(self, event: ObjectEvent, source: str | None) -> Iterable[ObjectEvent]:
-        yield event
-        if source is not None and event.route.prefix == source:
-            for derivation in self._hub(source).derivations:
-                yield from derivation(event)
-
-
-def derived_event(source: ObjectEvent, route: Route, *, value: bytes | None, previous: bytes | None) -> ObjectEvent:
-    """An event that follows from another one: at the same revision, of another object."""
-    key = route.key
-    before = None if previous is None else KeyValue(key, previous, source.create_revision, source.create_revision)
-    return ObjectEvent(route, Event(key, value, source.mod_revision, source.create_revision, before))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from kcp_py.storage.contract import CompactedError, Delete, Put
+from kcp_py.storage.contract import CompactedError, Delete, Event, Put
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.watchcache import Feed, ObjectEvent, Route, WatchEndedError, Watcher, WatchOverflowError
-from kcp_py.watchcache.feed import derived_event
 
 pytestmark = pytest.mark.anyio
 
@@ -170,16 +169,30 @@ async def test_namespace_and_name_narrow_a_watch() -> None:
         assert [(event.route.namespace, event.route.name, event.value) for event in events] == [("blue", "x", b"1"), ("blue", "x", None)]
 
 
+class Made:
+    """Puts the event of an object `made` behind each of another resource."""
+
+    def __init__(self, source: str, target: str) -> None:
+        self._source = source
+        self._target = target
+
+    def concerns(self, event: ObjectEvent) -> bool:
+        return event.route.prefix == self._source
+
+    async def seen(self, events: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
+        found = list(events)
+        for event in filter(self.concerns, events):
+            route = Route(self._target, event.route.cluster, "", "made")
+            found.append(ObjectEvent(route, Event(route.key, event.value, event.mod_revision, event.create_revision, None)))
+        return found
+
+
 async def test_derived_events_come_live_and_resumed() -> None:
     """Events that follow from another resource's are the same for a live watcher and for one that resumes from history."""
     source, target = "/registry/core/sources/", "/registry/core/targets/"
 
-    def derive(event: ObjectEvent) -> list[ObjectEvent]:
-        route = Route(target, event.route.cluster, "", "made")
-        return [derived_event(event, route, value=event.value, previous=None)] if event.value is not None else []
-
     async with MemoryStorage() as storage, running_feed(storage, max_events=1) as feed:
-        feed.derive(source, target, derive)
+        feed.derive([source], target, Made(source, target))
         before = await put(storage, "a", "unrelated")
         live = feed.attach(target, after=before)
         revision = await storage.transact([], [Put(f"{source}a/one", b"1")])
@@ -194,13 +207,10 @@ async def test_listeners_to_everything_hear_what_is_stored() -> None:
     heard: list[tuple[str, str]] = []
     target = "/registry/core/targets/"
 
-    def derive(event: ObjectEvent) -> list[ObjectEvent]:
-        return [derived_event(event, Route(target, event.route.cluster, "", "made"), value=event.value, previous=None)]
-
     async with MemoryStorage() as storage, running_feed(storage) as feed:
         feed.listen(PREFIX, lambda event: heard.append(("resource", event.route.name)))
         feed.listen_all(lambda event: heard.append(("everything", event.route.name)))
-        feed.derive(PREFIX, target, derive)
+        feed.derive([PREFIX], target, Made(PREFIX, target))
         await put(storage, "a", "one")
         await feed.reached(await storage.transact([], [Put("/registry/core/others/a/two", b"1")]))
     assert heard == [("resource", "one"), ("everything", "one"), ("everything", "two")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -24,7 +24,7 @@ from kcp_py.registry.store.access import (
 )
 from kcp_py.registry.store.create import check_open
 from kcp_py.registry.store.read import defaults_of, find, load_one, place_of, to_storage
-from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put, StorageError
+from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
 
 _ORPHAN = "orphan"
 _FOREGROUND = "foregroundDeletion"
@@ -97,17 +97,11 @@ async def _delete_once(
     if not marked_first and not strategy.has_pending_finalizers(obj):
         stored = await to_storage(resource, obj)
         value = encode_stored(stored)
-        replacement = _replacement(access, scope, served, metadata)
+        replacement = replacement_of(access, scope, served, metadata)
         if deletion.dry_run or (replacement is None and not item.create_revision):
             await check_life(access, scope)
             return Written(stored, value, item.mod_revision, deleted=True)
-        compares: list[Compare] = [Compare(item.key, mod_revision=item.mod_revision if item.create_revision else 0)]
-        if replacement is None:
-            compares += scope.life
-            operations: tuple[Operation, ...] = (Delete(item.key),)
-        else:
-            compares += compares_of(scope, served)
-            operations = (Put(item.key, replacement), *scope.birth)
+        compares, operations = removal(scope, served, item, replacement)
         revision = await access.transact(served, scope, compares, operations)
         return Written(stored, value, revision, deleted=True)
     if not terminating:
@@ -129,15 +123,15 @@ async def _delete_once(
     return Written(stored, value, revision)
 
 
-def _replacement(access: Access, scope: ClusterScope, served: Served, metadata: dict[str, Any]) -> bytes | None:
+def replacement_of(access: Access, scope: ClusterScope, served: Served, metadata: dict[str, Any]) -> bytes | None:
     """What takes the place of a default object that is deleted: the same with a new uid. None for any other object.
 
-    Upstream's control plane creates such objects again at once. Clients that wait for the end of a deletion look for another uid.
-    Namespaces have an end of their own, and are default objects again when it is complete.
+    Upstream's control plane creates such objects again at once, and clients that wait for the end of a deletion look for another uid. The
+    old object goes and the new one comes in one transaction; watches get a DELETED and an ADDED (`registry.default_events`).
     """
-    if scope.terminating or not served.resource.namespaced:
+    if scope.terminating:
         return None
-    value = defaults_of(served, scope).get(place_of(metadata["namespace"], metadata["name"]))
+    value = defaults_of(served, scope).get(place_of(metadata.get("namespace", ""), metadata["name"]))
     if value is None:
         return None
     obj = orjson.loads(value)
@@ -145,17 +139,14 @@ def _replacement(access: Access, scope: ClusterScope, served: Served, metadata: 
     return encode_stored(obj)
 
 
-async def restore(access: Access, scope: ClusterScope, served: Served, metadata: dict[str, Any]) -> None:
-    """Create a default object again that went with its last finalizer. Watches get its end and its beginning; other objects stay gone.
-
-    Where that fails, the cluster has the object as it had it before it was stored.
-    """
-    value = _replacement(access, scope, served, metadata)
-    if value is None:
-        return
-    key = served.resource.keys.object_key(scope.name, metadata["namespace"], metadata["name"])
-    with suppress(StorageError):
-        await access.transact(served, scope, (Compare(key, mod_revision=0), *compares_of(scope, served)), (Put(key, value), *scope.birth))
+def removal(
+    scope: ClusterScope, served: Served, item: KeyValue, replacement: bytes | None
+) -> tuple[Sequence[Compare], Sequence[Operation]]:
+    """The transaction with which an object goes, and its replacement comes if there is one."""
+    compare = Compare(item.key, mod_revision=item.mod_revision if item.create_revision else 0)
+    if replacement is None:
+        return (compare, *scope.life), (Delete(item.key),)
+    return (compare, *compares_of(scope, served)), (Put(item.key, replacement), *scope.birth)
 
 
 def mark(metadata: dict[str, Any], now: str, *, first: bool) -> None:

@@ -13,7 +13,7 @@ from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.objectmeta_decoding import drop_malformed_fields
 from kcp_py.registry.resource import Origin, Served, ServedResource
-from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import Access
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.default import MAX_FILLED, TooManyDefaultsError
@@ -27,14 +27,23 @@ _FILLED_ON_READ: Final = 1024 * 1024
 
 
 async def find(access: Access, scope: ClusterScope, served: Served, namespace: str, name: str) -> KeyValue | None:
-    """The stored object, or the one that every cluster has by default, or None."""
+    """The stored object, or the one that every cluster has by default, or None.
+
+    Raises:
+        StaleScopeError: the CRD that a default object comes with was written since the resource was worked out.
+    """
     resource = served.resource
     key = resource.keys.object_key(scope.name, namespace, name)
     item = await access.storage.get(key)
     if item is None and resource.default_objects is not None:
         value = defaults_of(served, scope).get(place_of(namespace, name))
         if value is not None:
-            return KeyValue(key, value, origin_of(served, scope).revision, 0)
+            origin = origin_of(served, scope)
+            if served.origin is not None:
+                definition = await access.storage.get(served.definition_key)
+                if definition is None or definition.mod_revision != origin.revision:
+                    raise StaleScopeError(served.definition_key)
+            return KeyValue(key, value, origin.revision, 0)
     return item
 
 
@@ -52,7 +61,8 @@ async def get(access: Access, scope: ClusterScope, served: Served, namespace: st
 
 def defaults_of(served: Served, scope: ClusterScope) -> dict[str, bytes]:
     """What the cluster has of the resource without having stored it, by `place_of`, in the order of their keys."""
-    if served.resource.default_objects is None:
+    if served.resource.default_objects is None or (scope.terminating and served.resource.namespaced):
+        # In a cluster that ends the namespaces stay, and what is in them goes.
         return {}
     origin = origin_of(served, scope)
     return dict(served.resource.default_objects(scope.name, origin.uid, origin.created_at))

@@ -12,10 +12,10 @@ from contextlib import nullcontext
 from typing import Final, NamedTuple
 
 from kcp_py.registry.resource import Served
-from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.read import load
-from kcp_py.registry.store.scan import Scan
+from kcp_py.registry.store.scan import Scan, default_items, definition_at, with_defaults
 from kcp_py.storage.contract import LARGEST_PAGE_BYTES, KeyValue, prefix_end
 from kcp_py.storage.spans import Reading, Span
 
@@ -56,10 +56,13 @@ class _Sight(NamedTuple):
     kept: str
     """Of the keys whose spans are kept together: all of the cluster."""
     upper: str
+    defaults: Sequence[KeyValue]
+    """What the cluster has by default of the keys that are listed, in order. Something stored may be in their places."""
 
     @property
-    def maker(self) -> tuple[object, int]:
-        return self.served.resource.renderer, self.served.fresh_since
+    def maker(self) -> tuple[object, ...]:
+        # Default objects follow from their cluster and their definition, which bring no writes of their own keys.
+        return self.served.resource.renderer, self.served.fresh_since, self.scope.uid, self.scope.terminating
 
     def span(self, key: str, revision: int) -> Span | None:
         spans = self.access.spans
@@ -67,8 +70,14 @@ class _Sight(NamedTuple):
 
 
 def can_render(served: Served, what: Scan) -> bool:
-    """Whether `render` can answer: for one cluster, of a resource of which clusters have nothing by default."""
-    return what.scope is not None and served.resource.default_objects is None
+    """Whether `render` can answer: for one cluster, and not for what a CRD brings by default at a revision that was asked for."""
+    if what.scope is None:
+        return False
+    return not what.revision or served.origin is None or not _defaults_from(served, what.scope, what.start)
+
+
+def _defaults_from(served: Served, scope: ClusterScope, start: str) -> list[KeyValue]:
+    return [item for item in default_items(served, scope) if item.key >= start]
 
 
 async def render(access: Access, served: Served, what: Scan) -> RenderedPage:
@@ -76,16 +85,21 @@ async def render(access: Access, served: Served, what: Scan) -> RenderedPage:
 
     Raises:
         StorageError: compacted or future revision, store unavailable.
+        StaleScopeError: the CRD that default objects come with was written since the resource was worked out.
     """
     scope = what.scope
     assert scope is not None
     keys = served.resource.keys
     kept = keys.cluster_prefix(scope.name)
     prefix = keys.namespace_prefix(scope.name, what.namespace) if what.namespace else kept
-    sight = _Sight(access, served, scope, prefix, kept, prefix_end(prefix))
+    defaults = [item for item in _defaults_from(served, scope, what.start) if item.key.startswith(prefix)]
+    sight = _Sight(access, served, scope, prefix, kept, prefix_end(prefix), defaults)
     spans = access.spans
     with spans.reading(kept) if spans is not None else nullcontext() as reading:
-        return await _render(sight, what, reading)
+        page = await _render(sight, what, reading)
+    if defaults and served.origin is not None and await definition_at(access.storage, served, page.revision) != served.origin.revision:
+        raise StaleScopeError(served.definition_key)
+    return page
 
 
 async def _render(sight: _Sight, what: Scan, reading: Reading | None) -> RenderedPage:
@@ -112,10 +126,12 @@ async def _render(sight: _Sight, what: Scan, reading: Reading | None) -> Rendere
             last = span.keys[end - 1]
         lower = last + "\x00" if end < cut else span.upper if cut == len(span.keys) else upper
         if lower >= upper:
-            return RenderedPage(parts, last, revision, more=False, remaining=0 if what.counted else -1)
+            return RenderedPage(parts, last, revision, more=False, remaining=0 if what.counted and not sight.defaults else -1)
         if limit and (count >= limit or size > LARGEST_PAGE_BYTES):
-            if not what.counted:
-                return RenderedPage(parts, last, revision, more=await _behind(sight, lower, revision, counted=False) > 0, remaining=-1)
+            if not what.counted or sight.defaults:
+                # What a default object hides behind is not counted.
+                more = any(item.key >= lower for item in sight.defaults) or await _behind(sight, lower, revision, counted=False) > 0
+                return RenderedPage(parts, last, revision, more=more, remaining=-1)
             spans = sight.access.spans
             together = spans.count(start, upper, revision) if spans is not None else -1
             behind = together - count if together >= 0 else await _behind(sight, lower, revision, counted=True)
@@ -150,6 +166,8 @@ async def _read(sight: _Sight, lower: str, wanted: int, revision: int, reading: 
         items = items[: bisect_left(items, upper, key=_key)]
     elif found.more:
         upper = items[-1].key + "\x00"
+    if sight.defaults:
+        items = with_defaults(items, [item for item in sight.defaults if lower <= item.key < upper])
     keys = [item.key for item in items]
     elements, spliced = await _elements(sight, items)
     span = Span(lower, upper, found.revision, keys, elements)

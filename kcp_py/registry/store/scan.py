@@ -11,7 +11,7 @@ from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.read import defaults_of, origin_of
-from kcp_py.storage.contract import KeyValue, RangeResult, prefix_end, readable
+from kcp_py.storage.contract import KeyValue, RangeResult, Storage, prefix_end, readable
 
 ScopeScan = Callable[[Name | None, int, int], Awaitable[Sequence[ClusterScope]]]
 """(first cluster or None, limit or 0, revision or 0) -> the clusters that exist, in the order of their keys."""
@@ -72,13 +72,13 @@ async def scan(access: Access, served: Served, what: Scan, *, clusters: ServedSc
     if what.scope is not None:
         if resource.default_objects is None:
             return Page(found.items, found.revision, found.more, remaining)
-        defaults = _default_items(served, what.scope)
+        defaults = await _items_at(access, served, what.scope, found.revision, start=what.start)
     else:
         if clusters is None:
             return Page(found.items, found.revision, found.more, remaining)
         first = resource.keys.first_cluster(what.start)
         limit = what.limit and what.limit + 1
-        defaults = [item for scope, own in await clusters(first, limit, found.revision) for item in _default_items(own, scope)]
+        defaults = [item for scope, own in await clusters(first, limit, found.revision) for item in default_items(own, scope)]
     defaults = [item for item in defaults if item.key >= what.start and item.key.startswith(prefix)]
     return _merged(found.items, defaults, what, prefix, found.revision, more=found.more)
 
@@ -105,7 +105,39 @@ def _key(item: KeyValue) -> str:
     return item.key
 
 
-def _default_items(served: Served, scope: ClusterScope) -> list[KeyValue]:
+async def _items_at(access: Access, served: Served, scope: ClusterScope, revision: int, *, start: str = "") -> list[KeyValue]:
+    """What a cluster has of a resource by default at a revision, whether or not it is hidden by something stored.
+
+    Args:
+        access: the store.
+        served: the resource in the cluster.
+        scope: the cluster.
+        revision: of the list.
+        start: leave out keys before this one.
+    """
+    items = [item for item in default_items(served, scope) if item.key >= start]
+    if not items or served.origin is None:
+        return items
+    current = await definition_at(access.storage, served, revision)
+    if current == served.origin.revision:
+        return items
+    # Other servers may have written the CRD, of which this one has not heard yet; or the list is of an older revision.
+    return [item._replace(mod_revision=current) for item in items] if current else []
+
+
+async def definition_at(storage: Storage, served: Served, revision: int) -> int:
+    """The revision of the last write, up to a revision, of the CRD that a resource comes from; 0 where it was not there."""
+    found = await storage.range(served.definition_key, limit=1, revision=revision, keys_only=True)
+    (life,) = served.definition_life
+    if not found.items or found.items[0].key != life.key or found.items[0].create_revision != life.create_revision:
+        return 0
+    return found.items[0].mod_revision
+
+
+def default_items(served: Served, scope: ClusterScope) -> list[KeyValue]:
+    """What a cluster has of a resource by default, in the order of keys, as far as is known here. It may be hidden by something stored."""
+    if served.resource.default_objects is None:
+        return []
     keys = served.resource.keys
     revision = origin_of(served, scope).revision
     items: list[KeyValue] = []
@@ -119,10 +151,20 @@ def _merged(stored: list[KeyValue], defaults: list[KeyValue], what: Scan, prefix
     """Put defaults between stored items, where they are not stored themselves."""
     # Behind the last stored item of a full page lies what was not read: a default object there may be stored after all.
     horizon = stored[-1].key if more and stored else prefix_end(prefix)
-    taken = {item.key for item in stored}
-    within = [item for item in defaults if item.key <= horizon and item.key not in taken]
+    items = with_defaults(stored, [item for item in defaults if item.key <= horizon])
     beyond = any(item.key > horizon for item in defaults)
-    items = sorted([*stored, *within], key=lambda item: item.key) if within else stored
     if what.limit and len(items) > what.limit:
         return Page(items[: what.limit], revision, more=True, remaining=-1)
     return Page(items, revision, more=more or beyond, remaining=-1)
+
+
+def with_defaults(stored: list[KeyValue], defaults: Sequence[KeyValue]) -> list[KeyValue]:
+    """Stored items, in the order of their keys, and between them default ones where nothing is stored in their places."""
+    at = [bisect_left(stored, item.key, key=_key) for item in defaults]
+    missing = [(place, item) for place, item in zip(at, defaults, strict=True) if place == len(stored) or stored[place].key != item.key]
+    if not missing:
+        return stored
+    items = list(stored)
+    for place, item in reversed(missing):
+        items.insert(place, item)
+    return items

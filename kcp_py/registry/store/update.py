@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import orjson
@@ -25,7 +25,7 @@ from kcp_py.registry.store.access import (
     definition_compares,
 )
 from kcp_py.registry.store.create import check_open, create
-from kcp_py.registry.store.delete import restore
+from kcp_py.registry.store.delete import removal, replacement_of
 from kcp_py.registry.store.ownership import FieldManager, mutate, note_write
 from kcp_py.registry.store.read import LARGE, Current, find, to_storage
 from kcp_py.registry.store.validation import check
@@ -181,17 +181,19 @@ async def _replace(
         return Written(stored, value, item.mod_revision)
     if dry_run:
         return Written(stored, value, item.mod_revision, deleted=finished)
-    if item.create_revision:
-        compares = [Compare(item.key, mod_revision=item.mod_revision), *scope.life, *definition_compares(served)]
-        birth: tuple[Operation, ...] = ()
+    replacement = replacement_of(access, scope, served, metadata) if finished else None
+    compares: Sequence[Compare]
+    operations: Sequence[Operation]
+    if replacement is not None:
+        compares, operations = removal(scope, served, item, replacement)
+    elif item.create_revision:
+        compares = (Compare(item.key, mod_revision=item.mod_revision), *scope.life, *definition_compares(served))
+        operations = (Delete(item.key),) if finished else (Put(item.key, value),)
     else:  # a default object, which becomes a stored one
         check_open(scope, resource, name)
-        compares = [Compare(item.key, mod_revision=0), *compares_of(scope, served)]
-        birth = scope.birth
-    operations: tuple[Operation, ...] = (Delete(item.key),) if finished else (Put(item.key, value), *birth)
+        compares = (Compare(item.key, mod_revision=0), *compares_of(scope, served))
+        operations = (Put(item.key, value), *scope.birth)
     revision = await access.transact(served, scope, compares, operations)
-    if finished and resource.default_objects is not None:
-        await restore(access, scope, served, metadata)
     return Written(stored, value, revision, deleted=finished)
 
 

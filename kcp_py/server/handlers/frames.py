@@ -258,9 +258,9 @@ def _item(event: ObjectEvent, kind: str) -> KeyValue:
     """The state that an event shows: the new one, or for DELETED the last one, at the revision of the change."""
     if kind != "DELETED":
         assert event.value is not None
-        return KeyValue("", event.value, event.mod_revision, event.create_revision)
+        return KeyValue("", event.value, event.resource_version, event.create_revision)
     assert event.previous is not None
-    return KeyValue(event.previous.key, event.previous.value, event.mod_revision, event.create_revision)
+    return KeyValue(event.previous.key, event.previous.value, event.resource_version, event.create_revision)
 
 
 def _line(kind: str, body: bytes) -> bytes:

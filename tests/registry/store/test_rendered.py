@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kcp_py.registry.resource import Served
+from kcp_py.registry.resource import Origin, Served
 from kcp_py.registry.store import Access, RenderedPage, Scan, can_render, render, rendered, scan
 from kcp_py.storage.contract import CompactedError, FutureRevisionError, RangeResult, Storage
 from kcp_py.storage.memory import MemoryStorage
@@ -195,10 +195,14 @@ async def test_other_stores_are_read_every_time() -> None:
 
 
 def test_lists_that_need_more_than_bytes_are_left_to_scan() -> None:
-    """Those of all clusters, and of resources of which clusters have objects that are not stored."""
+    """Those of all clusters, and those of the past with objects that a CRD brings without storing them."""
     assert can_render(CONFIG_MAPS, Scan(A))
     assert not can_render(CONFIG_MAPS, Scan(None))
-    assert not can_render(NAMESPACES, Scan(A))
+    assert can_render(NAMESPACES, Scan(A, revision=1))
+    brought = NAMESPACES._replace(origin=Origin("1", "2026-01-01T00:00:00Z", 1))
+    assert can_render(brought, Scan(A))
+    assert can_render(brought, Scan(A, start=NAMESPACES.resource.keys.object_key(A.name, "", "z"), revision=1))
+    assert not can_render(brought, Scan(A, revision=1))
 
 
 # What must hold for every history
