@@ -47,6 +47,11 @@ async def run_aside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     return await asyncio.wrap_future(outcome)
 
 
+def call_aside(function: Callable[[], None]) -> Future[None]:
+    """Call a function in the same thread after what waits now, on behalf of the process itself. For any thread."""
+    return _thread().submit(function)
+
+
 _lock: Final = Lock()
 _waiting: Final[dict[str, deque[_Piece]]] = {}
 """By share; the first is the next one to be served. One `_run_next` is on its way for each piece."""

@@ -9,9 +9,12 @@ import ctypes
 import gc
 import os
 from collections.abc import Callable
-from functools import cache
+from concurrent.futures import Future
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
+
+from kcp_py.aio.aside import call_aside
 
 GROWTH_BYTES: Final = 8 * 1024 * 1024
 GROWTH: Final = 0.15
@@ -21,6 +24,11 @@ ATTEMPTS: Final = 4
 INTERVAL: Final = 10.0
 """Seconds between two looks at the size of the process."""
 
+_TRIM_THRESHOLD: Final = -1
+"""`M_TRIM_THRESHOLD` of `mallopt(3)`."""
+_LARGEST_TRIM_THRESHOLD: Final = 64 * 1024 * 1024
+_CUT_BYTES: Final = 100_000
+"""Freeing less than 64 KiB cuts nothing."""
 _STATM: Final = Path("/proc/self/statm")
 
 
@@ -32,31 +40,54 @@ def resident_bytes() -> int:
         return 0
 
 
-def release_memory() -> None:
+def release_memory() -> Future[None] | None:
     """Return to the system what is free.
 
     Cycles are looked for among young objects only: requests and connections leave none behind, and a look at all objects would hold the
     event loop for about 0.1 s for each million of them.
+
+    Returns:
+        Done when the thread for heavy work has cut its heap, too; None with another C library.
     """
     gc.collect(1)
-    if (trim := _trim()) is not None:
-        trim(0)
+    library = _library()
+    if library is None:
+        return None
+    library.malloc_trim(0)
+    return call_aside(partial(_cut_heap, library))
+
+
+def _cut_heap(library: ctypes.CDLL) -> None:
+    """Return the free end of this thread's heap, which `malloc_trim` leaves.
+
+    It is cut when a thread frees memory next to it and it is larger than a threshold, which grows to 64 MB by itself. Set by hand, it does
+    not, so it is put there.
+    """
+    if "MALLOC_TRIM_THRESHOLD_" in os.environ or "malloc.trim_threshold" in os.environ.get("GLIBC_TUNABLES", ""):
+        return
+    library.mallopt(_TRIM_THRESHOLD, 0)
+    library.free(library.malloc(_CUT_BYTES))
+    library.mallopt(_TRIM_THRESHOLD, _LARGEST_TRIM_THRESHOLD)
 
 
 @cache
-def _trim() -> Callable[[int], object] | None:
-    """`malloc_trim`, of the GNU C library only. Looked up once: each look-up leaves a cycle."""
+def _library() -> ctypes.CDLL | None:
+    """The C library, where it is GNU's. Looked up once: each look-up leaves a cycle."""
     try:
-        trim: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
+        library = ctypes.CDLL(None)
+        library.malloc_trim.argtypes = library.malloc.argtypes = (ctypes.c_size_t,)
+        library.malloc.restype = ctypes.c_void_p
+        library.free.argtypes = (ctypes.c_void_p,)
+        library.mallopt.argtypes = (ctypes.c_int, ctypes.c_int)
     except (AttributeError, OSError):
         return None
-    return trim
+    return library
 
 
 class Trimmer:
     """Releases memory when the process has grown since it did so the last time."""
 
-    def __init__(self, *, resident: Callable[[], int] = resident_bytes, release: Callable[[], None] = release_memory) -> None:
+    def __init__(self, *, resident: Callable[[], int] = resident_bytes, release: Callable[[], object] = release_memory) -> None:
         """Begin with the present size.
 
         Args:

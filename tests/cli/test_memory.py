@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 
 import pytest
@@ -93,3 +94,25 @@ def test_freed_memory_is_returned() -> None:
     del buffers[:-1]
     release_memory()
     assert resident_bytes() - before < 30_000_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the C library of Linux")
+def test_the_heap_of_heavy_work_is_returned_up_to_its_end() -> None:
+    """Also after a large buffer was freed, which lets the C library keep 64 MB at the end of each heap."""
+    program = (
+        "import asyncio\n"
+        "from kcp_py.aio.aside import run_aside\n"
+        "from kcp_py.cli.memory import release_memory, resident_bytes\n"
+        "asyncio.run(run_aside(lambda: None))\n"
+        "before = resident_bytes()\n"
+        "bytes(31 * 2**20)\n"
+        "asyncio.run(run_aside(lambda: [bytes(2_000) for _ in range(15_000)] and None))\n"
+        "kept = resident_bytes() - before\n"
+        "done = release_memory()\n"
+        "done and done.result()\n"
+        "print(kept, resident_bytes() - before)\n"
+    )
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    kept, left = map(int, output.split())
+    assert kept > 20_000_000
+    assert left < 10_000_000
