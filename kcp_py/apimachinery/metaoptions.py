@@ -393,4 +393,5 @@ def _typed(value: Any, wanted: type[_T], field: str, go_type: str) -> _T | None:
 
 def _mistyped(value: Any, field: str, go_type: str) -> str:
     kinds = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
-    return f"json: cannot unmarshal {kinds.get(type(value), 'value')} into Go struct field DeleteOptions.{field} of type {go_type}"
+    struct = "Preconditions" if field.startswith("preconditions.") else "DeleteOptions"
+    return f"json: cannot unmarshal {kinds.get(type(value), 'value')} into Go struct field {struct}.{field} of type {go_type}"

@@ -211,6 +211,11 @@ def test_delete_options_of_query_and_body():
             400,
             "json: cannot unmarshal array into Go struct field DeleteOptions.preconditions of type v1.Preconditions",
         ),
+        (
+            {"preconditions": {"resourceVersion": 5}},
+            400,
+            "json: cannot unmarshal number into Go struct field Preconditions.preconditions.resourceVersion of type string",
+        ),
         ({"dryRun": "All"}, 400, "json: cannot unmarshal string into Go struct field DeleteOptions.dryRun of type []string"),
     ],
 )

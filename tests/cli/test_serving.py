@@ -6,9 +6,11 @@ import asyncio
 import dataclasses
 import socket
 
+import httpx
 import pytest
 
 from kcp_py.cli.serving import ListenError, listen
+from kcp_py.controlplane import ControlPlane
 
 
 def test_a_free_port_is_found(options):
@@ -78,6 +80,32 @@ async def test_shutdown_is_announced_before_anything_closes(options, serving):
     assert b"last" in answered[0]
     assert (await watch.read()).endswith(b"0\r\n\r\n")
     writer.close()
+
+
+@pytest.mark.anyio
+async def test_readiness_fails_before_the_server_is_gone(options, serving):
+    """While the stop is announced, `/readyz` fails for every client, new ones too; health stays."""
+    options.root_directory.mkdir(exist_ok=True)
+    options = dataclasses.replace(options, storage="memory")
+    found = []
+
+    async with ControlPlane(options) as control_plane, httpx.AsyncClient() as client:
+
+        async def on_shutdown():
+            assert (await client.get("/readyz")).status_code == 200
+            control_plane.begin_shutdown()
+            for path in ("/readyz", "/clusters/term/readyz", "/livez", "/healthz"):
+                answer = await client.get(path)
+                found.append((path, answer.status_code, "[-]shutdown failed: reason withheld" in answer.text))
+
+        async with serving(control_plane.app, options, on_shutdown=on_shutdown) as port:
+            client.base_url = f"http://127.0.0.1:{port}"
+    assert found == [
+        ("/readyz", 500, True),
+        ("/clusters/term/readyz", 500, True),
+        ("/livez", 200, False),
+        ("/healthz", 200, False),
+    ]
 
 
 @pytest.mark.anyio

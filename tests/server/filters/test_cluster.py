@@ -147,3 +147,12 @@ async def test_beside_the_mount(ask, probe, path):
     """What does not come in through the mount is nowhere."""
     assert (await ask(chain(probe), path, root_path="/kube")).status == 404
     assert not probe.seen
+
+
+@pytest.mark.parametrize("name", ["X_Kubernetes_Cluster", "X-Kubernetes_Cluster", "x_kubernetes-cluster"])
+async def test_a_name_with_underscores_is_another_name(ask, probe, name):
+    """A header that is spelled with an underscore names no cluster, alone or beside the real one."""
+    await ask(chain(probe), "/api", headers=[(name, "team-a")])
+    assert probe.last.cluster == ROOT
+    await ask(chain(probe), "/api", headers=[("X-Kubernetes-Cluster", "team-b"), (name, "team-a")])
+    assert probe.last.cluster == "team-b"

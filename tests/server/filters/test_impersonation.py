@@ -114,3 +114,13 @@ async def test_others_are_not_touched(ask, probe, chain):
     await ask(chain, MAPS, headers=[ALICE, ("x-other", "1")])
     assert probe.last.user.name == "alice"
     assert probe.last.impersonator is None
+
+
+@pytest.mark.parametrize("name", ["Impersonate_User", "impersonate_user", "Impersonate_Group", "Impersonate_Extra_scopes"])
+async def test_a_name_with_underscores_is_another_name(ask, probe, chain, name):
+    """As in kube-apiserver, such a header says nothing about users: the request stays its caller's."""
+    for user, name_of_user in ((ADMIN, "admin"), (ALICE, "alice")):
+        answer = await ask(chain, MAPS, headers=[user, (name, "bob")])
+        assert answer.status == 200
+        assert probe.last.user.name == name_of_user
+        assert probe.last.impersonator is None

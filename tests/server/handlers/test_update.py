@@ -79,3 +79,20 @@ async def test_finalize_is_discovered(api: Api) -> None:
         "namespaces/finalize": ["update"],
         "namespaces/status": ["get", "patch", "update"],
     }
+
+
+@pytest.mark.parametrize("version", ["x", "-1", "1x", " 1"])
+@pytest.mark.parametrize("way", ["put", "merge", "apply"])
+async def test_a_resource_version_that_is_no_number(api: Api, version: str, way: str) -> None:
+    """It is 422 with its name in every way of writing (kube-apiserver answers 500), and 409 as a precondition of a deletion."""
+    await api.ok("POST", MAPS, config_map("one"))
+    metadata = {"name": "one", "resourceVersion": version}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    if way == "put":
+        status = await api.fails(422, "PUT", f"{MAPS}/one", body)
+    else:
+        headers = {"Content-Type": f"application/{'merge-patch+json' if way == 'merge' else 'apply-patch+yaml'}"}
+        status = await api.fails(422, "PATCH", f"{MAPS}/one", body, headers=headers, params={"fieldManager": "a"})
+    assert [cause["field"] for cause in status["details"]["causes"]] == ["metadata.resourceVersion"]
+    status = await api.fails(409, "DELETE", f"{MAPS}/one", {"preconditions": {"resourceVersion": version}})
+    assert f"the ResourceVersion in the precondition ({version}) does not match" in status["message"]
