@@ -174,19 +174,7 @@ class Connection(HttpToolsProtocol):
                 self._hold(data[start:])
                 self.large_heads.want(self)
                 break
-            if intake.phase == WAITING:
-                # Pipelined requests are parsed and answered one after the other.
-                self._hold(data[start:])
-                break
-            if intake.phase == BODY and self.cycle.on_asked is not None:
-                # A chunked body is not parsed before it is wanted.
-                self._hold(data[start:])
-                self.cycle.long_body = size - start > UNREAD_BYTES
-                break
-            if intake.in_long_framing and (pieces == _PIECES or not turn):
-                # Trailers and the like are of no use: the connections that send them share the time that one would get.
-                self._hold(data[start:])
-                self.long_framings.want(self)
+            if intake.phase != HEAD and self._waits(data, start, pieces=pieces, turn=turn):
                 break
             if pieces == _PIECES:
                 # Many chunks take several turns of the loop.
@@ -214,6 +202,25 @@ class Connection(HttpToolsProtocol):
             return
         if intake.phase != WAITING or self._timer is not None:
             self._set_timer()
+
+    def _waits(self, data: bytes, start: int, *, pieces: int, turn: bool) -> bool:
+        """Hold what follows a head where it must not be parsed now."""
+        intake = self._intake
+        if intake.phase == WAITING:
+            # Pipelined requests are parsed and answered one after the other.
+            self._hold(data[start:])
+            return True
+        if intake.phase == BODY and self.cycle.on_asked is not None:
+            # A chunked body is not parsed before it is wanted.
+            self._hold(data[start:])
+            self.cycle.long_body = len(data) - start > UNREAD_BYTES
+            return True
+        if intake.in_long_framing and (pieces == _PIECES or not turn):
+            # Trailers and the like are of no use: the connections that send them share the time that one would get.
+            self._hold(data[start:])
+            self.long_framings.want(self)
+            return True
+        return False
 
     def _take_head_bytes(self, count: int) -> bool:
         """Count received bytes of a head that is not complete, or refuse the request."""
