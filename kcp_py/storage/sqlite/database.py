@@ -94,6 +94,15 @@ class Database:
             _pragma(connection, "query_only = ON")
         return connection
 
+    def check_place(self) -> None:
+        """See that the path still names the file that was opened: what is written into another one is lost at the next start.
+
+        Raises:
+            DatabaseFileError: the file was removed, renamed or replaced.
+        """
+        if self._file_lock is not None and not self._file_lock.names(self.path):
+            raise DatabaseFileError(f"{self.path} was moved, removed or replaced under the running server: put it back, or stop the server")
+
     def copy_log(self, connection: apsw.Connection, *, truncate: bool = False) -> None:
         """Carry as much of the write-ahead log over into the file as no reader needs; never waits for readers or writers.
 

@@ -27,7 +27,7 @@ from kcp_py.storage.feed import Changes, Feed
 from kcp_py.storage.spans import Spans
 from kcp_py.storage.sqlite.checkpoint import Checkpointer
 from kcp_py.storage.sqlite.database import Database
-from kcp_py.storage.sqlite.errors import translated
+from kcp_py.storage.sqlite.errors import DatabaseFileError, translated
 from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.reader import Reader
 from kcp_py.storage.sqlite.room import Room
@@ -137,6 +137,7 @@ class SQLiteStorage:
         parts = self._opened()
         if parts.writer.broken is not None:
             raise UnavailableError(str(parts.writer.broken))
+        parts.check_place()
         parts.reader.state()
 
     @property
@@ -273,6 +274,14 @@ class _Parts:
             spans=spans,
             room=room,
         )
+
+    def check_place(self) -> None:
+        """See that the file is where it was; take no write until it is."""
+        try:
+            self._database.check_place()
+        except DatabaseFileError as error:
+            self.writer.pause(error)
+            raise UnavailableError(str(error)) from error
 
     async def close(self) -> None:
         self.feed.close()

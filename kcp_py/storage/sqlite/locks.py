@@ -103,6 +103,13 @@ class FileLock:
         except OSError:
             pass  # a file system without locks: the file beside has to do
 
+    def names(self, path: str) -> bool:
+        """Whether a path names the file that is locked."""
+        try:
+            return os.path.samestat(Path(path).stat(), os.fstat(self._descriptor))
+        except OSError:
+            return False
+
     def release(self) -> None:
         """Give it up."""
         os.close(self._descriptor)

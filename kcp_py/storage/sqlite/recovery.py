@@ -31,8 +31,9 @@ def reopen(database: Database, connection: apsw.Connection, *, unsynced: bool) -
         unsynced: a sync failed.
 
     Raises:
-        apsw.Error, OSError: not yet; to be tried again.
+        apsw.Error, StorageError, OSError: not yet; to be tried again.
     """
+    database.check_place()
     connection.close()
     fresh = database.connect(writer=True)
     try:

@@ -323,6 +323,13 @@ class Writer:
         self.broken = UnavailableError(f"a write to the disk failed, and no other is taken until the disk takes writes again: {error}")
         _log.error("storage_write_failed", error=str(error), synced=not self._unsynced)
 
+    def pause(self, error: StorageError) -> None:
+        """Take no write before the file has been opened anew, which fails as long as the reason is there."""
+        if self.broken is None:
+            self.broken = UnavailableError(f"no write is taken: {error}")
+            _log.error("storage_write_failed", error=str(error), synced=True)
+            self._wake()
+
     def give_up(self, error: StorageError) -> None:
         """Take no write any more: the log is damaged. Each further one would be lost behind the damage at the next start."""
         if not self._for_good:

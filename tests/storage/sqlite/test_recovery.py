@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from kcp_py.storage.contract import Put, UnavailableError
 from kcp_py.storage.sqlite import SQLiteStorage, integrity_check
 from tests.power_failure import Disk, load
 
@@ -21,6 +23,7 @@ _LIMITED = """
 import asyncio, resource, sys
 from contextlib import aclosing
 from kcp_py.storage.contract import Delete, Put, UnavailableError
+from kcp_py.storage.contract import Put, UnavailableError
 from kcp_py.storage.sqlite import SQLiteStorage, integrity_check
 async def main(path):
     async with SQLiteStorage(path, checkpoint_bytes=1 << 30) as storage:
@@ -80,6 +83,7 @@ from tests.power_failure import Recorder
 path, log, how = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[4]
 recorder = Recorder(path.parent)
 from kcp_py.storage.contract import Put, UnknownOutcomeError, UnavailableError
+from kcp_py.storage.contract import Put, UnavailableError
 from kcp_py.storage.sqlite import SQLiteStorage
 
 async def main():
@@ -180,3 +184,42 @@ def test_a_write_that_fails_is_recovered_from(tmp_path: Path) -> None:
     assert done.stdout.endswith("recovered\n"), done.stderr
     assert "storage_write_failed" in done.stdout
     assert "storage_reopened" in done.stdout
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("how", ["removed", "renamed", "replaced", "folder renamed"])
+async def test_a_file_that_is_moved_under_the_store(tmp_path: Path, how: str) -> None:
+    """No write is taken once it is seen that the path names another file or none; with the file back, they are taken again."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    path, second = folder / "store.db", folder / "second.db"
+    async with SQLiteStorage(path) as storage:
+        await storage.transact([], [Put("/before", b"x")])
+        await storage.check()
+        second.hardlink_to(path)
+        if how == "folder renamed":
+            folder.rename(tmp_path / "elsewhere")
+        else:
+            path.unlink()
+        if how == "replaced":
+            shutil.copy(second, path)
+        with pytest.raises(UnavailableError, match="was moved, removed or replaced"):
+            await storage.check()
+        with pytest.raises(UnavailableError, match="was moved, removed or replaced"):
+            await storage.transact([], [Put("/meanwhile", b"x")])
+        assert await storage.get("/before") is not None
+        if how == "folder renamed":
+            (tmp_path / "elsewhere").rename(folder)
+        else:
+            path.unlink(missing_ok=True)
+            second.rename(path)
+        while True:
+            try:
+                await storage.transact([], [Put("/after", b"x")])
+                break
+            except UnavailableError:
+                await asyncio.sleep(0.01)
+        await storage.check()
+    async with SQLiteStorage(path) as storage:
+        assert [item.key for item in (await storage.range("/")).items] == ["/after", "/before"]
+    assert integrity_check(path) == []
