@@ -70,6 +70,11 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         "etcd_watch_resumed": _event(
             "info", "prefix revision seconds", "The watch of etcd goes on behind the last event that was delivered."
         ),
+        "etcd_went_back": _event(
+            "error",
+            "revision seen",
+            "etcd is at an earlier revision than before: it was restored or emptied. Watches end, and caches are read anew.",
+        ),
         "feed_restarted": _event(
             "warning",
             "revision watches",

@@ -10,6 +10,9 @@ How a watch knows that it is complete up to a revision:
   watched, and what does not belong to the prefix is dropped here: as every revision has an event in some key, the events themselves tell
   how far the watch is. It needs the right to read all keys and costs every watch all events, so it is for small set-ups only.
 
+What a restored or emptied store takes away: its revisions are made a second time. A watch that goes on behind what it delivered would wait
+for them to pass, and miss all that is written meanwhile. So it ends as one whose history is gone, and its reader begins anew.
+
 What compaction takes away: etcd refuses a watch that begins before the compact revision; one that begins right at it is let in although
 deletes of that revision may be gone (etcd's issue 19179), and previous values vanish without a word. So while a watch reads the past, it
 checks that the revision before is still kept, and an event whose previous value is gone counts as compacted.
@@ -122,7 +125,7 @@ class Watches:
         following = max(start_revision, _FIRST_REVISION)
         announced = 0
         told = False
-        failures = 0
+        failures = newest = 0
         clock = asyncio.get_running_loop().time
         interrupted: float | None = None
         while True:
@@ -137,6 +140,8 @@ class Watches:
                     if response.canceled:
                         await self._raise_cancelled(stream, response, following)
                     if response.created:
+                        if revision < newest:
+                            await self._require_reached(newest, following)
                         stream.wanted = revision
                         if not everything:
                             self._requester.add(stream)
@@ -155,6 +160,7 @@ class Watches:
                             await self._require_kept(following)
                         events, reached = (), (0 if everything else revision)
                     failures = 0
+                    newest = max(newest, revision)
                     if interrupted is not None:
                         _log.info("etcd_watch_resumed", prefix=prefix, revision=following - 1, seconds=round(clock() - interrupted, 3))
                         interrupted = None
@@ -218,6 +224,13 @@ class Watches:
             await self._key_values.require_kept(following - 1)
         except CompactedError as error:
             raise CompactedError(following, error.compact_revision) from None
+
+    async def _require_reached(self, newest: int, following: int) -> None:
+        """See that the store is not an older one than this watch has seen; a member alone may be behind the others."""
+        current = await self._key_values.revision()
+        if current < newest:
+            _log.error("etcd_went_back", revision=current, seen=newest)
+            raise CompactedError(following, current)
 
     async def _decode(self, joint: _Joint, response: Any, following: int) -> tuple[list[Event], int]:
         try:

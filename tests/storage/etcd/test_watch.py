@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -265,3 +266,26 @@ async def test_reads_outlive_cuts(etcd, open_storage, start_proxy, prefix):
 async def _drain(watch: AsyncGenerator[WatchBatch, None]) -> None:
     async for _ in watch:
         pass
+
+
+async def _events(watch: AsyncGenerator[WatchBatch, None]) -> list[Event]:
+    """All until its end."""
+    return [event async for batch in watch for event in batch.events]
+
+
+async def test_a_watch_ends_when_the_store_goes_back(own_etcd, open_storage, prefix):
+    """A store that comes back empty makes revisions anew: the watch ends as compacted, instead of waiting for them to pass."""
+    storage = await open_storage(own_etcd.url)
+    for number in range(20):
+        last = await storage.transact([], [Put(f"{prefix}{number}", b"before")])
+    async with aclosing(storage.watch(prefix, start_revision=last + 1)) as watch:
+        assert (await anext(watch)).events == ()
+        own_etcd.stop()
+        shutil.rmtree(own_etcd.directory / "data")
+        own_etcd.start()
+        await own_etcd.wait()
+        assert await storage.transact([], [Put(f"{prefix}new", b"after")]) < last
+        with pytest.raises(CompactedError):
+            await _events(watch)
+    async with aclosing(storage.watch(prefix, start_revision=2)) as watch:
+        assert [event.value for event in (await anext(watch)).events] == [b"after"]
