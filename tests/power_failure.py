@@ -7,6 +7,7 @@ file systems do. Of bytes whose sync failed the same is true for ever: the syste
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import random
@@ -96,8 +97,11 @@ class Recorder(apsw.VFS):
             real_close(descriptor)
 
         def fsync(descriptor: int) -> None:
-            real_fsync(descriptor)
             path = self._descriptors[descriptor]
+            if self.sync_fails(Path(path).name):
+                self.add("lost", path)
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            real_fsync(descriptor)
             self.add("folder" if Path(path).is_dir() else "sync", path)
 
         def pwrite(descriptor: int, data: bytes, offset: int) -> int:

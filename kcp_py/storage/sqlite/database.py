@@ -20,7 +20,7 @@ from kcp_py.storage.sqlite import checksums
 from kcp_py.storage.sqlite.errors import CorruptDatabaseError, DatabaseFileError, translated
 from kcp_py.storage.sqlite.header import WHAT_TO_DO, check_header, check_size
 from kcp_py.storage.sqlite.locks import FileLock, LockFile
-from kcp_py.storage.sqlite.log import LogCheck, read_log
+from kcp_py.storage.sqlite.log import LogCheck, read_log, settle_log
 from kcp_py.storage.sqlite.rewriting import Progress, create, rewrite, sync_folder
 from kcp_py.storage.sqlite.schema import FORMAT
 from kcp_py.storage.sqlite.state import fetch
@@ -51,6 +51,7 @@ class Database:
         self.path = os.path.realpath(path)
         self._max_pages = max_pages
         self._log_check = LogCheck(self.path)
+        self._unsynced = False
         self._file_lock: FileLock | None = None
         try:
             self._lock = LockFile(self.path)
@@ -116,7 +117,42 @@ class Database:
             CorruptDatabaseError: the log is damaged. Nothing is copied.
         """
         self._check_log()
-        _checkpoint(connection, apsw.SQLITE_CHECKPOINT_TRUNCATE if truncate else apsw.SQLITE_CHECKPOINT_PASSIVE)
+        # Nothing is lost by a failure: the log stays, and the next attempt finds it. So no failure is one of the commit before it.
+        try:
+            self._carry_over(connection, apsw.SQLITE_CHECKPOINT_TRUNCATE if truncate else apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.FullError:
+            pass  # told by the writes
+        except (apsw.Error, DatabaseFileError) as error:
+            _log.error("storage_checkpoint_failed", error=str(error))
+
+    def empty_log(self, connection: apsw.Connection) -> None:
+        """Carry all of the log over, so that nothing is left in it.
+
+        Raises:
+            apsw.Error, DatabaseFileError: it cannot be done.
+        """
+        if not self._carry_over(connection, apsw.SQLITE_CHECKPOINT_TRUNCATE):
+            raise apsw.BusyError("the write-ahead log is being read")
+
+    def _carry_over(self, connection: apsw.Connection, mode: int) -> bool:
+        """Copy, and sync what SQLite may not have: it does not sync a copy that is not complete, and never writes its pages again.
+
+        So where that sync fails, the log must stay until a start has copied all of it once more.
+        """
+        if self._unsynced:
+            raise DatabaseFileError(f"{self.path} could not be synced: its write-ahead log is kept until the server is started again")
+        complete = True
+        try:
+            connection.wal_checkpoint(mode=mode)
+        except (apsw.BusyError, apsw.LockedError):
+            complete = False  # readers go on
+        if self._file_lock is not None:
+            try:
+                self._file_lock.sync()
+            except OSError as error:
+                self._unsynced = True
+                raise DatabaseFileError(f"{self.path} could not be synced: {error.strerror}") from error
+        return complete
 
     def _check_log(self) -> None:
         try:
@@ -137,11 +173,10 @@ class Database:
             connection.close()
             return
         try:
-            busy, _, _ = fetch(connection, "PRAGMA wal_checkpoint(TRUNCATE)")[0]
-            if not busy:
-                self._lock.hold()
-                connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
-        except apsw.Error:
+            self.empty_log(connection)
+            self._lock.hold()
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        except (apsw.Error, DatabaseFileError):
             pass  # the log stays, and is expected
         connection.close()
 
@@ -181,6 +216,7 @@ class Database:
         if log.doubt:
             _log.warning("storage_log_cut_short", path=self.path, error=log.doubt)
         check_size(self.path, log)
+        settle_log(self.path)
         self._check_readable()
         if version < FORMAT:
             self._migrate()
@@ -244,16 +280,6 @@ def _size(path: str) -> int:
         return Path(path).stat().st_size
     except FileNotFoundError:
         return 0
-
-
-def _checkpoint(connection: apsw.Connection, mode: int) -> None:
-    """Nothing is lost by a failure: the log stays, and the next attempt finds it. So no failure is one of the commit before it."""
-    try:
-        connection.wal_checkpoint(mode=mode)
-    except (apsw.BusyError, apsw.LockedError, apsw.FullError):
-        pass  # readers go on, and a full disk is told by the writes
-    except apsw.Error as error:
-        _log.error("storage_checkpoint_failed", error=str(error))
 
 
 def _pragma(connection: apsw.Connection, setting: str) -> None:

@@ -176,8 +176,6 @@ def _open(path: str | Path, max_pages: int) -> tuple[Database, apsw.Connection]:
     database = Database(path, max_pages=max_pages)
     try:
         connection = database.connect(writer=True)
-        # Of what the last process could not sync the system may say otherwise now, and never write it: the log begins anew.
-        database.copy_log(connection, truncate=True)
     except apsw.Error as error:
         database.close()
         raise translated(error) from error

@@ -110,6 +110,14 @@ class FileLock:
         except OSError:
             return False
 
+    def sync(self) -> None:
+        """Bring the file to the disk.
+
+        Raises:
+            OSError: some of it may not be there.
+        """
+        os.fsync(self._descriptor)
+
     def release(self) -> None:
         """Give it up."""
         os.close(self._descriptor)

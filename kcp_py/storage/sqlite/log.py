@@ -7,6 +7,7 @@ before the next begins, so what follows a whole commit is proof that everything 
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ _BIG_ENDIAN: Final = 0x377F0683
 _TOGETHER: Final = LONGEST // (8 + PAGE_SIZE)
 """Frames that are judged at once."""
 _LOOKS: Final = 3
+_BLOCK: Final = 1 << 20
 
 
 class Log(NamedTuple):
@@ -73,6 +75,27 @@ def read_log(path: str) -> Log:
             return _read(_frames(iter(lambda: file.read(_FRAME_SIZE), b"")), header[16:24], header[24:], swapped=order)
     except FileNotFoundError:
         return _EMPTY
+
+
+def settle_log(path: str) -> None:
+    """Write the log of a database that is not in use once more, as it is, and sync it.
+
+    What the last process could not sync the system may call clean, and never write: the log would be another one when the power fails.
+
+    Raises:
+        OSError: it cannot be read or written.
+    """
+    try:
+        descriptor = os.open(f"{path}-wal", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        position = 0
+        while block := os.pread(descriptor, _BLOCK, position):
+            position += os.pwrite(descriptor, block, position)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class _Mark(NamedTuple):

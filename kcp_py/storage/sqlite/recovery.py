@@ -12,7 +12,7 @@ from __future__ import annotations
 import apsw
 
 from kcp_py.storage.sqlite.database import Database
-from kcp_py.storage.sqlite.state import State, fetch, read_state
+from kcp_py.storage.sqlite.state import State, read_state
 
 _PROBE = "UPDATE meta SET number = number WHERE name = 'compact_revision'"
 
@@ -38,7 +38,7 @@ def reopen(database: Database, connection: apsw.Connection, *, unsynced: bool) -
     fresh = database.connect(writer=True)
     try:
         if unsynced:
-            _empty_log(fresh)
+            database.empty_log(fresh)
             fresh.execute("BEGIN IMMEDIATE")
             fresh.execute(_PROBE)
             fresh.execute("COMMIT")
@@ -46,9 +46,3 @@ def reopen(database: Database, connection: apsw.Connection, *, unsynced: bool) -
     except BaseException:
         fresh.close()
         raise
-
-
-def _empty_log(connection: apsw.Connection) -> None:
-    ((busy, _, _),) = fetch(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
-    if busy:
-        raise apsw.BusyError("the write-ahead log is being read")
