@@ -66,7 +66,7 @@ class CompiledSchema(Protocol):
 
     @property
     def pattern_weight(self) -> int:
-        """What a character of an object may cost in `validate` because of patterns, in steps; RE2 frees the interpreter's lock for them."""
+        """What a character of an object may cost in `validate` because of patterns and enumerations, in steps."""
         return 0
 
     @property

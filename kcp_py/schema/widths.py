@@ -6,10 +6,13 @@ megabyte can hold tens of thousands of alternatives, and a body a million values
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from kcp_py.schema import patterns
 from kcp_py.schema.nodes import Node
+
+_MANY_VALUES: Final = 5000
+"""Values of an enumeration that take four milliseconds to be named."""
 
 
 def width(root: Node) -> int:
@@ -25,13 +28,18 @@ def width(root: Node) -> int:
 
 
 def pattern_weight(root: Node) -> int:
-    """The weight of the heaviest pattern: what a character of a value may cost in steps."""
+    """The weight of the heaviest pattern or enumeration: what a character of a value may cost in steps.
+
+    The refusal of a value that is not in an enumeration names all values that are.
+    """
     heaviest = 0
     pending = [root]
     while pending:
         node = pending.pop()
         if node.pattern:
             heaviest = max(heaviest, patterns.weight(node.pattern))
+        if len(node.enum) > _MANY_VALUES:
+            heaviest = max(heaviest, len(node.enum))
         pending.extend(_junctors(node))
         pending.extend(_children(node))
     return heaviest

@@ -115,3 +115,9 @@ def test_the_weight_of_patterns_is_that_of_the_heaviest() -> None:
     heavy = {"type": "object", "additionalProperties": {**STRING, "anyOf": [{"pattern": "^(a{10}){20}$"}]}}
     assert compile_schema(of({"type": "object", "properties": {"a": {**STRING, "pattern": "b{3}"}, "c": heavy}})).pattern_weight == 200
     assert compile_schema(of({**STRING, "pattern": "^(a+)*$"})).pattern_weight == 0
+
+
+def test_the_values_of_an_enumeration_have_a_weight() -> None:
+    """The text that refuses a value names all of them: 200,000 are not named on the event loop, those of every day are."""
+    assert compile_schema(of({**STRING, "enum": [str(number) for number in range(200_000)]})).pattern_weight == 200_000
+    assert compile_schema(of({**STRING, "enum": [str(number) for number in range(100)]})).pattern_weight == 0
