@@ -8,6 +8,7 @@ that a half-made one is never seen.
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -53,6 +54,7 @@ class Database:
         self._log_check = LogCheck(self.path)
         self._unsynced = False
         self._file_lock: FileLock | None = None
+        _check_kind(self.path)
         try:
             self._lock = LockFile(self.path)
         except OSError as error:
@@ -273,6 +275,16 @@ class Database:
             raise problem from error
         finally:
             connection.close()
+
+
+def _check_kind(path: str) -> None:
+    """Refuse what is there and no file, before a lock file is made beside it: the folder of devices is no place for one."""
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:
+        return  # opening it says why
+    if not stat.S_ISREG(mode):
+        raise DatabaseFileError(f"cannot open {path}: {'Is a directory' if stat.S_ISDIR(mode) else 'not a regular file'}")
 
 
 def _size(path: str) -> int:

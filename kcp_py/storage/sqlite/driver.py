@@ -27,7 +27,7 @@ from kcp_py.storage.feed import Changes, Feed
 from kcp_py.storage.spans import Spans
 from kcp_py.storage.sqlite.checkpoint import Checkpointer
 from kcp_py.storage.sqlite.database import Database
-from kcp_py.storage.sqlite.errors import DatabaseFileError, translated
+from kcp_py.storage.sqlite.errors import DatabaseFileError, may_lack_room, translated
 from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.reader import Reader
 from kcp_py.storage.sqlite.room import Room
@@ -241,7 +241,7 @@ class _Parts:
                 database, connection = _open(path, max_pages)
             except StorageError as error:
                 # Without any room SQLite cannot even open a database.
-                if room.free() >= ROOM_TO_OPEN:
+                if room.free() >= ROOM_TO_OPEN or not may_lack_room(error):
                     raise
                 if not room.give_up():
                     raise NoSpaceError(f"no room is left on the disk of {room.database}: make some, a megabyte at least") from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import apsw
 
 from kcp_py.storage.contract import DamagedError, NoSpaceError, StorageError, UnavailableError
@@ -41,3 +43,11 @@ def translated(error: apsw.Error) -> StorageError:
             return CorruptDatabaseError(f"the database is damaged: {error}")
         case _:
             return UnavailableError(f"the database failed: {type(error).__name__}: {error}")
+
+
+def may_lack_room(error: StorageError) -> bool:
+    """Whether a database could not be opened for a reason that a full disk can be behind."""
+    if isinstance(error, NoSpaceError | UnavailableError):
+        return True
+    cause = error.__cause__
+    return isinstance(error, DatabaseFileError) and isinstance(cause, OSError) and cause.errno in {errno.ENOSPC, errno.EDQUOT}

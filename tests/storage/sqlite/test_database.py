@@ -394,3 +394,54 @@ async def test_foreign_lock_is_waited_for(tmp_path: Path) -> None:
         foreign.execute("ROLLBACK").fetchall()
         assert await write == 1
         foreign.close()
+
+
+def _place(folder: Path, kind: str) -> Path:
+    """A path at which no database can be."""
+    path = folder / "db"
+    match kind:
+        case "no folder":
+            return folder / "none" / "db"
+        case "file as folder":
+            (folder / "file").write_text("x")
+            return folder / "file" / "db"
+        case "loop":
+            path.symlink_to(path)
+        case "pipe":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case "device":
+            return Path("/dev/null")
+        case _:
+            return Path("/proc/db")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("no folder", "No such file or directory"),
+        ("file as folder", "Not a directory"),
+        ("loop", "Too many levels of symbolic links"),
+        ("pipe", "not a regular file"),
+        ("folder", "Is a directory"),
+        pytest.param("device", "not a regular file", marks=pytest.mark.skipif(not Path("/dev/null").exists(), reason="no devices")),
+        pytest.param("system", "No such file or directory", marks=pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc")),
+    ],
+)
+async def test_a_place_that_cannot_hold_a_database(tmp_path: Path, kind: str, problem: str) -> None:
+    """The true cause is told, also where a file system counts no free bytes, and nothing is left behind."""
+    path = _place(tmp_path, kind)
+    before = _names(tmp_path, path.parent)
+    with pytest.raises(DatabaseFileError, match=f"^cannot open {path}: {problem}$"):
+        async with SQLiteStorage(path, reserve_bytes=1 << 20):
+            pass
+    assert _names(tmp_path, path.parent) == before
+
+
+def _names(folder: Path, place: Path) -> set[str]:
+    """What is below a folder, and which of the store's files are at a place."""
+    return (
+        {str(path) for path in folder.rglob("*")} | {str(path) for path in place.glob("db*")} | {str(path) for path in place.glob("null*")}
+    )
