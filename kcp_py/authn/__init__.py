@@ -4,6 +4,6 @@ Belongs here: turning credentials into a `UserInfo`. Does not belong here: what 
 TLS verification (done by the listener before a request exists).
 """
 
-from kcp_py.authn.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo
+from kcp_py.request.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo
 
 __all__ = ["ALL_AUTHENTICATED", "ALL_UNAUTHENTICATED", "ANONYMOUS", "UserInfo"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.authn.user import UserInfo
+from kcp_py.request.user import UserInfo
 
 Headers = Mapping[bytes, bytes]
 """Lower-case name to value."""

@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 
 from kcp_py.apimachinery.errors import unauthorized
 from kcp_py.authn.authenticator import Headers
-from kcp_py.authn.user import UserInfo, authenticated
+from kcp_py.request.user import UserInfo, authenticated
 
 CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
 _CACHED_CERTIFICATES: Final = 4096

@@ -11,7 +11,7 @@ from typing import Final
 
 from kcp_py.apimachinery.errors import unauthorized
 from kcp_py.authn.authenticator import Headers
-from kcp_py.authn.user import UserInfo, authenticated
+from kcp_py.request.user import UserInfo, authenticated
 
 MAX_TOKEN_BYTES: Final = 16 * 1024
 

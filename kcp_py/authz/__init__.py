@@ -1,12 +1,13 @@
 """Who may do what in which logical cluster.
 
-Belongs here: decisions over a user, a cluster and the attributes of a request, and the texts of denials. Does not belong here: finding out
+Belongs here: decisions over a user, a cluster and the info of a request, and the texts of denials. Does not belong here: finding out
 who the user is (authn), HTTP.
 """
 
-from kcp_py.authz.authorizer import ALLOWED, DENIED, Attributes, Authorizer, Decision, Union, User
+from kcp_py.authz.authorizer import ALLOWED, DENIED, Authorizer, Decision, Union
 from kcp_py.authz.forbidden import forbidden
-from kcp_py.authz.static import PUBLIC_PATHS, SYSTEM_MASTERS, AlwaysAllowPaths, ExistingClusters, PrivilegedGroups
+from kcp_py.authz.static import PUBLIC_PATHS, AlwaysAllowPaths, PrivilegedGroups
+from kcp_py.request.user import SYSTEM_MASTERS
 
 __all__ = [
     "ALLOWED",
@@ -14,12 +15,9 @@ __all__ = [
     "PUBLIC_PATHS",
     "SYSTEM_MASTERS",
     "AlwaysAllowPaths",
-    "Attributes",
     "Authorizer",
     "Decision",
-    "ExistingClusters",
     "PrivilegedGroups",
     "Union",
-    "User",
     "forbidden",
 ]

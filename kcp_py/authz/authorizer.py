@@ -2,42 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from kcp_py.logicalcluster import ClusterSelection
-
-
-class User(Protocol):
-    """What authorization needs to know of a caller; `authn.UserInfo` is one."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def groups(self) -> Sequence[str]: ...
-
-
-class Attributes(Protocol):
-    """What authorization needs to know of a request; `server.RequestInfo` is one."""
-
-    @property
-    def is_resource(self) -> bool: ...
-    @property
-    def verb(self) -> str: ...
-    @property
-    def group(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def resource(self) -> str: ...
-    @property
-    def subresource(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def path(self) -> str: ...
+from kcp_py.request.requestinfo import RequestInfo
+from kcp_py.request.user import UserInfo
 
 
 class Decision(NamedTuple):
@@ -55,7 +24,7 @@ DENIED: Final = Decision(allowed=False)
 class Authorizer(Protocol):
     """Decides, or returns None where it has no opinion."""
 
-    async def authorize(self, user: User, cluster: ClusterSelection, attributes: Attributes) -> Decision | None: ...
+    async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None: ...
 
 
 class Union:
@@ -64,9 +33,9 @@ class Union:
     def __init__(self, *authorizers: Authorizer) -> None:
         self._authorizers = authorizers
 
-    async def authorize(self, user: User, cluster: ClusterSelection, attributes: Attributes) -> Decision:
+    async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision:
         for authorizer in self._authorizers:
-            decision = await authorizer.authorize(user, cluster, attributes)
+            decision = await authorizer.authorize(user, cluster, info)
             if decision is not None:
                 return decision
         return DENIED

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
-from kcp_py.authz.authorizer import ALLOWED, DENIED, Attributes, Decision, User
-from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
-
-SYSTEM_MASTERS: Final = "system:masters"
+from kcp_py.authz.authorizer import ALLOWED, Decision
+from kcp_py.logicalcluster import ClusterSelection
+from kcp_py.request.requestinfo import RequestInfo
+from kcp_py.request.user import SYSTEM_MASTERS, UserInfo
 
 PUBLIC_PATHS: Final = ("/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/version", "/version/")
 """What everybody may read, authenticated or not, with or without a cluster before it."""
@@ -22,10 +22,10 @@ class AlwaysAllowPaths:
         self._below = tuple(path.removesuffix("*") for path in listed if path.endswith("/*"))
         self._paths = frozenset(path for path in listed if not path.endswith("/*"))
 
-    async def authorize(self, user: User, cluster: ClusterSelection, attributes: Attributes) -> Decision | None:  # noqa: ARG002 - the protocol
-        if attributes.is_resource or attributes.verb not in {"get", "head"}:
+    async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:  # noqa: ARG002 - the protocol
+        if info.is_resource or info.verb not in {"get", "head"}:
             return None
-        path = attributes.path
+        path = info.path
         return ALLOWED if path in self._paths or path.startswith(self._below) else None
 
 
@@ -35,17 +35,5 @@ class PrivilegedGroups:
     def __init__(self, groups: Iterable[str] = (SYSTEM_MASTERS,)) -> None:
         self._groups = frozenset(groups)
 
-    async def authorize(self, user: User, cluster: ClusterSelection, attributes: Attributes) -> Decision | None:  # noqa: ARG002 - the protocol
+    async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:  # noqa: ARG002 - the protocol
         return None if self._groups.isdisjoint(user.groups) else ALLOWED
-
-
-class ExistingClusters:
-    """Denies everything in a cluster that does not exist, worded like any other denial: nobody learns which clusters there are."""
-
-    def __init__(self, exists: Callable[[Name], Awaitable[bool]]) -> None:
-        self._exists = exists
-
-    async def authorize(self, user: User, cluster: ClusterSelection, attributes: Attributes) -> Decision | None:  # noqa: ARG002 - the protocol
-        if isinstance(cluster, Wildcard) or await self._exists(cluster):
-            return None
-        return DENIED

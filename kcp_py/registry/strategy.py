@@ -7,30 +7,14 @@ differs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from kcp_py.apimachinery import names
 from kcp_py.apimachinery.fielderrors import FieldError
+from kcp_py.request.user import UserInfo
 
 SETTABLE_METADATA: Final = frozenset({"annotations", "finalizers", "labels", "ownerReferences"})
 """The metadata of an object that clients change (apimachinery `metav1.ResetObjectMetaForStatus`)."""
-
-
-class Caller(Protocol):
-    """Who makes a request."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def uid(self) -> str: ...
-
-    @property
-    def groups(self) -> Sequence[str]: ...
-
-    @property
-    def extra(self) -> Mapping[str, Sequence[str]]: ...
 
 
 class Strategy:
@@ -74,12 +58,12 @@ class Strategy:
     def prepare_for_create(self, obj: dict[str, Any]) -> None:
         """Reset what clients cannot set, fill what belongs to the form of the object."""
 
-    def fill_new(self, obj: dict[str, Any], caller: Caller | None) -> None:
+    def fill_new(self, obj: dict[str, Any], user: UserInfo) -> None:
         """Fill a new object, in place, with what is the server's: nobody comes to own it.
 
         Args:
             obj: the object, after `prepare_for_create`.
-            caller: who creates it; None: the server itself.
+            user: who creates it.
         """
 
     def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:

@@ -11,11 +11,11 @@ from starlette.types import Receive, Scope, Send
 
 from kcp_py.apimachinery.errors import StatusError, bad_request, too_large
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.authn.user import UNKNOWN, UserInfo
 from kcp_py.logicalcluster import ClusterSelection
+from kcp_py.request.context import RequestContext
+from kcp_py.request.requestinfo import UNPARSED, Query, RequestInfo, parse_query
+from kcp_py.request.user import UNKNOWN, UserInfo
 from kcp_py.server.bodybudget import LIGHT_BYTES, BodyBudget, Place
-from kcp_py.server.context import RequestContext
-from kcp_py.server.requestinfo import UNPARSED, Query, RequestInfo, parse_query
 from kcp_py.server.warnings import warning_headers
 from kcp_py.server.websocket import WEBSOCKET_KEY, WebSocket
 

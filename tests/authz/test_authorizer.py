@@ -5,7 +5,7 @@ import pytest
 from kcp_py.authn import UserInfo
 from kcp_py.authz import ALLOWED, DENIED, Decision, Union
 from kcp_py.logicalcluster import ROOT
-from kcp_py.server.requestinfo import parse_request
+from kcp_py.request.requestinfo import parse_request
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ import pytest
 
 from kcp_py.authn import UserInfo
 from kcp_py.authz import forbidden
-from kcp_py.server.requestinfo import parse_query, parse_request
+from kcp_py.request.requestinfo import parse_query, parse_request
 
 
 def status(user: str, method: str, url: str, reason: str = ""):

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from kcp_py.authn import UserInfo
-from kcp_py.authz import ALLOWED, DENIED, AlwaysAllowPaths, ExistingClusters, PrivilegedGroups
+from kcp_py.authz import ALLOWED, AlwaysAllowPaths, PrivilegedGroups
 from kcp_py.logicalcluster import ROOT, WILDCARD, Name
-from kcp_py.server.requestinfo import parse_request
+from kcp_py.request.requestinfo import parse_request
 
 pytestmark = pytest.mark.anyio
 
@@ -44,16 +44,3 @@ async def test_privileged_groups(cluster):
     assert await PrivilegedGroups().authorize(MASTER, cluster, info) == ALLOWED
     assert await PrivilegedGroups().authorize(ALICE, cluster, info) is None
     assert await PrivilegedGroups().authorize(UserInfo("system:masters"), cluster, info) is None
-
-
-async def test_existing_clusters():
-    """In a cluster that is not there, everything is denied; about the others and the wildcard there is no opinion."""
-
-    async def exists(name):
-        return name == "team-a"
-
-    authorizer = ExistingClusters(exists)
-    info = parse_request("GET", "/api/v1/pods", {})
-    assert await authorizer.authorize(MASTER, Name("team-a"), info) is None
-    assert await authorizer.authorize(MASTER, WILDCARD, info) is None
-    assert await authorizer.authorize(MASTER, Name("nosuch"), info) == DENIED

@@ -13,9 +13,9 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.authn.certificate import ClientCertificates
 from kcp_py.authn.tokenfile import bearer_token
 from kcp_py.logicalcluster import Name
-from kcp_py.server.clusterpath import parse_target
+from kcp_py.request.clusterpath import parse_target
+from kcp_py.request.requestinfo import parse_query, parse_request
 from kcp_py.server.negotiation import negotiate, negotiate_discovery, request_media, wants_pretty
-from kcp_py.server.requestinfo import parse_query, parse_request
 from kcp_py.server.warnings import warning_headers
 from tests.fuzz.expressions import FIELDS, LABELS
 from tests.fuzz.mutation import mutated_bytes, of_json, of_text

@@ -8,7 +8,7 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import ROOT
-from kcp_py.server.context import RequestContext
+from kcp_py.request.context import RequestContext
 from kcp_py.server.exchange import GZIP_THRESHOLD_BYTES, ClientDisconnectedError, Exchange
 
 pytestmark = pytest.mark.anyio

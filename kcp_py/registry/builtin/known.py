@@ -18,7 +18,8 @@ from kcp_py.registry.builtin.known_names import NAME_RULES, name_problems
 from kcp_py.registry.builtin.known_updates import CHANGES, changed_problems
 from kcp_py.registry.builtin.structs import StructCodec
 from kcp_py.registry.custom_resources import CustomResourceStrategy
-from kcp_py.registry.strategy import SETTABLE_METADATA, Caller
+from kcp_py.registry.strategy import SETTABLE_METADATA
+from kcp_py.request.user import UserInfo
 from kcp_py.schema.default import MAX_FILLED
 from kcp_py.schema.structural import StructuralSchema, compile_schema
 
@@ -115,10 +116,10 @@ class KnownKindStrategy(CustomResourceStrategy):
         if self._preparation is not None:
             self._preparation(obj)
 
-    def fill_new(self, obj: dict[str, Any], caller: Caller | None) -> None:
+    def fill_new(self, obj: dict[str, Any], user: UserInfo) -> None:
         """What the kind fills in."""
         if self._fill is not None:
-            self._fill(obj, caller)
+            self._fill(obj, user)
 
     def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
         """What an update makes the kind change on its own."""

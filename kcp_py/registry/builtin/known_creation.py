@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kcp_py.registry.builtin.cells import Object, at, object_at, objects_at
-from kcp_py.registry.strategy import Caller
+from kcp_py.request.user import UserInfo
 
 TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 """The annotation of a DaemonSet that counts the changes of its template (kubernetes `pkg/apis/apps/v1/conversion.go`)."""
@@ -78,8 +78,8 @@ def _amount(resources: Object, kind: str, name: str) -> str:
     return amount if isinstance(amount, str) and amount != "0" else ""
 
 
-def _fill_job(job: dict[str, Any], caller: Caller | None) -> None:
-    del caller
+def _fill_job(job: dict[str, Any], user: UserInfo) -> None:
+    del user
     spec, metadata = job["spec"], job["metadata"]
     if spec.get("manualSelector") is True:
         return
@@ -92,15 +92,13 @@ def _fill_job(job: dict[str, Any], caller: Caller | None) -> None:
     spec.setdefault("selector", {}).setdefault("matchLabels", {}).setdefault(_CONTROLLER[-1], metadata["uid"])
 
 
-def _fill_signing_request(request: dict[str, Any], caller: Caller | None) -> None:
+def _fill_signing_request(request: dict[str, Any], user: UserInfo) -> None:
     """The signer has to know who asks: what a client says of itself is dropped (`csrStrategy.PrepareForCreate`)."""
     spec = request["spec"]
     for field in ("extra", "groups", "uid", "username"):
         spec.pop(field, None)
-    if caller is None:
-        return
-    about: dict[str, Any] = {"username": caller.name, "uid": caller.uid, "groups": list(caller.groups)}
-    about["extra"] = {name: list(values) for name, values in caller.extra.items()}
+    about: dict[str, Any] = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
+    about["extra"] = {name: list(values) for name, values in user.extra.items()}
     spec.update((field, value) for field, value in about.items() if value)
 
 
@@ -127,7 +125,7 @@ PREPARATIONS: Final[Mapping[tuple[str, str], Preparation]] = {
 }
 """(group, plural) -> what is done to a new object whose status is gone. What is always written is added later."""
 
-FILLS: Final[Mapping[tuple[str, str], Callable[[dict[str, Any], Caller | None], None]]] = {
+FILLS: Final[Mapping[tuple[str, str], Callable[[dict[str, Any], UserInfo], None]]] = {
     ("batch", "jobs"): _fill_job,
     ("certificates.k8s.io", "certificatesigningrequests"): _fill_signing_request,
 }

@@ -11,7 +11,8 @@ from typing import Any, Final
 from kcp_py.apimachinery import names
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.registry.namespaces import IMMORTAL
-from kcp_py.registry.strategy import Caller, Strategy
+from kcp_py.registry.strategy import Strategy
+from kcp_py.request.user import UserInfo
 
 FINALIZER: Final = "kubernetes"
 """In `spec.finalizers` while the namespace's content is not known to be gone."""
@@ -32,8 +33,8 @@ class NamespaceStrategy(Strategy):
         obj["status"] = {"phase": "Active"}
         _label(obj)
 
-    def fill_new(self, obj: dict[str, Any], caller: Caller | None) -> None:
-        del caller
+    def fill_new(self, obj: dict[str, Any], user: UserInfo) -> None:
+        del user
         spec = obj["spec"] = dict(obj.get("spec") or {})
         finalizers = list(spec.get("finalizers") or ())
         if FINALIZER not in finalizers:

@@ -17,7 +17,7 @@ from kcp_py.registry.store.access import Access, Admission, Written, compares_of
 from kcp_py.registry.store.ownership import FieldManager, mutate, note_write
 from kcp_py.registry.store.read import LARGE, defaults_of, place_of, to_storage
 from kcp_py.registry.store.validation import check
-from kcp_py.registry.strategy import Caller
+from kcp_py.request.user import LOOPBACK, UserInfo
 from kcp_py.storage.contract import Compare, ConflictError, Put
 
 _MOST_DIGITS: Final = 1024
@@ -35,7 +35,7 @@ async def create(
     dry_run: bool = False,
     size: int = 0,
     manager: FieldManager | None = None,
-    caller: Caller | None = None,
+    user: UserInfo = LOOPBACK,
 ) -> Written:
     """Store a new object.
 
@@ -49,7 +49,7 @@ async def create(
         dry_run: do everything but store.
         size: bytes, about, of the object.
         manager: whose fields they are; None: nobody's.
-        caller: who creates it; None: the server itself.
+        user: who creates it.
 
     Raises:
         StatusError: 409 AlreadyExists, 422 and whatever admission says.
@@ -67,7 +67,7 @@ async def create(
             obj["metadata"]["managedFields"] = entries
         if not manager.applied:
             await note_write(resource, None, obj, manager, subresource="", size=size)
-    resource.strategy.fill_new(obj, caller)
+    resource.strategy.fill_new(obj, user)
     metadata = obj["metadata"]
     base_name = metadata.get("generateName", "") if not metadata.get("name") else ""
     for attempt in range(MAX_ATTEMPTS):

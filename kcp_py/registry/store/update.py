@@ -29,7 +29,7 @@ from kcp_py.registry.store.delete import removal, replacement_of
 from kcp_py.registry.store.ownership import FieldManager, mutate, note_write
 from kcp_py.registry.store.read import LARGE, Current, find, to_storage
 from kcp_py.registry.store.validation import check
-from kcp_py.registry.strategy import Caller
+from kcp_py.request.user import LOOPBACK, UserInfo
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
 
 Transform = Callable[[Current | None], Awaitable[dict[str, Any]]]
@@ -51,7 +51,7 @@ async def update(
     dry_run: bool = False,
     size: int = 0,
     manager: FieldManager | None = None,
-    caller: Caller | None = None,
+    user: UserInfo = LOOPBACK,
 ) -> Written:
     """Replace an object by what `transform` makes of it.
 
@@ -71,7 +71,7 @@ async def update(
         dry_run: do everything but store.
         size: bytes of the request.
         manager: whose the changed fields become; None: nobody's.
-        caller: who creates the object where there is none; None: the server itself.
+        user: who creates the object where there is none.
 
     Raises:
         StatusError: 404, 409, 422 and whatever transform and admission say.
@@ -104,7 +104,7 @@ async def update(
                     dry_run=dry_run,
                     size=size,
                     manager=manager,
-                    caller=caller,
+                    user=user,
                 )
             except StatusError as error:
                 if error.reason != "AlreadyExists":

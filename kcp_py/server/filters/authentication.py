@@ -9,8 +9,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kcp_py.apimachinery.errors import StatusError, bad_request, unauthorized
 from kcp_py.authn.authenticator import Authenticator
-from kcp_py.authn.user import ANONYMOUS, UserInfo
-from kcp_py.server.context import RequestContext
+from kcp_py.request.context import RequestContext
+from kcp_py.request.user import ANONYMOUS, UserInfo
 from kcp_py.server.exchange import PEER_CERTIFICATE, Exchange, exchange_of
 
 _HARMLESS_CONNECTION: Final = frozenset((b"keep-alive", b"Keep-Alive", b"close", b"Close"))

@@ -11,7 +11,7 @@ from kcp_py.aio.aside import SHARE
 from kcp_py.apimachinery.errors import bad_request, not_found, unknown_path
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name, Path
-from kcp_py.server.clusterpath import parse_target
+from kcp_py.request.clusterpath import parse_target
 from kcp_py.server.exchange import exchange_of
 
 Resolve = Callable[[Path], Awaitable[Name | None]]

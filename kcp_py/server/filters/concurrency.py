@@ -8,8 +8,8 @@ from typing import Final, Protocol
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kcp_py.apimachinery.errors import too_many_requests
-from kcp_py.authz.static import SYSTEM_MASTERS
-from kcp_py.server.context import RequestContext
+from kcp_py.request.context import RequestContext
+from kcp_py.request.user import SYSTEM_MASTERS
 from kcp_py.server.exchange import exchange_of
 
 MAX_READS: Final = 1000

@@ -6,8 +6,8 @@ from collections.abc import Awaitable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from kcp_py.request.requestinfo import parse_request
 from kcp_py.server.exchange import exchange_of
-from kcp_py.server.requestinfo import parse_request
 
 
 class RequestInfoFilter:

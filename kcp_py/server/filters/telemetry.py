@@ -11,9 +11,9 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.authn.user import UNKNOWN
+from kcp_py.request.requestinfo import UNPARSED, RequestInfo
+from kcp_py.request.user import UNKNOWN
 from kcp_py.server.exchange import Exchange, exchange_of
-from kcp_py.server.requestinfo import UNPARSED, RequestInfo
 from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import UNRESOLVED, RequestMetrics, RequestSeries
 

@@ -41,6 +41,6 @@ async def create(backend: Backend, exchange: Exchange, target: Target) -> None:
         dry_run=options.dry_run,
         size=len(body),
         manager=manager_of(backend, exchange, options),
-        caller=exchange.user,
+        user=exchange.user,
     )
     await send_written(backend, exchange, target, written, representation, status=201)

@@ -14,12 +14,12 @@ from kcp_py.registry.discovery import FINALIZE_VERBS, SCALE_VERBS, STATUS_VERBS
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.scope import ClusterScope
-from kcp_py.server.context import RequestContext
+from kcp_py.request.context import RequestContext
+from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import BodyKind
 from kcp_py.server.handlers.scale import SCALE
-from kcp_py.server.requestinfo import RequestInfo
 from kcp_py.tenancy import LOGICAL_CLUSTER
 
 _NEEDS_NAME = frozenset(("get", "update", "patch", "delete"))

@@ -93,7 +93,7 @@ async def store(
         dry_run=dry_run,
         size=size,
         manager=manager,
-        caller=exchange.user,
+        user=exchange.user,
     )
 
 

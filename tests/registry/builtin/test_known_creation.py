@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from kcp_py.authn.user import UserInfo
 from kcp_py.bootstrap.known import known_kinds
 from kcp_py.registry.builtin.known import KnownKindStrategy
 from kcp_py.registry.builtin.known_creation import PREPARATIONS, quality_of_service
+from kcp_py.request.user import LOOPBACK, UserInfo
 
 
-def prepared(kind, obj, caller=None):
+def prepared(kind, obj, user=LOOPBACK):
     row = next(row for row in known_kinds().values() if row.kind == kind)
     strategy = KnownKindStrategy(row, {})
     strategy.prepare_for_create(obj)
-    strategy.fill_new(obj, caller)
+    strategy.fill_new(obj, user)
     return obj
 
 
@@ -71,7 +71,8 @@ def test_signing_requests_say_who_made_them():
     made = prepared("CertificateSigningRequest", {"metadata": {}, "spec": {"request": "AA==", **forged}}, jane)
     groups = ["dev", "system:authenticated"]
     assert made["spec"] == {"request": "AA==", "username": "jane", "groups": groups, "extra": {"scopes": ["read"]}}
-    assert prepared("CertificateSigningRequest", {"metadata": {}, "spec": {"request": "AA==", **forged}})["spec"] == {"request": "AA=="}
+    own = prepared("CertificateSigningRequest", {"metadata": {}, "spec": {"request": "AA==", **forged}})
+    assert own["spec"] == {"request": "AA==", "username": "system:apiserver", "groups": ["system:authenticated", "system:masters"]}
 
 
 def test_first_statuses():

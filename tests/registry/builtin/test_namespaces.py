@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kcp_py.registry.builtin.namespaces import NamespaceStrategy, finalized
+from kcp_py.request.user import LOOPBACK
 
 STRATEGY = NamespaceStrategy()
 
@@ -19,7 +20,7 @@ def test_creation():
     """A new namespace is active, has the server's finalizer and carries its name as a label."""
     obj = namespace(status={"phase": "Terminating"})
     STRATEGY.prepare_for_create(obj)
-    STRATEGY.fill_new(obj, None)
+    STRATEGY.fill_new(obj, LOOPBACK)
     assert obj["status"] == {"phase": "Active"}
     assert obj["spec"] == {"finalizers": ["kubernetes"]}
     assert obj["metadata"]["labels"] == {"kubernetes.io/metadata.name": "team"}

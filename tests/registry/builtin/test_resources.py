@@ -7,6 +7,7 @@ import pytest
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.registry.builtin.resources import builtin_resources, storage_version_hash
 from kcp_py.registry.strategy import Strategy
+from kcp_py.request.user import LOOPBACK
 
 RESOURCES = {resource.group_resource: resource for resource in builtin_resources("/registry")}
 
@@ -87,7 +88,7 @@ def test_every_schema_compiles_and_accepts_the_smallest_object(resource):
     resource.schema.default(obj)
     resource.strategy.prepare_for_create(obj)
     resource.schema.complete(obj)
-    resource.strategy.fill_new(obj, None)
+    resource.strategy.fill_new(obj, LOOPBACK)
     assert resource.schema.validate(obj) == []
     resource.strategy.validate(obj)
     resource.strategy.validate_update(obj, obj)
@@ -109,7 +110,7 @@ def test_hostile_members_are_refused_or_survived(resource, junk):
             resource.schema.default(obj)
             resource.strategy.prepare_for_create(obj)
             resource.schema.complete(obj)
-            resource.strategy.fill_new(obj, None)
+            resource.strategy.fill_new(obj, LOOPBACK)
             resource.schema.validate(obj)
             resource.strategy.validate(obj)
             resource.strategy.validate_update(obj, obj)

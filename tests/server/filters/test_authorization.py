@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from kcp_py.authz import AlwaysAllowPaths, ExistingClusters, PrivilegedGroups, Union
+from kcp_py.authz import DENIED, AlwaysAllowPaths, PrivilegedGroups, Union
 from kcp_py.logicalcluster import ROOT
 from kcp_py.server.chain import compose
 from kcp_py.server.filters.authentication import AuthenticationFilter
@@ -74,10 +74,11 @@ async def test_privileged(ask, chain):
 async def test_unknown_cluster_is_like_a_forbidden_one(ask, chain):
     """Whether a cluster exists cannot be told from the answer to a stranger."""
 
-    async def exists(name):
-        return name == "team-a"
+    class Existing:
+        async def authorize(self, _user, cluster, _info):
+            return None if cluster == "team-a" else DENIED
 
-    app = chain(AlwaysAllowPaths(), ExistingClusters(exists), PrivilegedGroups())
+    app = chain(AlwaysAllowPaths(), Existing(), PrivilegedGroups())
     answers = [await ask(app, f"/clusters/{name}/api/v1/pods", headers=ALICE) for name in ("team-a", "nosuch")]
     assert answers[0].status == 403
     assert answers[0].body == answers[1].body

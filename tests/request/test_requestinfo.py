@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.server.requestinfo import MAX_QUERY_BYTES, MAX_QUERY_PARAMETERS, parse_query, parse_request
+from kcp_py.request.requestinfo import MAX_QUERY_BYTES, MAX_QUERY_PARAMETERS, parse_query, parse_request
 
 
 @pytest.mark.parametrize(

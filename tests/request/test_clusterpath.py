@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import ROOT, WILDCARD, Name, parse_path
-from kcp_py.server.clusterpath import MAX_PATH_BYTES, Target, decode_path, parse_target
+from kcp_py.request.clusterpath import MAX_PATH_BYTES, Target, decode_path, parse_target
 
 DEFAULT = Name("main")
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from kcp_py.apimachinery.errors import StatusError, bad_request, unknown_path
 from kcp_py.logicalcluster import ROOT, WILDCARD, InvalidClusterError, Name, Path, Wildcard, parse_path
-from kcp_py.server.requestinfo import unescape
+from kcp_py.request.requestinfo import unescape
 
 MAX_PATH_BYTES: Final = 8 * 1024
 _CACHED_PATHS: Final = 4096

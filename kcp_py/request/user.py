@@ -1,4 +1,4 @@
-"""`UserInfo`: what authentication says of a caller (k8s.io/apiserver `authentication/user`)."""
+"""`UserInfo`: who makes a request, and the users that every server knows (k8s.io/apiserver `authentication/user`)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 ALL_AUTHENTICATED: Final = "system:authenticated"
 ALL_UNAUTHENTICATED: Final = "system:unauthenticated"
+SYSTEM_MASTERS: Final = "system:masters"
+"""Members may do anything, in every cluster and in the wildcard."""
 
 _NO_EXTRA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 
@@ -25,6 +27,18 @@ UNKNOWN: Final = UserInfo("")
 """Stands for the user of a request that was refused before authentication."""
 
 ANONYMOUS: Final = UserInfo("system:anonymous", "", (ALL_UNAUTHENTICATED,))
+
+LOOPBACK: Final = UserInfo("system:apiserver", "", (ALL_AUTHENTICATED, SYSTEM_MASTERS))
+"""The server itself, where it writes on its own account (k8s.io/apiserver `server.NewLoopbackClientConfig`)."""
+
+
+def controller_user(controller: str) -> UserInfo:
+    """The service account as which a controller of Kubernetes writes, such as `namespace-controller`.
+
+    Policies and audit rules that exempt Kubernetes' own controllers name these accounts.
+    """
+    account = f"system:serviceaccount:kube-system:{controller}"
+    return UserInfo(account, "", ("system:serviceaccounts", "system:serviceaccounts:kube-system", ALL_AUTHENTICATED, SYSTEM_MASTERS))
 
 
 def authenticated(user: UserInfo) -> UserInfo:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kcp_py.authn.user import UserInfo
 from kcp_py.logicalcluster import ClusterSelection
-from kcp_py.server.requestinfo import RequestInfo
+from kcp_py.request.requestinfo import RequestInfo
+from kcp_py.request.user import UserInfo
 
 
 class RequestContext(NamedTuple):

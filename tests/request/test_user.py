@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from kcp_py.authn import ANONYMOUS, UserInfo
-from kcp_py.authn.user import authenticated
+from kcp_py.request.user import authenticated
 
 
 def test_authenticated():
