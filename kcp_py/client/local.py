@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from copy import copy
 from functools import partial
 from itertools import groupby
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import orjson
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
-from kcp_py.apimachinery.metaoptions import parse_resource_version
+from kcp_py.apimachinery.metaoptions import CreateOptions, DeleteOptions, Preconditions, UpdateOptions, parse_resource_version
 from kcp_py.client.contract import (
     Change,
     Concerned,
@@ -33,13 +34,17 @@ from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 from kcp_py.registry.definitions import HeldNames
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
-from kcp_py.registry.store import Access, Current, FieldManager, Scan, create, delete, get, load, load_one, scan, update
+from kcp_py.registry.store import Access, Current, Scan, create, delete, get, load, load_one, scan, update
 from kcp_py.registry.store.access import GUARD_ATTEMPTS, Written, translate
-from kcp_py.registry.store.delete import Deletion, removal, replacement_of
+from kcp_py.registry.store.delete import removal, replacement_of
 from kcp_py.registry.store.read import from_storage
 from kcp_py.registry.strategy import Strategy
 from kcp_py.registry.tables import ResourceTable, ResourceTables
 from kcp_py.registry.wildcard import WildcardIndex
+from kcp_py.registry.writerequest import FieldManager, Resolved, WriteOptions, WriteRequest
+from kcp_py.request.context import RequestContext
+from kcp_py.request.requestinfo import resource_request
+from kcp_py.request.user import LOOPBACK, UserInfo
 from kcp_py.storage.contract import Compare, KeyValue, Operation, StorageError
 from kcp_py.storage.keys import CUSTOM_RESOURCES, ResourceKeys, resource_keys
 from kcp_py.tenancy import LogicalClusters
@@ -62,7 +67,16 @@ _T = TypeVar("_T")
 class LocalClient:
     """A `Client` on the registry of this process."""
 
-    def __init__(self, access: Access, *, tables: ResourceTables, wildcard: WildcardIndex, clusters: LogicalClusters, feed: Feed) -> None:
+    def __init__(
+        self,
+        access: Access,
+        *,
+        tables: ResourceTables,
+        wildcard: WildcardIndex,
+        clusters: LogicalClusters,
+        feed: Feed,
+        user: UserInfo = LOOPBACK,
+    ) -> None:
         """Put the parts of the registry together.
 
         Args:
@@ -71,7 +85,9 @@ class LocalClient:
             wildcard: what all of them serve.
             clusters: which there are.
             feed: the store's changes.
+            user: who writes, as admission sees it.
         """
+        self._user = user
         self._access = access
         self._tables = tables
         self._wildcard = wildcard
@@ -92,6 +108,12 @@ class LocalClient:
             if resource.keys.prefix not in prefixes:
                 prefixes.add(resource.keys.prefix)
                 self._stored.append(StoredResource(resource.group_resource, custom=False, namespaced=resource.namespaced))
+
+    def acting_as(self, user: UserInfo) -> Self:
+        """The same client for another user."""
+        other = copy(self)
+        other._user = user  # noqa: SLF001 - a copy of this object
+        return other
 
     async def get(self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str) -> dict[str, Any]:
         """`Client.get`."""
@@ -163,9 +185,8 @@ class LocalClient:
 
         async def attempt(scope: ClusterScope, served: Served) -> Written:
             new = _settled(obj, served.resource)
-            return await create(
-                self._access, scope, served, new["metadata"].get("namespace", ""), new, warnings=[], manager=self._manager()
-            )
+            target = Resolved(scope, served, new["metadata"].get("namespace", ""), "")
+            return await create(self._access, self._request("create", target, CreateOptions()), new)
 
         return await self._write(cluster, resource, attempt)
 
@@ -186,22 +207,19 @@ class LocalClient:
                 del current
                 return _settled(obj, served.resource)
 
-            return await update(
-                self._access,
-                scope,
-                served,
-                metadata.get("namespace", ""),
-                metadata["name"],
-                transform=transform,
-                warnings=[],
-                subresource=subresource,
-                manager=self._manager(),
-            )
+            target = Resolved(scope, served, metadata.get("namespace", ""), metadata["name"], subresource)
+            return await update(self._access, self._request("update", target, UpdateOptions()), transform)
 
         return await self._write(cluster, resource, attempt)
 
-    def _manager(self) -> FieldManager:
-        return FieldManager(_MANAGER, self._access.now())
+    def _request(self, verb: str, target: Resolved, options: WriteOptions) -> WriteRequest:
+        """A write of the client's user. Its warnings are for no one."""
+        resource = target.resource
+        gvr = GroupVersionResource(resource.group, resource.version, resource.resource)
+        info = resource_request(verb, gvr, target.namespace, target.name, subresource=target.subresource)
+        context = RequestContext("", target.scope.name, True, info, self._user, [], {})
+        manager = None if verb == "delete" else FieldManager(_MANAGER, self._access.now())
+        return WriteRequest(context, target, options, manager=manager)
 
     async def delete(
         self,
@@ -216,10 +234,12 @@ class LocalClient:
         grace: int | None = None,
     ) -> None:
         """`Client.delete`."""
-        deletion = Deletion(propagation, uid, resource_version, grace=grace)
+        options = DeleteOptions(
+            grace_period_seconds=grace, preconditions=Preconditions(uid, resource_version), propagation_policy=propagation or None
+        )
 
         async def attempt(scope: ClusterScope, served: Served) -> Written:
-            return await delete(self._access, scope, served, namespace, name, deletion=deletion)
+            return await delete(self._access, self._request("delete", Resolved(scope, served, namespace, name), options))
 
         await self._carry_out(cluster, resource, attempt)
 

@@ -13,6 +13,7 @@ from typing import Self
 
 import structlog
 
+from kcp_py.admission import LogicalClusterLifecycle, NamespaceLifecycle
 from kcp_py.aio.aside import run_aside
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
@@ -27,6 +28,7 @@ from kcp_py.controllers import describe_queues, start_controllers
 from kcp_py.egress import Caller, Networks, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
+from kcp_py.registry.admission import AdmissionChain
 from kcp_py.registry.builtin.kubernetes_service import kubernetes_service
 from kcp_py.registry.builtin.logicalclusters import LogicalClusterStrategy
 from kcp_py.registry.builtin.resources import builtin_resources
@@ -180,8 +182,7 @@ class ControlPlane:
             feed.end_watches(cluster=cluster)
 
         clusters.on_gone(forget)
-        access.mutate = clusters.admit
-        access.validate = clusters.protect
+        access.admission = AdmissionChain((LogicalClusterLifecycle(clusters), NamespaceLifecycle(storage)))
         access.observers[definition_keys.prefix] = tables
         access.observers[clusters.prefix] = clusters
         started = asyncio.Event()

@@ -20,3 +20,5 @@ class RequestContext(NamedTuple):
     user: UserInfo
     warnings: list[str]
     """Texts for `Warning` headers; handlers append to it until the response starts."""
+    audit_annotations: dict[str, str]
+    """Notes for the audit event of the request, by admission plugins: `plugin.domain/key` -> value."""

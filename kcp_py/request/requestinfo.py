@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 
 from kcp_py.apimachinery.errors import StatusError, bad_request
 from kcp_py.apimachinery.fieldselectors import parse_field_selector
+from kcp_py.apimachinery.kinds import GroupVersionResource
 
 MAX_QUERY_BYTES: Final = 64 * 1024
 MAX_QUERY_PARAMETERS: Final = 256
@@ -45,6 +46,26 @@ class RequestInfo(NamedTuple):
 
 UNPARSED: Final = RequestInfo(False, "", "", "", "", "", "", "", "", "", ())
 """Stands for the info of a request that was refused before it was parsed."""
+
+
+def resource_request(
+    verb: str, resource: GroupVersionResource, namespace: str = "", name: str = "", *, subresource: str = ""
+) -> RequestInfo:
+    """The info of a request that did not come over HTTP.
+
+    Args:
+        verb: such as `create`.
+        resource: which.
+        namespace: empty for cluster-scoped resources.
+        name: empty for a collection.
+        subresource: empty for the object itself.
+    """
+    prefix = "apis" if resource.group else "api"
+    parts = tuple(part for part in (resource.resource, name, subresource) if part)
+    place = ("namespaces", namespace) if namespace else ()
+    path = "/".join(("", prefix, *((resource.group,) if resource.group else ()), resource.version, *place, *parts))
+    return RequestInfo(True, verb, prefix, *resource[:2], namespace, resource.resource, subresource, name, path, parts)
+
 
 _SPECIAL_VERBS: Final = frozenset(("proxy", "watch"))
 _NAMESPACE_SUBRESOURCES: Final = frozenset(("status", "finalize"))

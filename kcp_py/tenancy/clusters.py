@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import orjson
 
-from kcp_py.apimachinery import errors
 from kcp_py.logicalcluster import ROOT, Name, is_system
 from kcp_py.registry.builtin.logicalclusters import NAME, delete_after, is_inactive
 from kcp_py.registry.clustercache import ClusterCache
@@ -18,7 +17,6 @@ from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store import Access
-from kcp_py.registry.store.access import Admission
 from kcp_py.storage.contract import Compare, ConflictError, KeyValue, Put, readable
 from kcp_py.tenancy.logicalcluster import cluster_url, logical_cluster_keys, new_logical_cluster
 from kcp_py.watchcache import Feed, ObjectEvent
@@ -64,24 +62,9 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
         """Have a function called whenever a cluster ends."""
         self._on_gone.append(callback)
 
-    async def admit(self, admission: Admission) -> None:
-        """A mutating step of admission: a LogicalCluster says from its beginning where its cluster is reached (kcp: `status.URL`)."""
-        if admission.served.resource.keys.prefix == self.prefix and admission.operation == "CREATE" and self._url:
-            assert admission.obj is not None
-            admission.obj["status"]["URL"] = cluster_url(self._url, admission.scope.name)
-
-    async def protect(self, admission: Admission) -> None:
-        """A validating step of admission: the clusters that always exist are not deleted, as little as the namespace `default` of each.
-
-        In kcp `spec.directlyDeletable` and the caller's groups decide that for every cluster (admission `core.kcp.io/LogicalCluster`).
-
-        Raises:
-            StatusError: 403, in kcp's words.
-        """
-        if admission.operation != "DELETE" or admission.served.resource.keys.prefix != self.prefix:
-            return
-        if admission.scope.name == ROOT or is_system(admission.scope.name):
-            raise errors.forbidden(admission.served.resource.group_resource, admission.name, "LogicalCluster cannot be deleted")
+    def url_of(self, cluster: Name) -> str:
+        """Where a cluster is reached; empty where the server does not know its own address."""
+        return cluster_url(self._url, cluster) if self._url else ""
 
     @property
     def prefix(self) -> str:

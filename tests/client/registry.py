@@ -10,11 +10,13 @@ from typing import Any
 
 import orjson
 
+from kcp_py.admission import LogicalClusterLifecycle, NamespaceLifecycle
 from kcp_py.aio import Supervisor
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.client import LocalClient
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.admission import AdmissionChain
 from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.registry.store import Access
@@ -117,6 +119,7 @@ async def open_registry(storage: Storage) -> AsyncIterator[Registry]:
             clusters = LogicalClusters(access, feed, root=ROOT)
             clusters.on_gone(tables.invalidate)
             wildcard = WildcardIndex(storage, feed, tables, keys)
+            access.admission = AdmissionChain((LogicalClusterLifecycle(clusters), NamespaceLifecycle(storage)))
             access.observers[keys.prefix] = tables
             access.observers[clusters.prefix] = clusters
             started = asyncio.Event()

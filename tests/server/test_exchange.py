@@ -313,7 +313,7 @@ async def test_a_stream_goes_on_without_what_was_learned_of_its_request():
     wire = Wire()
     exchange = wire.exchange((b"authorization", b"Bearer secret"), query=b"watch=true")
     assert exchange.query
-    exchange.context = RequestContext("id-1", ROOT, False, exchange.info, exchange.user, exchange.warnings)
+    exchange.context = RequestContext("id-1", ROOT, False, exchange.info, exchange.user, exchange.warnings, {})
     await exchange.start_stream()
 
     async def rest() -> None:

@@ -7,11 +7,12 @@ kind (strategies), who may do it (authz), how the request and the answer look (s
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.create import create
 from kcp_py.registry.store.delete import delete
-from kcp_py.registry.store.ownership import FieldManager, apply_configuration, check_configuration
+from kcp_py.registry.store.ownership import apply_configuration, check_configuration
 from kcp_py.registry.store.read import Current, get, load, load_one
 from kcp_py.registry.store.rendered import RenderedPage, can_render, render
 from kcp_py.registry.store.scan import Page, Scan, scan
 from kcp_py.registry.store.update import Transform, update
+from kcp_py.registry.writerequest import FieldManager
 
 __all__ = [
     "Access",

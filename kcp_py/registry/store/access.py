@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -12,36 +12,14 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.timestamps import format_time
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.admission import AdmissionChain
 from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.storage import contract
 from kcp_py.storage.contract import Storage
 from kcp_py.storage.spans import Spans, spans_of
 
-
-class Admission(NamedTuple):
-    """One write as admission sees it."""
-
-    operation: str
-    """CREATE, UPDATE or DELETE."""
-    scope: ClusterScope
-    served: Served
-    namespace: str
-    name: str
-    subresource: str
-    obj: dict[str, Any] | None
-    old: dict[str, Any] | None
-    dry_run: bool
-
-
 _UUID_VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
-
-Admit = Callable[[Admission], Awaitable[None]]
-"""A step of admission. Mutating steps may change `obj` in place; a refusal is a StatusError."""
-
-
-async def _admit_all(admission: Admission) -> None:
-    del admission
 
 
 def _new_uid() -> str:
@@ -72,8 +50,8 @@ class Access:
     storage: Storage
     clock: Callable[[], float] = time.time
     new_uid: Callable[[], str] = _new_uid
-    mutate: Admit = _admit_all
-    validate: Admit = _admit_all
+    admission: AdmissionChain = field(default_factory=AdmissionChain)
+    """What sees every write before it is stored."""
 
     observers: dict[str, WriteObserver] = field(default_factory=dict)
     """By resource prefix: caches that are told of writes, so that a writer, and whoever sees its write, finds them right."""

@@ -9,81 +9,61 @@ from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.generate_name import MAX_ATTEMPTS, generate_name
-from kcp_py.registry.namespaces import namespace_guard
+from kcp_py.registry.admission import Attributes
 from kcp_py.registry.rendering import encode_stored, undress
-from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
-from kcp_py.registry.store.access import Access, Admission, Written, compares_of, field_error_object_name
-from kcp_py.registry.store.ownership import FieldManager, mutate, note_write
+from kcp_py.registry.store.access import Access, Written, compares_of, field_error_object_name
+from kcp_py.registry.store.ownership import mutate, note_write
 from kcp_py.registry.store.read import LARGE, defaults_of, place_of, to_storage
 from kcp_py.registry.store.validation import check
-from kcp_py.request.user import LOOPBACK, UserInfo
+from kcp_py.registry.writerequest import WriteRequest
 from kcp_py.storage.contract import Compare, ConflictError, Put
 
 _MOST_DIGITS: Final = 1024
 """Of a number: upstream reads leading zeros, and no more digits than a body has."""
 
 
-async def create(
-    access: Access,
-    scope: ClusterScope,
-    served: Served,
-    namespace: str,
-    obj: dict[str, Any],
-    *,
-    warnings: list[str],
-    dry_run: bool = False,
-    size: int = 0,
-    manager: FieldManager | None = None,
-    user: UserInfo = LOOPBACK,
-) -> Written:
+async def create(access: Access, request: WriteRequest, obj: dict[str, Any]) -> Written:
     """Store a new object.
 
     Args:
         access: the store.
-        scope: the logical cluster.
-        served: the resource in it.
-        namespace: of the URL; empty for cluster-scoped resources.
+        request: who creates what; the name of its target is not looked at.
         obj: decoded, pruned and defaulted, in the served version; changed in place.
-        warnings: filled with texts for the client.
-        dry_run: do everything but store.
-        size: bytes, about, of the object.
-        manager: whose fields they are; None: nobody's.
-        user: who creates it.
 
     Raises:
         StatusError: 409 AlreadyExists, 422 and whatever admission says.
         StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
     """
-    resource = served.resource
+    target, manager, size = request.target, request.manager, request.size
+    resource = target.served.resource
     entries = obj["metadata"].pop("managedFields", None)
     given = obj["metadata"].get("resourceVersion") or ""
     if size > LARGE:
-        await run_aside(prepare_new, access, resource, namespace, obj)
+        await run_aside(prepare_new, access, resource, target.namespace, obj)
     else:
-        prepare_new(access, resource, namespace, obj)
+        prepare_new(access, resource, target.namespace, obj)
     if manager is not None:
         if entries is not None:
             obj["metadata"]["managedFields"] = entries
         if not manager.applied:
             await note_write(resource, None, obj, manager, subresource="", size=size)
-    resource.strategy.fill_new(obj, user)
+    resource.strategy.fill_new(obj, request.context.user)
     metadata = obj["metadata"]
     base_name = metadata.get("generateName", "") if not metadata.get("name") else ""
     for attempt in range(MAX_ATTEMPTS):
         if base_name:
             metadata["name"] = generate_name(base_name, random.randrange)
         try:
-            written = await _create_named(
-                access, scope, served, obj, warnings=warnings, dry_run=dry_run, versioned=_is_revision(given), size=size
-            )
+            written = await _create_named(access, request, obj, versioned=_is_revision(given))
         except StatusError as error:
             if not base_name or error.reason != "AlreadyExists":
                 raise
             if attempt == MAX_ATTEMPTS - 1:
                 raise _no_unique_name(resource, metadata["name"]) from error
         else:
-            return written._replace(given_version=given) if dry_run else written
+            return written._replace(given_version=given) if request.options.dry_run else written
     raise AssertionError("unreachable")
 
 
@@ -112,55 +92,42 @@ def _is_revision(text: str) -> bool:
     return len(text) <= _MOST_DIGITS and text.isascii() and text.isdigit() and 0 < int(text) < 2**64
 
 
-async def _create_named(
-    access: Access,
-    scope: ClusterScope,
-    served: Served,
-    obj: dict[str, Any],
-    *,
-    warnings: list[str],
-    dry_run: bool,
-    versioned: bool,
-    size: int,
-) -> Written:
+async def _create_named(access: Access, request: WriteRequest, obj: dict[str, Any], *, versioned: bool) -> Written:
     """One try.
 
     Args:
         access: the store.
-        scope: the logical cluster.
-        served: the resource in it.
+        request: who creates what.
         obj: complete but for what admission adds.
-        warnings: filled with texts for the client.
-        dry_run: do everything but store.
         versioned: whether the request gave a resourceVersion, which the store refuses last of all.
-        size: bytes, about, of the object.
 
     Raises:
         StatusError: see `create`.
     """
+    scope, served, size = request.target.scope, request.target.served, request.size
     resource = served.resource
     metadata = obj["metadata"]
     name = field_error_object_name(obj)
     namespace = metadata.get("namespace", "")
-    # Upstream's NamespaceLifecycle is admission, too, and comes before validation.
     check_open(scope, resource, name)
-    namespace_compares = await namespace_guard(access.storage, resource, scope, namespace) if namespace else ()
-    admission = Admission("CREATE", scope, served, namespace, name, "", obj, None, dry_run)
-    await mutate(access, admission, warnings)
-    await check(resource, obj, None, warnings, size=size)
-    await access.validate(admission)
-    if versioned and not dry_run:
+    compares: list[Compare] = []
+    named = request._replace(target=request.target._replace(namespace=namespace, name=name))
+    attributes = Attributes("CREATE", named, obj, None, compares)
+    await mutate(access.admission, attributes)
+    await check(resource, obj, None, request.warnings, size=size)
+    await access.admission.validate(attributes)
+    if versioned and not request.dry_run:
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     key = resource.keys.object_key(scope.name, namespace, name)
     if place_of(namespace, name) in defaults_of(served, scope):
         raise errors.already_exists(resource.group_resource, name)
     stored = await to_storage(resource, obj)
     value = await run_aside(encode_stored, stored) if size > LARGE else encode_stored(stored)
-    if dry_run:
+    if request.dry_run:
         if (current := await access.storage.get(key)) is not None:
             raise already_exists(resource, name, current.value)
         return Written(stored, value, 0, created=True)
-    compares = (Compare(key, mod_revision=0), *compares_of(scope, served), *namespace_compares)
+    compares[:0] = (Compare(key, mod_revision=0), *compares_of(scope, served))
     birth = [operation for operation in scope.birth if operation.key != key]
     try:
         revision = await access.transact(served, scope, compares, (Put(key, value), *birth))

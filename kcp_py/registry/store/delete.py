@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apimachinery.metaoptions import DeleteOptions, Preconditions
+from kcp_py.registry.admission import Attributes
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import (
     LOCK_ATTEMPTS,
     Access,
-    Admission,
     Written,
     check_conflict,
     check_life,
@@ -24,65 +25,75 @@ from kcp_py.registry.store.access import (
 )
 from kcp_py.registry.store.create import check_open
 from kcp_py.registry.store.read import defaults_of, find, load_one, place_of, to_storage
+from kcp_py.registry.strategy import Strategy
+from kcp_py.registry.writerequest import WriteRequest
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
 
 _ORPHAN = "orphan"
 _FOREGROUND = "foregroundDeletion"
 
 
-class Deletion(NamedTuple):
-    """What a caller asks of a DELETE."""
-
-    propagation: str = ""
-    """`Orphan`, `Foreground`, `Background`, or empty for the kind's default."""
-    uid: str = ""
-    """Precondition; empty for none."""
-    resource_version: str = ""
-    """Precondition; empty for none."""
-    dry_run: bool = False
-    grace: int | None = None
-    """Seconds; None for the kind's default. Few kinds know a grace period."""
+def propagation_of(options: DeleteOptions, strategy: Strategy) -> str:
+    """What a deletion asks for: `Orphan`, `Foreground`, `Background`, or empty for the kind's default."""
+    if options.propagation_policy:
+        return options.propagation_policy
+    if options.orphan_dependents is None:
+        return ""
+    return "Orphan" if options.orphan_dependents else strategy.propagation_without_orphans
 
 
-async def delete(access: Access, scope: ClusterScope, served: Served, namespace: str, name: str, *, deletion: Deletion) -> Written:
+async def delete(access: Access, request: WriteRequest) -> Written:
     """Delete an object, or mark it for deletion while finalizers remain (`deleted` tells which).
+
+    Args:
+        access: the store.
+        request: who deletes what; its options are DeleteOptions.
 
     Raises:
         StatusError: 404, 403 for what must not be deleted, 409 for a failed precondition.
         StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
     """
+    scope, served, namespace, name, _ = request.target
+    options = request.options
+    assert isinstance(options, DeleteOptions), "a deletion has its own options"
     resource = served.resource
     for _ in range(LOCK_ATTEMPTS):
         item = await find(access, scope, served, namespace, name)
         if item is None:
             raise errors.not_found(resource.group_resource, name)
         old = await load_one(served, item)
-        _check_preconditions(resource, old, item, deletion)
+        _check_preconditions(resource, old, item, options.preconditions)
         if refusal := resource.strategy.check_delete(old):
             raise errors.forbidden(resource.group_resource, name, refusal)
-        await access.validate(Admission("DELETE", scope, served, namespace, name, "", None, old, deletion.dry_run))
+        admitted: list[Compare] = []
+        attributes = Attributes("DELETE", request, None, old, admitted)
+        await access.admission.mutate(attributes)
+        await access.admission.validate(attributes)
         try:
-            if (kept := resource.strategy.postpone_delete(old, deletion.grace)) is not None:
-                return await _postpone(access, scope, served, item, obj=kept, dry_run=deletion.dry_run)
-            return await _delete_once(access, scope, served, item, old=old, deletion=deletion)
+            if (kept := resource.strategy.postpone_delete(old, options.grace_period_seconds)) is not None:
+                return await _postpone(access, request, item, kept, admitted)
+            return await _delete_once(access, request, item, old, admitted)
         except ConflictError as conflict:
             await check_conflict(access, scope, conflict, item.key)
     raise errors.conflict(resource.group_resource, name, errors.OBJECT_MODIFIED)
 
 
-async def _postpone(access: Access, scope: ClusterScope, served: Served, item: KeyValue, *, obj: dict[str, Any], dry_run: bool) -> Written:
+async def _postpone(access: Access, request: WriteRequest, item: KeyValue, obj: dict[str, Any], admitted: Sequence[Compare]) -> Written:
     """Store what a deletion makes of an object that stays for now."""
+    scope, served, *_ = request.target
     stored = await to_storage(served.resource, obj)
     value = encode_stored(stored)
-    if dry_run or value == item.value:
+    if request.dry_run or value == item.value:
         return Written(stored, value, item.mod_revision)
-    revision = await access.transact(served, scope, (Compare(item.key, mod_revision=item.mod_revision),), (Put(item.key, value),))
+    compares = (Compare(item.key, mod_revision=item.mod_revision), *admitted)
+    revision = await access.transact(served, scope, compares, (Put(item.key, value),))
     return Written(stored, value, revision)
 
 
-async def _delete_once(
-    access: Access, scope: ClusterScope, served: Served, item: KeyValue, *, old: dict[str, Any], deletion: Deletion
-) -> Written:
+async def _delete_once(access: Access, request: WriteRequest, item: KeyValue, old: dict[str, Any], admitted: Sequence[Compare]) -> Written:
+    scope, served, *_ = request.target
+    options = request.options
+    assert isinstance(options, DeleteOptions)
     resource = served.resource
     metadata = dict(old["metadata"])
     obj = {**old, "metadata": metadata}
@@ -91,17 +102,18 @@ async def _delete_once(
     marked_first = strategy.is_marked_first and not terminating
     changed = False
     if strategy.has_dependents and (strategy.propagates_first or not marked_first):
-        changed = _set_propagation(metadata, deletion.propagation, strategy.default_propagation)
+        changed = _set_propagation(metadata, propagation_of(options, strategy), strategy.default_propagation)
     if not terminating:
         changed = strategy.prepare_for_delete(obj) or changed
     if not marked_first and not strategy.has_pending_finalizers(obj):
         stored = await to_storage(resource, obj)
         value = encode_stored(stored)
         replacement = replacement_of(access, scope, served, metadata)
-        if deletion.dry_run or (replacement is None and not item.create_revision):
+        if options.dry_run or (replacement is None and not item.create_revision):
             await check_life(access, scope)
             return Written(stored, value, item.mod_revision, deleted=True)
-        compares, operations = removal(scope, served, item, replacement)
+        conditions, operations = removal(scope, served, item, replacement)
+        compares = [*conditions, *admitted]
         revision = await access.transact(served, scope, compares, operations)
         return Written(stored, value, revision, deleted=True)
     if not terminating:
@@ -109,13 +121,14 @@ async def _delete_once(
         changed = True
     stored = await to_storage(resource, obj)
     value = encode_stored(stored)
-    if deletion.dry_run or not changed:
+    if options.dry_run or not changed:
         await check_life(access, scope)
         return Written(stored, value, item.mod_revision)
     stored_already = item.create_revision != 0
     if not stored_already:
         check_open(scope, resource, metadata["name"])
     compares = [Compare(item.key, mod_revision=item.mod_revision if stored_already else 0), *scope.life, *definition_compares(served)]
+    compares += admitted
     if not stored_already:
         compares += scope.guard
     operations = (Put(item.key, value), *(() if stored_already else scope.birth))
@@ -189,26 +202,28 @@ def _set_propagation(metadata: dict[str, Any], propagation: str, default: str) -
     return True
 
 
-def _check_preconditions(resource: ServedResource, old: dict[str, Any], item: KeyValue, deletion: Deletion) -> None:
+def _check_preconditions(resource: ServedResource, old: dict[str, Any], item: KeyValue, preconditions: Preconditions | None) -> None:
+    if preconditions is None:
+        return
+    wanted_uid, wanted_version = preconditions.uid or "", preconditions.resource_version or ""
     metadata = old["metadata"]
     uid, name = metadata["uid"], metadata["name"]
     own_words = resource.strategy.precondition_failed if not metadata.get("deletionTimestamp") else ""
     # Where upstream has the resource elsewhere, here the message names the kind (apiserver `rest.BeforeDelete`).
     named = resource.group_resource if own_words else GroupResource(resource.group, resource.kind)
-    if deletion.uid and deletion.uid != uid:
+    if wanted_uid and wanted_uid != uid:
         detail = (
-            f"{own_words}: UID in precondition: {deletion.uid}, UID in object meta: {uid}"
+            f"{own_words}: UID in precondition: {wanted_uid}, UID in object meta: {uid}"
             if own_words
-            else f"the UID in the precondition ({deletion.uid}) does not match the UID in record ({uid}). "
+            else f"the UID in the precondition ({wanted_uid}) does not match the UID in record ({uid}). "
             "The object might have been deleted and then recreated"
         )
         raise errors.conflict(named, name, detail)
-    if deletion.resource_version and deletion.resource_version != str(item.mod_revision):
+    if wanted_version and wanted_version != str(item.mod_revision):
         detail = (
-            f"{own_words}: ResourceVersion in precondition: {deletion.resource_version}, ResourceVersion in object meta: "
-            f"{item.mod_revision}"
+            f"{own_words}: ResourceVersion in precondition: {wanted_version}, ResourceVersion in object meta: {item.mod_revision}"
             if own_words
-            else f"the ResourceVersion in the precondition ({deletion.resource_version}) does not match the ResourceVersion in record "
+            else f"the ResourceVersion in the precondition ({wanted_version}) does not match the ResourceVersion in record "
             f"({item.mod_revision}). The object might have been modified"
         )
         raise errors.conflict(named, name, detail)

@@ -7,7 +7,7 @@ which a webhook may have to be asked for. They are run again with each answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -21,11 +21,12 @@ from kcp_py.apimachinery.managedfields.fieldsets import FieldSet
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, MissingVersionError, Versions
 from kcp_py.apimachinery.managedfields.tracking import Writer, conflict_message, conflicts_of, track_apply, track_update
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
+from kcp_py.registry.admission import AdmissionChain, Attributes
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ServedResource
-from kcp_py.registry.store.access import Access, Admission
 from kcp_py.registry.store.read import LARGE
 from kcp_py.registry.strategy import SETTABLE_METADATA
+from kcp_py.registry.writerequest import FieldManager
 
 __all__ = ["FieldManager", "apply_configuration", "check_configuration", "mutate", "note_write", "reset_fields"]
 
@@ -40,20 +41,6 @@ _BROKEN: Final = (
     ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; "
     "please fix your requests: "
 )
-
-
-class FieldManager(NamedTuple):
-    """Who writes.
-
-    Attributes:
-        name: the manager.
-        time: RFC 3339 with seconds.
-        applied: the entries of the object are settled already, by an apply.
-    """
-
-    name: str
-    time: str
-    applied: bool = False
 
 
 def reset_fields(resource: ServedResource, subresource: str, *objects: Mapping[str, Any] | None) -> FieldSet:
@@ -110,14 +97,16 @@ def _empty(resource: ServedResource) -> dict[str, Any] | None:
     return {"apiVersion": resource.group_version, "kind": resource.kind, "metadata": {}, **obj} if obj else None
 
 
-async def mutate(access: Access, admission: Admission, warnings: list[str]) -> None:
+async def mutate(admission: AdmissionChain, attributes: Attributes) -> None:
     """Let admission change the object. What it changes is nobody's; owners that it has made unreadable are put back, with a warning.
 
     Source: apiserver `endpoints/handlers/fieldmanager/admission.go`. A step of admission that changes owners replaces their list.
     """
-    metadata = (admission.obj or {}).get("metadata") or {}
+    if not admission.mutating:
+        return
+    metadata = (attributes.obj or {}).get("metadata") or {}
     before = metadata.get("managedFields")
-    await access.mutate(admission)
+    await admission.mutate(attributes)
     after = metadata.get("managedFields")
     if after is before or after is None:
         return
@@ -127,7 +116,7 @@ async def mutate(access: Access, admission: Admission, warnings: list[str]) -> N
         metadata.pop("managedFields")
         if before is not None:
             metadata["managedFields"] = before
-        warnings.append(f"{_BROKEN}{error}")
+        attributes.warnings.append(f"{_BROKEN}{error}")
 
 
 async def apply_configuration(

@@ -11,13 +11,12 @@ from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
+from kcp_py.registry.admission import Attributes
 from kcp_py.registry.rendering import encode_stored, undress
-from kcp_py.registry.resource import Served, ServedResource
-from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store.access import (
     LOCK_ATTEMPTS,
     Access,
-    Admission,
     Written,
     check_conflict,
     check_life,
@@ -26,10 +25,10 @@ from kcp_py.registry.store.access import (
 )
 from kcp_py.registry.store.create import check_open, create
 from kcp_py.registry.store.delete import removal, replacement_of
-from kcp_py.registry.store.ownership import FieldManager, mutate, note_write
+from kcp_py.registry.store.ownership import mutate, note_write
 from kcp_py.registry.store.read import LARGE, Current, find, to_storage
 from kcp_py.registry.store.validation import check
-from kcp_py.request.user import LOOPBACK, UserInfo
+from kcp_py.registry.writerequest import WriteRequest
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
 
 Transform = Callable[[Current | None], Awaitable[dict[str, Any]]]
@@ -37,22 +36,7 @@ Transform = Callable[[Current | None], Awaitable[dict[str, Any]]]
 be called again after a conflict, and must not change what it was given."""
 
 
-async def update(
-    access: Access,
-    scope: ClusterScope,
-    served: Served,
-    namespace: str,
-    name: str,
-    *,
-    transform: Transform,
-    warnings: list[str],
-    subresource: str = "",
-    may_create: bool = False,
-    dry_run: bool = False,
-    size: int = 0,
-    manager: FieldManager | None = None,
-    user: UserInfo = LOOPBACK,
-) -> Written:
+async def update(access: Access, request: WriteRequest, transform: Transform, *, may_create: bool = False) -> Written:
     """Replace an object by what `transform` makes of it.
 
     An update that changes nothing writes nothing and keeps the resourceVersion. One that takes the last finalizer from an object
@@ -60,30 +44,22 @@ async def update(
 
     Args:
         access: the store.
-        scope: the logical cluster.
-        served: the resource in it.
-        namespace: of the URL.
-        name: of the URL.
+        request: who updates what.
         transform: makes the new object.
-        warnings: filled with texts for the client.
-        subresource: `status`, `finalize`, `scale` or empty.
         may_create: whether the verb creates missing objects where the kind allows that.
-        dry_run: do everything but store.
-        size: bytes of the request.
-        manager: whose the changed fields become; None: nobody's.
-        user: who creates the object where there is none.
 
     Raises:
         StatusError: 404, 409, 422 and whatever transform and admission say.
         StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
     """
+    scope, served, namespace, name, subresource = request.target
     resource = served.resource
     for _ in range(LOCK_ATTEMPTS):
         item = await find(access, scope, served, namespace, name)
         if item is None:
             if not may_create:
                 raise errors.not_found(resource.group_resource, name)
-            applied = manager is not None and manager.applied
+            applied = request.manager is not None and request.manager.applied
             obj = await transform(None)
             if uid := obj["metadata"].get("uid"):
                 if applied:
@@ -94,62 +70,29 @@ async def update(
                 raise errors.not_found(resource.group_resource, name)
             obj["metadata"].pop("resourceVersion", None)
             try:
-                return await create(
-                    access,
-                    scope,
-                    served,
-                    namespace,
-                    obj,
-                    warnings=warnings,
-                    dry_run=dry_run,
-                    size=size,
-                    manager=manager,
-                    user=user,
-                )
+                return await create(access, request, obj)
             except StatusError as error:
                 if error.reason != "AlreadyExists":
                     raise
-                continue  # somebody else was faster: there is something to update now
+                continue  # another writer was faster: there is something to update now
         current = Current(served, item)
         new = await transform(current)
         try:
-            return await _replace(
-                access,
-                scope,
-                served,
-                current,
-                new,
-                warnings=warnings,
-                subresource=subresource,
-                dry_run=dry_run,
-                size=size + len(item.value),
-                manager=manager,
-            )
+            return await _replace(access, request, current, new)
         except ConflictError as conflict:
             await check_conflict(access, scope, conflict, resource.keys.object_key(scope.name, namespace, name))
     raise errors.conflict(resource.group_resource, name, errors.OBJECT_MODIFIED)
 
 
-async def _replace(
-    access: Access,
-    scope: ClusterScope,
-    served: Served,
-    current: Current,
-    new: dict[str, Any],
-    *,
-    warnings: list[str],
-    subresource: str,
-    dry_run: bool,
-    size: int,
-    manager: FieldManager | None,
-) -> Written:
+async def _replace(access: Access, request: WriteRequest, current: Current, new: dict[str, Any]) -> Written:
     """One try.
 
     Raises:
         ConflictError: the object changed since it was read.
     """
-    resource = served.resource
-    item = current.item
+    scope, served, _, _, subresource = request.target
+    manager, resource, item = request.manager, served.resource, current.item
+    size = request.size + len(item.value)
     old = await current.load()
     _check_lock(resource, new["metadata"], old["metadata"], item)
     if size > LARGE:
@@ -161,17 +104,19 @@ async def _replace(
     elif not manager.applied:
         await note_write(resource, old, new, manager, subresource=subresource, size=size)
     metadata = new["metadata"]
-    name, namespace = metadata["name"], metadata.get("namespace", "")
-    admission = Admission("UPDATE", scope, served, namespace, name, subresource, new, old, dry_run)
-    await mutate(access, admission, warnings)
-    await check(resource, new, old, warnings, subresource=subresource, size=size)
-    await access.validate(admission)
+    name = metadata["name"]
+    admitted: list[Compare] = []
+    attributes = Attributes("UPDATE", request, new, old, admitted)
+    await mutate(access.admission, attributes)
+    await check(resource, new, old, request.warnings, subresource=subresource, size=size)
+    await access.admission.validate(attributes)
     finished = bool(metadata.get("deletionTimestamp")) and not resource.strategy.has_pending_finalizers(new)
     stored = await to_storage(resource, new)
     if size > LARGE:
         value, same = await run_aside(_encoded, stored, item, finished=finished)
     else:
         value, same = _encoded(stored, item, finished=finished)
+    dry_run = request.options.dry_run
     if same or dry_run:
         # What is written belongs to the cluster, or the store refuses it; what is only read has to be asked for.
         await check_life(access, scope)
@@ -193,7 +138,7 @@ async def _replace(
         check_open(scope, resource, name)
         compares = (Compare(item.key, mod_revision=0), *compares_of(scope, served))
         operations = (Put(item.key, value), *scope.birth)
-    revision = await access.transact(served, scope, compares, operations)
+    revision = await access.transact(served, scope, (*compares, *admitted), operations)
     return Written(stored, value, revision, deleted=finished)
 
 

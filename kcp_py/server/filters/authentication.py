@@ -50,7 +50,7 @@ class AuthenticationFilter:
             user = ANONYMOUS
         exchange.user = user
         exchange.context = RequestContext(
-            exchange.audit_id, exchange.cluster, exchange.explicit_cluster, exchange.info, user, exchange.warnings
+            exchange.audit_id, exchange.cluster, exchange.explicit_cluster, exchange.info, user, exchange.warnings, {}
         )
         await self._app(scope, receive, send)
 

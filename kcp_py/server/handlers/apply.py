@@ -14,7 +14,7 @@ from kcp_py.apimachinery.go_types import json_type
 from kcp_py.apimachinery.metaoptions import PatchOptions, decode_patch_options
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
 from kcp_py.registry.scale import ScalePaths
-from kcp_py.registry.store import Current, apply_configuration, check_configuration
+from kcp_py.registry.store import Current, apply_configuration, check_configuration, update
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
 from kcp_py.server.handlers.backend import Backend
@@ -22,7 +22,7 @@ from kcp_py.server.handlers.body import INLINE_BYTES, check_metadata, settle, wa
 from kcp_py.server.handlers.manager import manager_of
 from kcp_py.server.handlers.scale import SCALE_KIND, SCALE_TYPE
 from kcp_py.server.handlers.target import Target
-from kcp_py.server.handlers.update import check_identity, other_uid, store
+from kcp_py.server.handlers.update import check_identity, other_uid
 
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
@@ -73,7 +73,8 @@ async def apply(backend: Backend, exchange: Exchange, target: Target) -> None:
             metadata["uid"] = uid  # the metadata is the stored one anyway
         return new
 
-    written = await store(backend, exchange, target, transform, manager=manager, size=len(body), dry_run=options.dry_run, may_create=True)
+    request = target.write(exchange, options, len(body), manager)
+    written = await update(backend.access, request, transform, may_create=True)
     await send_written(backend, exchange, target, written, representation, status=201 if written.created else 200)
 
 

@@ -31,16 +31,6 @@ async def create(backend: Backend, exchange: Exchange, target: Target) -> None:
     if not resource.namespaced and given:
         # Upstream clears it for cluster-scoped kinds (rest.EnsureObjectNamespaceMatchesRequestNamespace).
         del obj["metadata"]["namespace"]
-    written = await create_stored(
-        backend.access,
-        target.one_cluster(),
-        target.served,
-        target.namespace,
-        obj,
-        warnings=exchange.warnings,
-        dry_run=options.dry_run,
-        size=len(body),
-        manager=manager_of(backend, exchange, options),
-        user=exchange.user,
-    )
+    request = target.write(exchange, options, len(body), manager_of(backend, exchange, options))
+    written = await create_stored(backend.access, request, obj)
     await send_written(backend, exchange, target, written, representation, status=201)

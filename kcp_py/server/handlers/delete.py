@@ -12,9 +12,8 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.metaoptions import DeleteOptions, decode_delete_options
 from kcp_py.registry.store import delete as delete_stored
 from kcp_py.registry.store.access import Written
-from kcp_py.registry.store.delete import Deletion
+from kcp_py.registry.store.delete import propagation_of
 from kcp_py.registry.store.read import from_storage
-from kcp_py.registry.strategy import Strategy
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_document, send_written
 from kcp_py.server.handlers.backend import Backend
@@ -32,9 +31,8 @@ async def delete(backend: Backend, exchange: Exchange, target: Target) -> None:
     """
     representation = representation_of(exchange, target.resource)
     options = await _options(backend, exchange)
-    deletion = _deletion(options, target.resource.strategy)
-    _warn(exchange, target, deletion)
-    written = await delete_stored(backend.access, target.one_cluster(), target.served, target.namespace, target.name, deletion=deletion)
+    _warn(exchange, target, options)
+    written = await delete_stored(backend.access, target.write(exchange, options, 0))
     if not written.deleted or target.resource.strategy.return_deleted_object:
         pending = not written.deleted and options.orphan_dependents is False
         await send_written(backend, exchange, target, written, representation, status=202 if pending else 200)
@@ -51,9 +49,7 @@ async def delete_collection(backend: Backend, exchange: Exchange, target: Target
     """Delete every object that the list options select, and answer with the list of them."""
     representation = representation_of(exchange, target.resource)
     delete_options = await _options(backend, exchange)
-    deletion = _deletion(delete_options, target.resource.strategy)
-    _warn(exchange, target, deletion)
-    scope = target.one_cluster()
+    _warn(exchange, target, delete_options)
     options = list_options(exchange, target)
     listing = Listing(backend, target, options)
     deleted: list[dict[str, Any]] = []
@@ -61,7 +57,8 @@ async def delete_collection(backend: Backend, exchange: Exchange, target: Target
         for item in items:
             key = target.resource.keys.parse(item.key)
             try:
-                written = await delete_stored(backend.access, scope, target.served, key.namespace, key.name, deletion=deletion)
+                one = target._replace(namespace=key.namespace, name=key.name)
+                written = await delete_stored(backend.access, one.write(exchange, delete_options, 0))
             except StatusError as error:
                 if error.code == 404:
                     continue
@@ -70,8 +67,9 @@ async def delete_collection(backend: Backend, exchange: Exchange, target: Target
     await send_objects(backend, exchange, target, deleted, representation, revision=listing.revision)
 
 
-def _warn(exchange: Exchange, target: Target, deletion: Deletion) -> None:
-    if not deletion.propagation and (warning := target.resource.strategy.deletion_warning):
+def _warn(exchange: Exchange, target: Target, options: DeleteOptions) -> None:
+    strategy = target.resource.strategy
+    if not propagation_of(options, strategy) and (warning := strategy.deletion_warning):
         exchange.warnings.append(warning)
 
 
@@ -97,22 +95,3 @@ async def _options(backend: Backend, exchange: Exchange) -> DeleteOptions:
             raise errors.bad_request(f"decoded object cannot be converted to DeleteOptions: {kind}")
         document = decoded
     return decode_delete_options(exchange.query, document)
-
-
-def _propagation(options: DeleteOptions, strategy: Strategy) -> str:
-    if options.propagation_policy:
-        return options.propagation_policy
-    if options.orphan_dependents is None:
-        return ""
-    return "Orphan" if options.orphan_dependents else strategy.propagation_without_orphans
-
-
-def _deletion(options: DeleteOptions, strategy: Strategy) -> Deletion:
-    preconditions = options.preconditions
-    return Deletion(
-        propagation=_propagation(options, strategy),
-        uid=(preconditions.uid or "") if preconditions else "",
-        resource_version=(preconditions.resource_version or "") if preconditions else "",
-        dry_run=options.dry_run,
-        grace=options.grace_period_seconds,
-    )

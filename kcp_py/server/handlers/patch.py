@@ -13,7 +13,7 @@ from kcp_py.apimachinery.go_types import go_text
 from kcp_py.apimachinery.metaoptions import decode_patch_options
 from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge_patch
 from kcp_py.registry.scale import scale_of
-from kcp_py.registry.store import Current
+from kcp_py.registry.store import Current, update
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
 from kcp_py.server.handlers.apply import APPLY_PATCH, apply
@@ -21,7 +21,7 @@ from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import INLINE_BYTES, BodyKind, cannot_be_handled, check_kind, check_metadata, settle
 from kcp_py.server.handlers.manager import manager_of
 from kcp_py.server.handlers.target import Target
-from kcp_py.server.handlers.update import check_identity, other_uid, scaled, store
+from kcp_py.server.handlers.update import check_identity, other_uid, scaled
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -88,8 +88,8 @@ async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
             raise other_uid(target, given)
         return obj
 
-    manager = manager_of(backend, exchange, options)
-    written = await store(backend, exchange, target, transform, manager=manager, size=len(body), dry_run=options.dry_run)
+    request = target.write(exchange, options, len(body), manager_of(backend, exchange, options))
+    written = await update(backend.access, request, transform)
     await send_written(backend, exchange, target, written, representation, status=200)
 
 

@@ -14,6 +14,7 @@ from kcp_py.registry.discovery import FINALIZE_VERBS, SCALE_VERBS, STATUS_VERBS
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.writerequest import FieldManager, Resolved, WriteOptions, WriteRequest
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.server.exchange import Exchange
@@ -56,6 +57,18 @@ class Target(NamedTuple):
     def body_kind(self) -> BodyKind:
         """What bodies are, and what is patched."""
         return SCALE if self.subresource == "scale" else self.served.resource
+
+    def write(self, exchange: Exchange, options: WriteOptions, size: int, manager: FieldManager | None = None) -> WriteRequest:
+        """The write that a request asks for.
+
+        Args:
+            exchange: the request.
+            options: of its query and body.
+            size: bytes of the body.
+            manager: who becomes the owner of changed fields.
+        """
+        target = Resolved(self.one_cluster(), self.served, self.namespace, self.name, self.subresource)
+        return WriteRequest(exchange.context, target, options, size, manager)
 
     def one_cluster(self) -> ClusterScope:
         """The scope of a request that is for one cluster, as all are but lists and watches."""

@@ -9,9 +9,8 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.apimachinery.metaoptions import decode_update_options
 from kcp_py.registry.scale import ScalePaths, apply_scale
-from kcp_py.registry.store import Current, FieldManager, Transform
+from kcp_py.registry.store import Current
 from kcp_py.registry.store import update as update_stored
-from kcp_py.registry.store.access import Written
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
 from kcp_py.server.handlers.backend import Backend
@@ -48,53 +47,9 @@ async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
             whole["metadata"]["uid"] = uid
         return whole
 
-    manager = manager_of(backend, exchange, options)
-    written = await store(backend, exchange, target, transform, manager=manager, size=len(body), dry_run=options.dry_run, may_create=True)
+    request = target.write(exchange, options, len(body), manager_of(backend, exchange, options))
+    written = await update_stored(backend.access, request, transform, may_create=True)
     await send_written(backend, exchange, target, written, representation, status=201 if written.created else 200)
-
-
-async def store(
-    backend: Backend,
-    exchange: Exchange,
-    target: Target,
-    transform: Transform,
-    *,
-    manager: FieldManager,
-    size: int,
-    dry_run: bool,
-    may_create: bool = False,
-) -> Written:
-    """Store what `transform` makes of the target, as PUT and every kind of PATCH do.
-
-    Args:
-        backend: the store.
-        exchange: the request; its warnings are filled.
-        target: the object.
-        transform: makes the new object.
-        manager: whose change it is.
-        size: bytes of the body.
-        dry_run: do everything but store.
-        may_create: whether the request creates missing objects where the kind allows that.
-
-    Raises:
-        StatusError: 404, 409, 422 and whatever transform and admission say.
-        StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
-    """
-    return await update_stored(
-        backend.access,
-        target.one_cluster(),
-        target.served,
-        target.namespace,
-        target.name,
-        transform=transform,
-        warnings=exchange.warnings,
-        subresource=target.subresource,
-        may_create=may_create,
-        dry_run=dry_run,
-        size=size,
-        manager=manager,
-        user=exchange.user,
-    )
 
 
 async def scaled(paths: ScalePaths, scale: dict[str, Any], current: Current) -> dict[str, Any]:

@@ -10,12 +10,16 @@ import orjson
 import pytest
 
 from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.apimachinery.metaoptions import CreateOptions, DeleteOptions, Preconditions, UpdateOptions
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store import Access, Current, create, delete, update
 from kcp_py.registry.store.access import Written
-from kcp_py.registry.store.delete import Deletion
+from kcp_py.registry.writerequest import FieldManager, Resolved, WriteOptions, WriteRequest
+from kcp_py.request.context import RequestContext
+from kcp_py.request.requestinfo import UNPARSED
+from kcp_py.request.user import LOOPBACK
 from kcp_py.storage.contract import Compare, Delete, KeyValue, Operation, Put, RangeResult, Storage, WatchBatch
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.storage.sqlite import SQLiteStorage
@@ -109,7 +113,7 @@ class World:
         scope, served = more.pop("scope", None) or await self.scope(), more.pop("served", None) or await self.served(resource)
         new = orjson.loads(orjson.dumps(obj))
         namespace = new["metadata"].get("namespace", "")
-        return await create(self.registry.access, scope, served, namespace, new, warnings=self.warnings, **more)
+        return await create(self.registry.access, self.request(scope, served, CreateOptions, namespace, **more), new)
 
     async def update(
         self,
@@ -135,13 +139,39 @@ class World:
             change(new)
             return new
 
-        return await update(self.registry.access, scope, served, namespace, name, transform=transform, warnings=self.warnings, **more)
+        may_create = more.pop("may_create", False)
+        request = self.request(scope, served, UpdateOptions, namespace, name, **more)
+        return await update(self.registry.access, request, transform, may_create=may_create)
 
     async def delete(
         self, name: str, resource: GroupVersionResource = CONFIG_MAPS, *, namespace: str = "default", **deletion: Any
     ) -> Written:
         scope, served = await self.scope(), deletion.pop("served", None) or await self.served(resource)
-        return await delete(self.registry.access, scope, served, namespace, name, deletion=Deletion(**deletion))
+        preconditions = Preconditions(deletion.pop("uid", ""), deletion.pop("resource_version", ""))
+        options = DeleteOptions(
+            preconditions=preconditions,
+            propagation_policy=deletion.pop("propagation", None),
+            grace_period_seconds=deletion.pop("grace", None),
+            dry_run=deletion.pop("dry_run", False),
+        )
+        return await delete(self.registry.access, self.request(scope, served, lambda **_: options, namespace, name, **deletion))
+
+    def request(
+        self,
+        scope: ClusterScope,
+        served: Served,
+        options: Callable[..., WriteOptions],
+        namespace: str,
+        name: str = "",
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        size: int = 0,
+        manager: FieldManager | None = None,
+    ) -> WriteRequest:
+        """A write of the server itself, with the warnings of this world."""
+        context = RequestContext("", scope.name, True, UNPARSED, LOOPBACK, self.warnings, {})
+        return WriteRequest(context, Resolved(scope, served, namespace, name, subresource), options(dry_run=dry_run), size, manager)
 
     async def stored(self, key: str) -> dict[str, Any] | None:
         """An object as it is stored."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin, Attributes
 from kcp_py.registry.store import FieldManager
-from kcp_py.registry.store.access import Admission
 from tests.client.registry import config_map
 from tests.registry.store.conftest import World
 
@@ -23,12 +23,13 @@ def entry(**more: Any) -> dict[str, Any]:
 
 
 def admitting(world: World, **metadata: Any) -> None:
-    async def mutate(admission: Admission) -> None:
-        assert admission.obj is not None
-        admission.obj["data"] = {**admission.obj["data"], "added": "by admission"}
-        admission.obj["metadata"].update(metadata)
+    class Adding(AdmissionPlugin):
+        async def mutate(self, attributes: Attributes) -> None:
+            assert attributes.obj is not None
+            attributes.obj["data"] = {**attributes.obj["data"], "added": "by admission"}
+            attributes.obj["metadata"].update(metadata)
 
-    world.registry.access.mutate = mutate
+    world.registry.access.admission = AdmissionChain((Adding(),))
 
 
 async def test_what_admission_adds_is_nobodys(world: World) -> None:

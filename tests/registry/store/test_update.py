@@ -8,6 +8,7 @@ import pytest
 
 from kcp_py.apimachinery.errors import OBJECT_MODIFIED, StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.apimachinery.metaoptions import UpdateOptions
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.store import Current, update
@@ -300,6 +301,6 @@ async def test_a_default_object_is_stored_in_the_life_of_the_cluster_that_it_com
         assert current is not None
         return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"x": "y"}}}
 
-    written = await update(world.registry.access, scope, served, "", "default", transform=transform, warnings=[])
+    written = await update(world.registry.access, world.request(scope, served, UpdateOptions, "", "default"), transform)
     assert written.mod_revision
     assert len(await world.registry.keys("fresh")) == 2

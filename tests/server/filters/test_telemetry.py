@@ -208,7 +208,7 @@ async def test_watches_are_counted_when_they_end(ask):
             await exchange.send_chunk(b"{}")
             await exchange.finish()
 
-        exchange.context = RequestContext(exchange.audit_id, exchange.cluster, False, exchange.info, exchange.user, [])
+        exchange.context = RequestContext(exchange.audit_id, exchange.cluster, False, exchange.info, exchange.user, [], {})
         await exchange.start_stream()
         exchange.continuation = go_on
 

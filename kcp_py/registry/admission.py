@@ -1,0 +1,155 @@
+"""What admission is: the write that it sees, and what a plugin can do with it.
+
+Source: k8s.io/apiserver `pkg/admission` (`Attributes`, `MutationInterface`, `ValidationInterface`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.objectmeta import prune_object_meta, type_problem
+from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.writerequest import WriteOptions, WriteRequest
+from kcp_py.request.user import UserInfo
+from kcp_py.schema.default import MAX_FILLED, TooManyDefaultsError
+from kcp_py.schema.embedded import metadata_mistake
+from kcp_py.storage.contract import Compare
+
+Operation = Literal["CREATE", "UPDATE", "DELETE"]
+
+
+class Attributes(NamedTuple):
+    """One write as plugins see it."""
+
+    operation: Operation
+    request: WriteRequest
+    """With the name of the object, which a create may just have generated."""
+    obj: dict[str, Any] | None
+    """The new object in the served version; None for a deletion. Mutating plugins change it in place."""
+    old: dict[str, Any] | None
+    """The stored object; None for a create. Must not be changed."""
+    compares: list[Compare]
+    """Conditions of the transaction that stores the write. Plugins append those under which their decision holds."""
+
+    @property
+    def user(self) -> UserInfo:
+        """Who makes the write. Namespace deletion and garbage collection write as their controllers' accounts."""
+        return self.request.context.user
+
+    @property
+    def resource(self) -> ServedResource:
+        return self.request.target.served.resource
+
+    @property
+    def subresource(self) -> str:
+        """Empty for the object itself."""
+        return self.request.target.subresource
+
+    @property
+    def namespace(self) -> str:
+        """Empty for cluster-scoped objects."""
+        return self.request.target.namespace
+
+    @property
+    def name(self) -> str:
+        return self.request.target.name
+
+    @property
+    def options(self) -> WriteOptions:
+        return self.request.options
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing will be stored: plugins must have no side effects then."""
+        return self.request.options.dry_run
+
+    @property
+    def warnings(self) -> list[str]:
+        """Texts for the client, shown as `Warning` headers."""
+        return self.request.context.warnings
+
+    @property
+    def audit_annotations(self) -> MutableMapping[str, str]:
+        """Notes for the audit event of the request: `plugin.domain/key` -> value."""
+        return self.request.context.audit_annotations
+
+
+class AdmissionPlugin:
+    """A rule that sees every write. Override what it needs: steps that are not overridden cost nothing.
+
+    Attributes:
+        name: by which operators switch it on and off, such as `NamespaceLifecycle`.
+        conforming: whether `mutate` leaves objects in the form of their kind. What other plugins make is pruned, filled with defaults and
+            checked for wrong types again, as upstream does with the output of webhooks.
+    """
+
+    name = ""
+    conforming = False
+
+    async def mutate(self, attributes: Attributes) -> None:
+        """Change the new object in place, or refuse the write. Called for creates and updates, before validation.
+
+        Raises:
+            StatusError: the answer to the client.
+        """
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Refuse the write. Called for every operation; creates and updates have passed validation by then.
+
+        Raises:
+            StatusError: the answer to the client.
+        """
+
+
+def conform(resource: ServedResource, obj: dict[str, Any], plugin: str) -> None:
+    """Bring what a plugin made of an object into the form of its kind, in place: pruned, with defaults, of the right types.
+
+    Raises:
+        StatusError: 500 for an object that is not of the kind, 413 where defaults make it too large. The fault is the plugin's.
+    """
+    metadata = obj.get("metadata")
+    if (obj.get("apiVersion"), obj.get("kind")) != (resource.group_version, resource.kind) or not isinstance(metadata, dict):
+        raise errors.internal(f"admission plugin {plugin} changed the kind of the object")
+    if problem := type_problem(obj, resource.kind) if resource.builtin else metadata_mistake(metadata):
+        raise errors.internal(f"admission plugin {plugin} made an invalid object: {problem}")
+    prune_object_meta(metadata)
+    if mistake := resource.schema.type_error(obj):
+        raise errors.internal(f"admission plugin {plugin} made an invalid object: {mistake}")
+    resource.schema.prune(obj)
+    try:
+        resource.schema.default(obj)
+    except TooManyDefaultsError as error:
+        raise errors.too_large(MAX_FILLED) from error
+    resource.schema.complete(obj)
+
+
+class AdmissionChain:
+    """Plugins in the order in which they see a write."""
+
+    def __init__(self, plugins: Sequence[AdmissionPlugin] = ()) -> None:
+        """A chain of `plugins`; all mutate before any validates."""
+        self.plugins: Final = tuple(plugins)
+        self.mutating: Final = tuple(plugin for plugin in plugins if type(plugin).mutate is not AdmissionPlugin.mutate)
+        self.validating: Final = tuple(plugin for plugin in plugins if type(plugin).validate is not AdmissionPlugin.validate)
+
+    async def mutate(self, attributes: Attributes) -> None:
+        """Let each plugin change the object.
+
+        Raises:
+            StatusError: of the first plugin that refuses the write.
+        """
+        for plugin in self.mutating:
+            await plugin.mutate(attributes)
+            if not plugin.conforming and attributes.obj is not None:
+                conform(attributes.resource, attributes.obj, plugin.name)
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Ask each plugin.
+
+        Raises:
+            StatusError: of the first plugin that refuses the write.
+        """
+        for plugin in self.validating:
+            await plugin.validate(attributes)
