@@ -5,24 +5,12 @@ Source: kcp `pkg/admission/logicalcluster` and `pkg/admission/logicalclusterfina
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
 
 from kcp_py.apimachinery import errors
 from kcp_py.logicalcluster import ROOT, Name, is_system
-from kcp_py.registry.admission import AdmissionPlugin, Attributes
-
-
-class Clusters(Protocol):
-    """The part of `tenancy.LogicalClusters` that the plugin asks."""
-
-    @property
-    def prefix(self) -> str:
-        """Of the keys of LogicalClusters."""
-        ...
-
-    def url_of(self, cluster: Name) -> str:
-        """Where a cluster is reached; empty where that is not known."""
-        ...
+from kcp_py.registry.admission import AdmissionPlugin, Attributes, Operation
+from kcp_py.tenancy import LOGICAL_CLUSTER
 
 
 class LogicalClusterLifecycle(AdmissionPlugin):
@@ -33,15 +21,16 @@ class LogicalClusterLifecycle(AdmissionPlugin):
 
     name = "LogicalClusterLifecycle"
     conforming = True
+    operations = frozenset[Operation]({"CREATE", "DELETE"})
+    resources = frozenset({LOGICAL_CLUSTER.group_resource})
 
-    def __init__(self, clusters: Clusters) -> None:
-        self._clusters = clusters
+    def __init__(self, url_of: Callable[[Name], str]) -> None:
+        """`url_of` tells where a cluster is reached; empty where that is not known."""
+        self._url_of = url_of
 
     async def mutate(self, attributes: Attributes) -> None:
         """Let a LogicalCluster name its URL from the beginning (kcp: `status.URL`)."""
-        if attributes.operation != "CREATE" or attributes.resource.keys.prefix != self._clusters.prefix:
-            return
-        if (url := self._clusters.url_of(attributes.request.target.scope.name)) and attributes.obj is not None:
+        if attributes.obj is not None and (url := self._url_of(attributes.request.target.scope.name)):
             attributes.obj["status"]["URL"] = url
 
     async def validate(self, attributes: Attributes) -> None:
@@ -50,8 +39,6 @@ class LogicalClusterLifecycle(AdmissionPlugin):
         Raises:
             StatusError: 403, in kcp's words.
         """
-        if attributes.operation != "DELETE" or attributes.resource.keys.prefix != self._clusters.prefix:
-            return
         cluster = attributes.request.target.scope.name
-        if cluster == ROOT or is_system(cluster):
+        if attributes.operation == "DELETE" and (cluster == ROOT or is_system(cluster)):
             raise errors.forbidden(attributes.resource.group_resource, attributes.name, "LogicalCluster cannot be deleted")

@@ -6,7 +6,7 @@ holds in the transaction that stores the object, so that no object outlives its 
 
 from __future__ import annotations
 
-from kcp_py.registry.admission import AdmissionPlugin, Attributes
+from kcp_py.registry.admission import AdmissionPlugin, Attributes, Operation
 from kcp_py.registry.namespaces import namespace_guard
 from kcp_py.storage.contract import Storage
 
@@ -16,6 +16,7 @@ class NamespaceLifecycle(AdmissionPlugin):
 
     name = "NamespaceLifecycle"
     conforming = True
+    operations = frozenset[Operation]({"CREATE"})
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -26,6 +27,6 @@ class NamespaceLifecycle(AdmissionPlugin):
         Raises:
             StatusError: 404 for a missing namespace, 403 for a terminating one.
         """
-        if attributes.operation == "CREATE" and attributes.namespace:
+        if attributes.namespace:
             target = attributes.request.target
             attributes.compares.extend(await namespace_guard(self._storage, target.resource, target.scope, attributes.namespace))

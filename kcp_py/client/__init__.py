@@ -12,11 +12,11 @@ from kcp_py.client.contract import (
     ObjectChange,
     ObjectList,
     ObjectName,
-    Remaining,
     StoredResource,
     WatchEvent,
 )
 from kcp_py.client.local import LocalClient
+from kcp_py.registry.store.collection import Remaining
 
 __all__ = [
     "Change",

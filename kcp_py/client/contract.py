@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Protocol
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.logicalcluster import ClusterSelection, Name
 from kcp_py.registry.definitions import HeldNames
+from kcp_py.registry.store.collection import Remaining
+from kcp_py.request.user import UserInfo
 
 
 class ObjectList(NamedTuple):
@@ -93,16 +95,12 @@ class StoredResource(NamedTuple):
     """None where that is not known without reading the CRD."""
 
 
-class Remaining(NamedTuple):
-    """What a deletion has left behind: objects that wait for their finalizers."""
-
-    objects: int
-    finalizers: Mapping[str, int]
-    """Finalizer -> how many objects wait for it."""
-
-
 class Client(Protocol):
     """The API of all logical clusters, for a privileged caller."""
+
+    def acting_as(self, user: UserInfo) -> Client:
+        """The same API for another user, as admission and audit see it."""
+        ...
 
     async def get(self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str) -> dict[str, Any]:
         """One object.

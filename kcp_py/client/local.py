@@ -23,11 +23,9 @@ from kcp_py.client.contract import (
     ObjectChange,
     ObjectList,
     ObjectName,
-    Remaining,
     StoredResource,
     WatchEvent,
 )
-from kcp_py.client.deletion import CollectionDeletion, holder_gone, plain_removal, remove_finalizer
 from kcp_py.client.following import follow, scan_changes
 from kcp_py.client.observation import observe, stored_objects
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
@@ -36,7 +34,7 @@ from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store import Access, Current, Scan, create, delete, get, load, load_one, scan, update
 from kcp_py.registry.store.access import GUARD_ATTEMPTS, Written, translate
-from kcp_py.registry.store.delete import removal, replacement_of
+from kcp_py.registry.store.collection import CollectionDeletion, Remaining, holder_gone, remove_finalizer
 from kcp_py.registry.store.read import from_storage
 from kcp_py.registry.strategy import Strategy
 from kcp_py.registry.tables import ResourceTable, ResourceTables
@@ -60,8 +58,6 @@ _ITEMS_PER_TURN: Final = 100
 """After so many decoded objects other tasks get their turn."""
 
 T = TypeVar("T")
-
-_T = TypeVar("_T")
 
 
 class LocalClient:
@@ -367,25 +363,27 @@ class LocalClient:
         holder: Holder | None = None,
     ) -> Remaining:
         """`Client.delete_collection`."""
-        served = None
         guard = await self._life_of(cluster, holder) if holder is not None else ()
+        served_now: Served | None
+        served: Callable[[], Awaitable[Served | None]] | None = None
         if resource.custom:
             keys, strategy = self._custom_keys(resource.group_resource), Strategy()
             served = partial(self._served_custom, cluster, resource.group_resource)
+            served_now = await served()
         else:
             builtin = self._builtin[resource.group_resource]
-            keys, strategy = builtin.keys, builtin.strategy
+            keys, strategy, served_now = builtin.keys, builtin.strategy, Served(builtin)
+        request = None
         prefix = keys.namespace_prefix(cluster, namespace) if namespace else keys.cluster_prefix(cluster)
-        observer = self._access.observers.get(keys.prefix)
-        if observer is not None:
-            observer.writing(cluster)
         try:
-            return await self._deletion.run(prefix, strategy, settled=settled, served=served, guard=guard)
+            if served_now is not None:
+                scope = await self._clusters.scope(cluster) or self._clusters.unborn(cluster)
+                request = self._request("delete", Resolved(scope, served_now, namespace, ""), DeleteOptions())
+            return await self._deletion.run(
+                keys, prefix, strategy, cluster=cluster, settled=settled, served=served, guard=guard, request=request
+            )
         except StorageError as error:
             raise translate(error) from error
-        finally:
-            if observer is not None:
-                observer.written(cluster)
 
     async def _life_of(self, cluster: Name, holder: Holder) -> Sequence[Compare]:
         """What holds as long as the holder exists.
@@ -406,36 +404,16 @@ class LocalClient:
         self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str, *, finalizer: str, uid: str
     ) -> None:
         """`Client.remove_finalizer`."""
-        keys = self._keys(resource.group_resource)
-        builtin = self._builtin.get(resource.group_resource)
-        strategy = builtin.strategy if builtin is not None else Strategy()
-        key = keys._replace(namespaced=bool(namespace)).object_key(cluster, namespace, name)
-        observer = self._access.observers.get(keys.prefix)
-        may_be_replaced = (
-            builtin.default_objects is not None
-            if builtin is not None
-            else self._tables.definitions.may_have_defaults(resource.group_resource)
-        )
 
-        async def attempt(scope: ClusterScope, served: Served) -> bool:
-            def replacing(item: KeyValue, metadata: dict[str, Any]) -> tuple[Sequence[Compare], Sequence[Operation]]:
-                replacement = replacement_of(self._access, scope, served, metadata)
-                return plain_removal(item, metadata) if replacement is None else removal(scope, served, item, replacement)
+        async def attempt(scope: ClusterScope, served: Served) -> None:
+            keys = served.resource.keys
+            item = await self._access.storage.get(keys.object_key(cluster, namespace, name))
+            request = self._request("update", Resolved(scope, served, namespace, name), UpdateOptions())
+            builtin = self._builtin.get(resource.group_resource)
+            strategy = builtin.strategy if builtin is not None else Strategy()
+            await remove_finalizer(self._access, keys, item, strategy, finalizer=finalizer, uid=uid, request=request)
 
-            return await remove_finalizer(self._access, key, strategy, finalizer=finalizer, uid=uid, removal=replacing)
-
-        if observer is not None:
-            observer.writing(cluster, [key])
-        try:
-            if may_be_replaced:
-                await self._carry_out(cluster, resource, attempt)
-            else:
-                await remove_finalizer(self._access, key, strategy, finalizer=finalizer, uid=uid)
-        except StorageError as error:
-            raise translate(error) from error
-        finally:
-            if observer is not None:
-                observer.written(cluster, [key])
+        await self._carry_out(cluster, resource, attempt)
 
     async def _table(self, cluster: Name) -> ResourceTable:
         try:
@@ -490,8 +468,8 @@ class LocalClient:
         return served.resource.renderer.dress(obj, written.mod_revision, cluster)
 
     async def _carry_out(
-        self, cluster: Name, resource: GroupVersionResource, attempt: Callable[[ClusterScope, Served], Awaitable[_T]]
-    ) -> tuple[Served, _T]:
+        self, cluster: Name, resource: GroupVersionResource, attempt: Callable[[ClusterScope, Served], Awaitable[T]]
+    ) -> tuple[Served, T]:
         """Carry a write out, again where what it relied on has changed meanwhile."""
         for tried in range(GUARD_ATTEMPTS):
             scope, served = await self._resolve(cluster, resource)

@@ -17,6 +17,7 @@ from kcp_py.controllers.loop import Controller, ReconcileLoop, changes_of
 from kcp_py.controllers.namespaces import NamespaceController
 from kcp_py.controllers.queue import WorkQueue
 from kcp_py.registry.resource import ServedResource
+from kcp_py.request.user import controller_user
 
 CONTROLLERS: Final = (DefinitionController.name, GarbageCollector.name, LogicalClusterController.name, NamespaceController.name)
 """The names of all controllers; all are on by default."""
@@ -70,7 +71,7 @@ def start_controllers(
     controllers: list[Controller] = [
         DefinitionController(client, now=now, builtins=builtins),
         LogicalClusterController(client, now=now),
-        NamespaceController(client, clock=clock, grace=namespace_grace),
+        NamespaceController(client.acting_as(controller_user("namespace-controller")), clock=clock, grace=namespace_grace),
     ]
     loops = {
         controller.name: ReconcileLoop(client, controller, changes_of(client, controller))
@@ -80,7 +81,7 @@ def start_controllers(
     if is_enabled(GarbageCollector.name, selection):
         queue = WorkQueue(per_cluster=GarbageCollector.per_cluster)
         pace = Pace()
-        collector = GarbageCollector(client, queue, now=now, pace=pace)
+        collector = GarbageCollector(client.acting_as(controller_user("generic-garbage-collector")), queue, now=now, pace=pace)
         loops[collector.name] = ReconcileLoop(client, collector, collector.follow, queue=queue, pace=pace)
     for name, loop in loops.items():
         supervisor.start(f"controller {name}", loop.run)

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import secrets
 import sys
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -28,7 +29,7 @@ from kcp_py.controllers import describe_queues, start_controllers
 from kcp_py.egress import Caller, Networks, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
-from kcp_py.registry.admission import AdmissionChain
+from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin
 from kcp_py.registry.builtin.kubernetes_service import kubernetes_service
 from kcp_py.registry.builtin.logicalclusters import LogicalClusterStrategy
 from kcp_py.registry.builtin.resources import builtin_resources
@@ -86,14 +87,23 @@ class ControlPlane:
     backend: Backend
     client: LocalClient
 
-    def __init__(self, options: Options, *, storage: Storage | None = None, services: ServiceResolver | None = None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        *,
+        storage: Storage | None = None,
+        services: ServiceResolver | None = None,
+        admission: Sequence[AdmissionPlugin] = (),
+    ) -> None:
         """Prepare; nothing is opened before the context is entered.
 
         Args:
             options: the settings.
             storage: an unopened store to use instead of the one that the options name.
             services: finds the services that webhooks refer to; without it there are none.
+            admission: plugins that see every write, after those of the server.
         """
+        self._admission = tuple(admission)
         self._options = options
         self._given_storage = storage
         self._services = services
@@ -182,7 +192,7 @@ class ControlPlane:
             feed.end_watches(cluster=cluster)
 
         clusters.on_gone(forget)
-        access.admission = AdmissionChain((LogicalClusterLifecycle(clusters), NamespaceLifecycle(storage)))
+        access.admission = AdmissionChain((LogicalClusterLifecycle(clusters.url_of), NamespaceLifecycle(storage), *self._admission))
         access.observers[definition_keys.prefix] = tables
         access.observers[clusters.prefix] = clusters
         started = asyncio.Event()

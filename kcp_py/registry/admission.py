@@ -5,10 +5,11 @@ Source: k8s.io/apiserver `pkg/admission` (`Attributes`, `MutationInterface`, `Va
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Collection, Iterable, MutableMapping, Sequence
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.objectmeta import prune_object_meta, type_problem
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.writerequest import WriteOptions, WriteRequest
@@ -18,6 +19,7 @@ from kcp_py.schema.embedded import metadata_mistake
 from kcp_py.storage.contract import Compare
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
+OPERATIONS: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE", "DELETE")
 
 
 class Attributes(NamedTuple):
@@ -83,13 +85,17 @@ class AdmissionPlugin:
         name: by which operators switch it on and off, such as `NamespaceLifecycle`.
         conforming: whether `mutate` leaves objects in the form of their kind. What other plugins make is pruned, filled with defaults and
             checked for wrong types again, as upstream does with the output of webhooks.
+        operations: which it asks for.
+        resources: which it asks for; None for all. Large collections are deleted faster when no plugin asks for their deletion.
     """
 
-    name = ""
-    conforming = False
+    name: ClassVar[str] = ""
+    conforming: ClassVar[bool] = False
+    operations: Collection[Operation] = OPERATIONS
+    resources: Collection[GroupResource] | None = None
 
     async def mutate(self, attributes: Attributes) -> None:
-        """Change the new object in place, or refuse the write. Called for creates and updates, before validation.
+        """Change the new object in place, or refuse the write. Called before validation, for deletions, too.
 
         Raises:
             StatusError: the answer to the client.
@@ -131,8 +137,15 @@ class AdmissionChain:
     def __init__(self, plugins: Sequence[AdmissionPlugin] = ()) -> None:
         """A chain of `plugins`; all mutate before any validates."""
         self.plugins: Final = tuple(plugins)
-        self.mutating: Final = tuple(plugin for plugin in plugins if type(plugin).mutate is not AdmissionPlugin.mutate)
-        self.validating: Final = tuple(plugin for plugin in plugins if type(plugin).validate is not AdmissionPlugin.validate)
+        mutating = [plugin for plugin in plugins if type(plugin).mutate is not AdmissionPlugin.mutate]
+        validating = [plugin for plugin in plugins if type(plugin).validate is not AdmissionPlugin.validate]
+        self._mutating: Final = {operation: _for(operation, mutating) for operation in OPERATIONS}
+        self._validating: Final = {operation: _for(operation, validating) for operation in OPERATIONS}
+
+    def sees(self, operation: Operation, resource: GroupResource) -> bool:
+        """Whether any plugin asks for an operation on a resource."""
+        plugins = (*self._mutating[operation], *self._validating[operation])
+        return any(plugin.resources is None or resource in plugin.resources for plugin in plugins)
 
     async def mutate(self, attributes: Attributes) -> None:
         """Let each plugin change the object.
@@ -140,10 +153,11 @@ class AdmissionChain:
         Raises:
             StatusError: of the first plugin that refuses the write.
         """
-        for plugin in self.mutating:
-            await plugin.mutate(attributes)
-            if not plugin.conforming and attributes.obj is not None:
-                conform(attributes.resource, attributes.obj, plugin.name)
+        for plugin in self._mutating[attributes.operation]:
+            if plugin.resources is None or attributes.resource.group_resource in plugin.resources:
+                await plugin.mutate(attributes)
+                if not plugin.conforming and attributes.obj is not None:
+                    conform(attributes.resource, attributes.obj, plugin.name)
 
     async def validate(self, attributes: Attributes) -> None:
         """Ask each plugin.
@@ -151,5 +165,10 @@ class AdmissionChain:
         Raises:
             StatusError: of the first plugin that refuses the write.
         """
-        for plugin in self.validating:
-            await plugin.validate(attributes)
+        for plugin in self._validating[attributes.operation]:
+            if plugin.resources is None or attributes.resource.group_resource in plugin.resources:
+                await plugin.validate(attributes)
+
+
+def _for(operation: Operation, plugins: Iterable[AdmissionPlugin]) -> Sequence[AdmissionPlugin]:
+    return tuple(plugin for plugin in plugins if operation in plugin.operations)

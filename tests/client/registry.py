@@ -119,7 +119,7 @@ async def open_registry(storage: Storage) -> AsyncIterator[Registry]:
             clusters = LogicalClusters(access, feed, root=ROOT)
             clusters.on_gone(tables.invalidate)
             wildcard = WildcardIndex(storage, feed, tables, keys)
-            access.admission = AdmissionChain((LogicalClusterLifecycle(clusters), NamespaceLifecycle(storage)))
+            access.admission = AdmissionChain((LogicalClusterLifecycle(clusters.url_of), NamespaceLifecycle(storage)))
             access.observers[keys.prefix] = tables
             access.observers[clusters.prefix] = clusters
             started = asyncio.Event()

@@ -17,6 +17,7 @@ from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.storage import contract
 from kcp_py.storage.contract import Storage
+from kcp_py.storage.keys import ResourceKeys
 from kcp_py.storage.spans import Spans, spans_of
 
 _UUID_VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
@@ -63,18 +64,18 @@ class Access:
         self.spans = spans_of(self.storage)
 
     async def transact(
-        self, served: Served, scope: ClusterScope, compares: Sequence[contract.Compare], operations: Sequence[contract.Operation]
+        self, cluster: Name, keys: ResourceKeys, compares: Sequence[contract.Compare], operations: Sequence[contract.Operation]
     ) -> int:
-        """`Storage.transact` for an object of a resource, with its observer told before and after."""
-        observer = self.observers.get(served.resource.keys.prefix)
+        """`Storage.transact` for an object of a resource in a cluster, with the resource's observer told before and after."""
+        observer = self.observers.get(keys.prefix)
         if observer is None:
             return await self.storage.transact(compares, operations)
-        keys = [operation.key for operation in operations]
-        observer.writing(scope.name, keys)
+        written = [operation.key for operation in operations]
+        observer.writing(cluster, written)
         try:
             return await self.storage.transact(compares, operations)
         finally:
-            observer.written(scope.name, keys)
+            observer.written(cluster, written)
 
     def now(self) -> str:
         """The present as RFC 3339 with seconds."""

@@ -130,7 +130,7 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
     compares[:0] = (Compare(key, mod_revision=0), *compares_of(scope, served))
     birth = [operation for operation in scope.birth if operation.key != key]
     try:
-        revision = await access.transact(served, scope, compares, (Put(key, value), *birth))
+        revision = await access.transact(scope.name, served.resource.keys, compares, (Put(key, value), *birth))
     except ConflictError as conflict:
         if conflict.key != key:
             raise StaleScopeError(conflict.key) from conflict

@@ -86,7 +86,7 @@ async def _postpone(access: Access, request: WriteRequest, item: KeyValue, obj: 
     if request.dry_run or value == item.value:
         return Written(stored, value, item.mod_revision)
     compares = (Compare(item.key, mod_revision=item.mod_revision), *admitted)
-    revision = await access.transact(served, scope, compares, (Put(item.key, value),))
+    revision = await access.transact(scope.name, served.resource.keys, compares, (Put(item.key, value),))
     return Written(stored, value, revision)
 
 
@@ -114,7 +114,7 @@ async def _delete_once(access: Access, request: WriteRequest, item: KeyValue, ol
             return Written(stored, value, item.mod_revision, deleted=True)
         conditions, operations = removal(scope, served, item, replacement)
         compares = [*conditions, *admitted]
-        revision = await access.transact(served, scope, compares, operations)
+        revision = await access.transact(scope.name, served.resource.keys, compares, operations)
         return Written(stored, value, revision, deleted=True)
     if not terminating:
         mark(metadata, access.now(), first=marked_first)
@@ -132,7 +132,7 @@ async def _delete_once(access: Access, request: WriteRequest, item: KeyValue, ol
     if not stored_already:
         compares += scope.guard
     operations = (Put(item.key, value), *(() if stored_already else scope.birth))
-    revision = await access.transact(served, scope, compares, operations)
+    revision = await access.transact(scope.name, served.resource.keys, compares, operations)
     return Written(stored, value, revision)
 
 

@@ -102,8 +102,6 @@ async def mutate(admission: AdmissionChain, attributes: Attributes) -> None:
 
     Source: apiserver `endpoints/handlers/fieldmanager/admission.go`. A step of admission that changes owners replaces their list.
     """
-    if not admission.mutating:
-        return
     metadata = (attributes.obj or {}).get("metadata") or {}
     before = metadata.get("managedFields")
     await admission.mutate(attributes)

@@ -138,7 +138,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
         check_open(scope, resource, name)
         compares = (Compare(item.key, mod_revision=0), *compares_of(scope, served))
         operations = (Put(item.key, value), *scope.birth)
-    revision = await access.transact(served, scope, (*compares, *admitted), operations)
+    revision = await access.transact(scope.name, served.resource.keys, (*compares, *admitted), operations)
     return Written(stored, value, revision, deleted=finished)
 
 

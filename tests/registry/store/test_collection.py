@@ -9,8 +9,9 @@ import orjson
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.client.contract import Holder, Remaining, StoredResource
+from kcp_py.client.contract import Holder, StoredResource
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.store.collection import Remaining
 from kcp_py.storage.contract import Delete, Put
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.tenancy import LOGICAL_CLUSTER

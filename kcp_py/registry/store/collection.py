@@ -1,31 +1,45 @@
-"""Deleting many objects at once, as they are stored: nothing is decoded that has no say in its own deletion."""
+"""Deletions by the server itself: collections of a namespace, a CRD or a cluster, and finalizers that controllers take away.
+
+Objects are deleted as they are stored. They are decoded where they have finalizers, where their kind has rules of its own about deletion,
+and where an admission plugin asks for it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.client.contract import Remaining
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.admission import Attributes
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import StaleScopeError
-from kcp_py.registry.store import Access, load_one
-from kcp_py.registry.store.access import definition_compares, holds
-from kcp_py.registry.store.delete import mark
-from kcp_py.registry.store.read import to_storage
+from kcp_py.registry.store.access import Access, definition_compares, holds
+from kcp_py.registry.store.delete import mark, removal, replacement_of
+from kcp_py.registry.store.read import load_one, to_storage
 from kcp_py.registry.strategy import Strategy
+from kcp_py.registry.writerequest import WriteRequest
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
+from kcp_py.storage.keys import ResourceKeys
 
 _CONCURRENT: Final = 128
 """Objects that are deleted at the same time: enough for the store to commit them as a group, few enough for others to get their turn."""
 _SMALLEST_PAGE: Final = 8
 
 _FINALIZERS: Final = b'"finalizers":['
+
+
+class Remaining(NamedTuple):
+    """What a deletion has left behind: objects that wait for their finalizers."""
+
+    objects: int
+    finalizers: Mapping[str, int]
+    """Finalizer -> how many objects wait for it."""
 
 
 class CollectionDeletion:
@@ -37,31 +51,37 @@ class CollectionDeletion:
 
     async def run(
         self,
+        keys: ResourceKeys,
         prefix: str,
         strategy: Strategy,
         *,
+        cluster: Name,
         settled: Collection[str],
         served: Callable[[], Awaitable[Served | None]] | None = None,
         guard: Sequence[Compare] = (),
+        request: WriteRequest | None = None,
     ) -> Remaining:
         """Delete every object under a prefix, or mark it where finalizers remain.
 
         Args:
-            prefix: of the keys.
+            keys: of the resource.
+            prefix: of the keys that are meant.
             strategy: of the kind.
+            cluster: in which the objects are.
             settled: finalizers that are not waited for.
             served: finds the custom resource as it is served, if it is. An object that is marked counts as written under the present
                 definition, and has to obey it.
             guard: has to hold whenever something is deleted.
+            request: the deletion of any object as admission sees it; None where the resource is not served, and no plugin could read it.
 
         Returns:
             What waits for finalizers.
 
         Raises:
-            StatusError: 409 where the guard does not hold any more.
+            StatusError: 409 where the guard does not hold any more; the first refusal by admission, when all other objects are gone.
             StorageError: the store could not be read or written; what was deleted stays deleted.
         """
-        one_pass = _Pass(self._access, strategy, settled, served, guard=guard)
+        one_pass = _Pass(self._access, keys, cluster, strategy=strategy, settled=settled, served=served, guard=guard, request=request)
         start = ""
         self._running += 1
         try:
@@ -71,6 +91,8 @@ class CollectionDeletion:
                 if page.items:
                     await asyncio.gather(*map(one_pass.delete, page.items))
                 if not page.more:
+                    if one_pass.refusal is not None:
+                        raise one_pass.refusal
                     return Remaining(one_pass.left, one_pass.finalizers)
                 start = page.items[-1].key + "\x00"
         finally:
@@ -82,20 +104,19 @@ def holder_gone(key: str) -> StatusError:
     return StatusError(409, "Conflict", f"{key} is gone, or another object of the same name")
 
 
-Removal = Callable[[KeyValue, dict[str, Any]], tuple[Sequence[Compare], Sequence[Operation]]]
-"""The transaction with which an object goes: (as it is stored, its metadata) -> conditions and operations."""
-
-
-def plain_removal(item: KeyValue, metadata: dict[str, Any]) -> tuple[Sequence[Compare], Sequence[Operation]]:
-    """The `Removal` of an object that nothing takes the place of."""
-    del metadata
-    return (Compare(item.key, mod_revision=item.mod_revision),), (Delete(item.key),)
-
-
 async def remove_finalizer(
-    access: Access, key: str, strategy: Strategy, *, finalizer: str, uid: str, removal: Removal = plain_removal
+    access: Access, keys: ResourceKeys, item: KeyValue | None, strategy: Strategy, *, finalizer: str, uid: str, request: WriteRequest
 ) -> bool:
     """Take a finalizer from an object that is being deleted, and with the last one the object.
+
+    Args:
+        access: the store.
+        keys: of the resource.
+        item: the object as stored; None where it is gone.
+        strategy: of the kind.
+        finalizer: in the metadata, or in the spec of a namespace.
+        uid: of the object that is meant.
+        request: the update as admission sees it.
 
     Returns:
         Whether anything was changed.
@@ -103,21 +124,31 @@ async def remove_finalizer(
     Raises:
         StaleScopeError: what the removal relied on has changed.
     """
-    item = await access.storage.get(key)
+    target = request.target
+    admission = access.admission if access.admission.sees("UPDATE", target.resource.group_resource) else None
     while item is not None:
         obj: dict[str, Any] = orjson.loads(item.value)
         metadata = obj["metadata"]
         if metadata["uid"] != uid or not metadata.get("deletionTimestamp") or finalizer not in _finalizers(obj):
             return False
-        _strip(obj, {finalizer})
-        compares: Sequence[Compare] = (Compare(key, mod_revision=item.mod_revision),)
-        operations: Sequence[Operation] = (Put(key, encode_stored(obj)),)
+        compares = [Compare(item.key, mod_revision=item.mod_revision)]
+        if admission is None:
+            _strip(obj, {finalizer})
+        else:
+            new = await load_one(target.served, item)
+            _strip(new, {finalizer})
+            attributes = Attributes("UPDATE", request, new, await load_one(target.served, item), compares)
+            await admission.mutate(attributes)
+            await admission.validate(attributes)
+            obj = await to_storage(target.resource, new)
+        operations: Sequence[Operation] = (Put(item.key, encode_stored(obj)),)
         if not strategy.has_pending_finalizers(obj):
-            compares, operations = removal(item, metadata)
+            conditions, operations = removal(target.scope, target.served, item, replacement_of(access, target.scope, target.served, metadata))
+            compares += conditions
         try:
-            await access.storage.transact(compares, operations)
+            await access.transact(target.scope.name, keys, compares, operations)
         except ConflictError as conflict:
-            if conflict.key != key:
+            if conflict.key != item.key:
                 raise StaleScopeError(conflict.key) from conflict
             item = conflict.current
         else:
@@ -131,17 +162,25 @@ class _Pass:
     def __init__(
         self,
         access: Access,
+        keys: ResourceKeys,
+        cluster: Name,
+        *,
         strategy: Strategy,
         settled: Collection[str],
         served: Callable[[], Awaitable[Served | None]] | None,
-        *,
         guard: Sequence[Compare],
+        request: WriteRequest | None,
     ) -> None:
         self._access = access
+        self._keys = keys
+        self._cluster = cluster
         self._guard = guard
         self._served = served
         self._strategy = strategy
         self._settled = frozenset(settled)
+        asked = request is not None and access.admission.sees("DELETE", request.target.resource.group_resource)
+        self._request = request if asked else None
+        self.refusal: StatusError | None = None
         kind = type(strategy)
         self._plain = (
             kind.prepare_for_delete is Strategy.prepare_for_delete and kind.has_pending_finalizers is Strategy.has_pending_finalizers
@@ -158,12 +197,19 @@ class _Pass:
             compares: Sequence[Compare] = (*self._guard, Compare(current.key, mod_revision=current.mod_revision))
             if not self._plain or _FINALIZERS in current.value:
                 operation, awaited = self._operation(current)
+            if operation is not None and self._request is not None:
+                try:
+                    compares = (*compares, *await self._admitted(self._request, current))
+                except StatusError as refusal:
+                    self.refusal = self.refusal or refusal
+                    self.left += 1
+                    return
             try:
                 if isinstance(operation, Put) and self._served is not None and (served := await self._served()) is not None:
                     compares = (*compares, *definition_compares(served))
                     operation = Put(current.key, await self._marked(current, served))
                 if operation is not None:
-                    await self._access.storage.transact(compares, (operation,))
+                    await self._access.transact(self._cluster, self._keys, compares, (operation,))
             except ConflictError as conflict:
                 if conflict.key == current.key:
                     current = conflict.current
@@ -175,6 +221,23 @@ class _Pass:
                 self.left += 1
                 self.finalizers.update(awaited)
             return
+
+    async def _admitted(self, request: WriteRequest, item: KeyValue) -> Sequence[Compare]:
+        """Ask admission about the deletion of one object.
+
+        Returns:
+            What has to hold when it is deleted.
+
+        Raises:
+            StatusError: a plugin refuses it.
+        """
+        key = self._keys.locate(item.key)
+        request = request._replace(target=request.target._replace(namespace=key.namespace, name=key.name))
+        compares: list[Compare] = []
+        attributes = Attributes("DELETE", request, None, await load_one(request.target.served, item), compares)
+        await self._access.admission.mutate(attributes)
+        await self._access.admission.validate(attributes)
+        return compares
 
     def _operation(self, item: KeyValue) -> tuple[Put | Delete | None, Sequence[str]]:
         """What has to be done with an object that may have to wait (None: it waits already), and what it waits for."""
