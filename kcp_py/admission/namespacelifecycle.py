@@ -28,5 +28,5 @@ class NamespaceLifecycle(AdmissionPlugin):
             StatusError: 404 for a missing namespace, 403 for a terminating one.
         """
         if attributes.namespace:
-            target = attributes.request.target
-            attributes.compares.extend(await namespace_guard(self._storage, target.resource, target.scope, attributes.namespace))
+            scope, served, *_ = attributes.request.target
+            attributes.compares.extend(await namespace_guard(self._storage, served.resource, scope, attributes.namespace))

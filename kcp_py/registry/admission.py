@@ -27,7 +27,10 @@ class Attributes(NamedTuple):
 
     operation: Operation
     request: WriteRequest
-    """With the name of the object, which a create may just have generated."""
+    namespace: str
+    """Empty for cluster-scoped objects."""
+    name: str
+    """Of the object; a create may just have generated it."""
     obj: dict[str, Any] | None
     """The new object in the served version; None for a deletion. Mutating plugins change it in place."""
     old: dict[str, Any] | None
@@ -48,15 +51,6 @@ class Attributes(NamedTuple):
     def subresource(self) -> str:
         """Empty for the object itself."""
         return self.request.target.subresource
-
-    @property
-    def namespace(self) -> str:
-        """Empty for cluster-scoped objects."""
-        return self.request.target.namespace
-
-    @property
-    def name(self) -> str:
-        return self.request.target.name
 
     @property
     def options(self) -> WriteOptions:
@@ -153,8 +147,9 @@ class AdmissionChain:
         Raises:
             StatusError: of the first plugin that refuses the write.
         """
+        resource = attributes.request.target.served.resource.group_resource
         for plugin in self._mutating[attributes.operation]:
-            if plugin.resources is None or attributes.resource.group_resource in plugin.resources:
+            if plugin.resources is None or resource in plugin.resources:
                 await plugin.mutate(attributes)
                 if not plugin.conforming and attributes.obj is not None:
                     conform(attributes.resource, attributes.obj, plugin.name)
@@ -165,8 +160,9 @@ class AdmissionChain:
         Raises:
             StatusError: of the first plugin that refuses the write.
         """
+        resource = attributes.request.target.served.resource.group_resource
         for plugin in self._validating[attributes.operation]:
-            if plugin.resources is None or attributes.resource.group_resource in plugin.resources:
+            if plugin.resources is None or resource in plugin.resources:
                 await plugin.validate(attributes)
 
 

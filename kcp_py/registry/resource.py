@@ -97,6 +97,7 @@ class ServedResource:
     annotated: bool = True
     """Whether answers of one cluster, too, name it in an annotation."""
     renderer: Renderer = field(init=False)
+    group_resource: GroupResource = field(init=False)
     document: Mapping[str, Any] = field(default_factory=dict)
     """The source of `schema`, for OpenAPI publication."""
     definition: str = ""
@@ -112,6 +113,7 @@ class ServedResource:
             same_form=self.schema is self.storage_schema and (self.converter is None or self.group_version == self.storage_group_version),
         )
         object.__setattr__(self, "renderer", renderer)
+        object.__setattr__(self, "group_resource", GroupResource(self.group, self.resource))
 
     @property
     def group_version(self) -> str:
@@ -123,10 +125,6 @@ class ServedResource:
         """The `apiVersion` of stored objects."""
         group = self.group if self.storage_group is None else self.storage_group
         return f"{group}/{self.storage_version}" if group else self.storage_version
-
-    @property
-    def group_resource(self) -> GroupResource:
-        return GroupResource(self.group, self.resource)
 
     @property
     def group_version_kind(self) -> GroupVersionKind:

@@ -137,7 +137,7 @@ async def remove_finalizer(
         else:
             new = await load_one(target.served, item)
             _strip(new, {finalizer})
-            attributes = Attributes("UPDATE", request, new, await load_one(target.served, item), compares)
+            attributes = Attributes("UPDATE", request, target.namespace, target.name, new, await load_one(target.served, item), compares)
             await admission.mutate(attributes)
             await admission.validate(attributes)
             obj = await to_storage(target.resource, new)
@@ -232,9 +232,9 @@ class _Pass:
             StatusError: a plugin refuses it.
         """
         key = self._keys.locate(item.key)
-        request = request._replace(target=request.target._replace(namespace=key.namespace, name=key.name))
         compares: list[Compare] = []
-        attributes = Attributes("DELETE", request, None, await load_one(request.target.served, item), compares)
+        old = await load_one(request.target.served, item)
+        attributes = Attributes("DELETE", request, key.namespace, key.name, None, old, compares)
         await self._access.admission.mutate(attributes)
         await self._access.admission.validate(attributes)
         return compares

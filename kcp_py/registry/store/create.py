@@ -111,8 +111,7 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
     namespace = metadata.get("namespace", "")
     check_open(scope, resource, name)
     compares: list[Compare] = []
-    named = request._replace(target=request.target._replace(namespace=namespace, name=name))
-    attributes = Attributes("CREATE", named, obj, None, compares)
+    attributes = Attributes("CREATE", request, namespace, name, obj, None, compares)
     await mutate(access.admission, attributes)
     await check(resource, obj, None, request.warnings, size=size)
     await access.admission.validate(attributes)

@@ -66,7 +66,7 @@ async def delete(access: Access, request: WriteRequest) -> Written:
         if refusal := resource.strategy.check_delete(old):
             raise errors.forbidden(resource.group_resource, name, refusal)
         admitted: list[Compare] = []
-        attributes = Attributes("DELETE", request, None, old, admitted)
+        attributes = Attributes("DELETE", request, namespace, name, None, old, admitted)
         await access.admission.mutate(attributes)
         await access.admission.validate(attributes)
         try:

@@ -90,7 +90,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     Raises:
         ConflictError: the object changed since it was read.
     """
-    scope, served, _, _, subresource = request.target
+    scope, served, namespace, _, subresource = request.target
     manager, resource, item = request.manager, served.resource, current.item
     size = request.size + len(item.value)
     old = await current.load()
@@ -106,7 +106,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     metadata = new["metadata"]
     name = metadata["name"]
     admitted: list[Compare] = []
-    attributes = Attributes("UPDATE", request, new, old, admitted)
+    attributes = Attributes("UPDATE", request, namespace, name, new, old, admitted)
     await mutate(access.admission, attributes)
     await check(resource, new, old, request.warnings, subresource=subresource, size=size)
     await access.admission.validate(attributes)
