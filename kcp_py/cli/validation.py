@@ -1,7 +1,7 @@
 """Manifests as a server would judge them on create, without a server: decoding, pruning, defaults, schema, CEL rules, the kind's own rules.
 
-Each step is the one of the server: `server.handlers.body` decodes, `registry.store` prepares and checks. What depends on the state of a
-cluster is not looked at: whether names are taken, namespaces exist, or what an update may change.
+Each step is the one of the server: `registry.rest.conform` brings objects into the form of their kind, `registry.store` prepares and checks
+them. What depends on the state of a cluster is not checked: names that are taken, namespaces, quotas, and what only an update may change.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.registry.definitions import Definitions, MalformedDefinitionError
 from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.rest.conform import Sent, cannot_be_handled, check_metadata, conform
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.create import prepare_new
 from kcp_py.registry.store.validation import check
-from kcp_py.server.handlers.body import Sent, cannot_be_handled, check_metadata, settle
 from kcp_py.storage.memory import MemoryStorage
 
 ROOT: Final = "/registry"
@@ -176,7 +176,7 @@ class Validator:
         try:
             check_metadata(obj, resource)
             sent = Sent(document.body, document.media, repeated)
-            await settle(obj, resource, field_validation="Warn", warnings=warnings, sent=sent)
+            await conform(obj, resource, field_validation="Warn", warnings=warnings, sent=sent)
             strict = [warning for warning in warnings if _STRICT.fullmatch(warning)]
             for text in strict:
                 report.strict(text, cannot_be_handled(resource, "strict decoding error: ").message)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.logicalcluster import ClusterSelection, Name
 from kcp_py.registry.definitions import HeldNames
+from kcp_py.registry.rest.patch import MERGE_PATCH
 from kcp_py.registry.store.collection import Remaining
 from kcp_py.request.user import UserInfo
 
@@ -140,6 +141,58 @@ class Client(Protocol):
 
     async def update_status(self, cluster: Name, resource: GroupVersionResource, obj: Mapping[str, Any]) -> dict[str, Any]:
         """Replace the status of an object, and nothing else."""
+        ...
+
+    async def patch(
+        self,
+        cluster: Name,
+        resource: GroupVersionResource,
+        namespace: str,
+        name: str,
+        *,
+        document: Any,
+        patch_type: str = MERGE_PATCH,
+        subresource: str = "",
+    ) -> dict[str, Any]:
+        """Change an object, its status or its Scale.
+
+        Args:
+            cluster: which.
+            resource: which.
+            namespace: empty for cluster-scoped objects.
+            name: which.
+            document: the patch as JSON: an object for merge patches, a list for a JSON patch.
+            patch_type: its media type, see `registry.rest.patch`.
+            subresource: `status`, `scale` or empty.
+
+        Raises:
+            StatusError: 404, 409, 415, 422.
+        """
+        ...
+
+    async def apply(
+        self,
+        cluster: Name,
+        resource: GroupVersionResource,
+        configuration: Mapping[str, Any],
+        *,
+        field_manager: str = "kcp-py",
+        force: bool = False,
+        subresource: str = "",
+    ) -> dict[str, Any]:
+        """Server-side apply.
+
+        Args:
+            cluster: which.
+            resource: which.
+            configuration: with apiVersion, kind, name and namespace; what it leaves out the manager does not own any more.
+            field_manager: who owns the fields.
+            force: whether fields of other managers are taken over.
+            subresource: `status` or empty.
+
+        Raises:
+            StatusError: 409 for conflicts, 422.
+        """
         ...
 
     async def delete(

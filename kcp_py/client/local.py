@@ -14,7 +14,7 @@ import orjson
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
-from kcp_py.apimachinery.metaoptions import CreateOptions, DeleteOptions, Preconditions, UpdateOptions, parse_resource_version
+from kcp_py.apimachinery.metaoptions import CreateOptions, DeleteOptions, PatchOptions, Preconditions, UpdateOptions, parse_resource_version
 from kcp_py.client.contract import (
     Change,
     Concerned,
@@ -31,8 +31,13 @@ from kcp_py.client.observation import observe, stored_objects
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 from kcp_py.registry.definitions import HeldNames
 from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.rest.apply import apply
+from kcp_py.registry.rest.conform import check_metadata, conform
+from kcp_py.registry.rest.create import create
+from kcp_py.registry.rest.patch import MERGE_PATCH, patch, patch_types, read_patch
+from kcp_py.registry.rest.update import update
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
-from kcp_py.registry.store import Access, Current, Scan, create, delete, get, load, load_one, scan, update
+from kcp_py.registry.store import Access, Scan, delete, get, load, load_one, scan
 from kcp_py.registry.store.access import GUARD_ATTEMPTS, Written, translate
 from kcp_py.registry.store.collection import CollectionDeletion, Remaining, holder_gone, remove_finalizer
 from kcp_py.registry.store.read import from_storage
@@ -43,7 +48,7 @@ from kcp_py.registry.writerequest import FieldManager, Resolved, WriteOptions, W
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import resource_request
 from kcp_py.request.user import LOOPBACK, UserInfo
-from kcp_py.storage.contract import Compare, KeyValue, Operation, StorageError
+from kcp_py.storage.contract import Compare, KeyValue, StorageError
 from kcp_py.storage.keys import CUSTOM_RESOURCES, ResourceKeys, resource_keys
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.watchcache import Feed
@@ -180,7 +185,7 @@ class LocalClient:
         """`Client.create`."""
 
         async def attempt(scope: ClusterScope, served: Served) -> Written:
-            new = _settled(obj, served.resource)
+            new = await _conforming(obj, served.resource)
             target = Resolved(scope, served, new["metadata"].get("namespace", ""), "")
             return await create(self._access, self._request("create", target, CreateOptions()), new)
 
@@ -199,12 +204,53 @@ class LocalClient:
         metadata = obj["metadata"]
 
         async def attempt(scope: ClusterScope, served: Served) -> Written:
-            async def transform(current: Current | None) -> dict[str, Any]:
-                del current
-                return _settled(obj, served.resource)
+            target = _target(scope, served, metadata.get("namespace", ""), metadata["name"], "update", subresource=subresource)
+            request = self._request("update", target, UpdateOptions())
+            return await update(self._access, request, partial(_conforming, obj, served.resource))
 
-            target = Resolved(scope, served, metadata.get("namespace", ""), metadata["name"], subresource)
-            return await update(self._access, self._request("update", target, UpdateOptions()), transform)
+        return await self._write(cluster, resource, attempt)
+
+    async def patch(
+        self,
+        cluster: Name,
+        resource: GroupVersionResource,
+        namespace: str,
+        name: str,
+        *,
+        document: Any,
+        patch_type: str = MERGE_PATCH,
+        subresource: str = "",
+    ) -> dict[str, Any]:
+        """`Client.patch`."""
+        change = await read_patch(orjson.dumps(document), patch_type, strict=False)
+
+        async def attempt(scope: ClusterScope, served: Served) -> Written:
+            if patch_type not in patch_types(served.resource):
+                raise errors.unsupported_media_type(patch_types(served.resource))
+            target = _target(scope, served, namespace, name, "patch", subresource=subresource)
+            return await patch(self._access, self._request("patch", target, PatchOptions(field_validation="Ignore")), change)
+
+        return await self._write(cluster, resource, attempt)
+
+    async def apply(
+        self,
+        cluster: Name,
+        resource: GroupVersionResource,
+        configuration: Mapping[str, Any],
+        *,
+        field_manager: str = _MANAGER,
+        force: bool = False,
+        subresource: str = "",
+    ) -> dict[str, Any]:
+        """`Client.apply`."""
+        metadata, body = configuration["metadata"], orjson.dumps(configuration)
+
+        async def attempt(scope: ClusterScope, served: Served) -> Written:
+            target = _target(scope, served, metadata.get("namespace", ""), metadata["name"], "patch", subresource=subresource)
+            options = PatchOptions(field_manager=field_manager, field_validation="Ignore", force=force)
+            request = self._request("patch", target, options)
+            manager = FieldManager(field_manager, self._access.now(), applied=True)
+            return await apply(self._access, request._replace(manager=manager), body)
 
         return await self._write(cluster, resource, attempt)
 
@@ -490,12 +536,26 @@ async def _decoded(served: Served, item: KeyValue, cluster: Name, *, wildcard: b
     return served.resource.renderer.dress(obj, item.mod_revision, cluster, wildcard=wildcard)
 
 
-def _settled(obj: Mapping[str, Any], resource: ServedResource) -> dict[str, Any]:
-    """A copy of a caller's object as the registry takes it: pruned and defaulted."""
+def _target(scope: ClusterScope, served: Served, namespace: str, name: str, verb: str, *, subresource: str) -> Resolved:
+    """What a write is about.
+
+    Raises:
+        StatusError: 404 for a subresource that is not served, 405 for one that does not have the verb.
+    """
+    if subresource:
+        entry = served.resource.subresources.get(subresource)
+        if entry is None:
+            raise errors.unknown_path()
+        if verb not in entry.verbs:
+            raise errors.method_not_supported(served.resource.group_resource, verb)
+    return Resolved(scope, served, namespace, name, subresource)
+
+
+async def _conforming(obj: Mapping[str, Any], resource: ServedResource) -> dict[str, Any]:
+    """A copy of a caller's object as the registry takes it: pruned, with defaults."""
     new: dict[str, Any] = orjson.loads(orjson.dumps({"apiVersion": resource.group_version, "kind": resource.kind, **obj}))
-    resource.schema.prune(new)
-    resource.schema.default(new)
-    return new
+    check_metadata(new, resource)
+    return await conform(new, resource, field_validation="Ignore", warnings=[])
 
 
 def _definition_resource(name: str) -> GroupResource:

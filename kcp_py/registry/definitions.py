@@ -26,6 +26,7 @@ from kcp_py.registry.discovery import version_order
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ALL_VERBS, Converter, DefaultObjects, ServedResource
 from kcp_py.registry.scale import read_paths
+from kcp_py.registry.subresources import Subresource, table_of
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.definition import definition_name
 from kcp_py.schema.names_conditions import is_condition_true
@@ -288,7 +289,7 @@ def _resources(
             short_names=tuple(names.get("shortNames") or ()),
             categories=tuple(names.get("categories") or ()),
             verbs=_TERMINATING_VERBS if terminating else ALL_VERBS,
-            has_status=(version.get("subresources") or {}).get("status") is not None,
+            subresources=_subresources(version, known[version["name"]]),
             warnings=_deprecation(spec, version),
             storage_version_hash=_storage_version_hash(spec["group"], storage["name"], spec["names"]["kind"]),
             merge_types=merge_types,
@@ -311,6 +312,12 @@ def _known_forms(spec: Mapping[str, Any], versions: Sequence[Mapping[str, Any]])
     return {version["name"]: known_form(spec, version, _document(version)) for version in versions}
 
 
+def _subresources(version: Mapping[str, Any], form: KnownForm | None) -> Mapping[str, Subresource]:
+    declared = version.get("subresources") or {}
+    scale = read_paths(declared.get("scale")) if form is None else form.scale(version)
+    return table_of(status=declared.get("status") is not None, scale=scale)
+
+
 def _rules(version: Mapping[str, Any], form: KnownForm | None, defaults: Mapping[GroupResource, DefaultObjects]) -> dict[str, Any]:
     """Of a `ServedResource`, what is other for kinds that are known."""
     columns = version.get("additionalPrinterColumns")
@@ -320,7 +327,6 @@ def _rules(version: Mapping[str, Any], form: KnownForm | None, defaults: Mapping
         return {
             "strategy": CustomResourceStrategy(version),
             "columns": printer_columns(columns),
-            "scale": read_paths((version.get("subresources") or {}).get("scale")),
             "builtin": False,
             "field_labels": field_labels,
             "document": _document(version),
@@ -328,7 +334,6 @@ def _rules(version: Mapping[str, Any], form: KnownForm | None, defaults: Mapping
     return {
         "strategy": form.strategy(version),
         "columns": (form.columns() if not columns else None) or printer_columns(columns),
-        "scale": form.scale(version),
         "builtin": form.own,
         "protobuf": has_message(str(GroupVersion(form.kind.group, form.kind.version)), form.kind.kind),
         "field_labels": {**field_labels, **form.field_labels()},

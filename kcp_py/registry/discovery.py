@@ -9,25 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import orjson
 
 from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.subresources import Subresource
 
 AGGREGATED_TYPE: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 """The media type of the aggregated form, in Accept and in Content-Type: clients decide by the latter."""
-
-STATUS_VERBS: Final = ("get", "patch", "update")
-"""The verbs of `/status`."""
-
-SCALE_VERBS: Final = ("get", "patch", "update")
-"""The verbs of `/scale`."""
-
-FINALIZE_VERBS: Final = ("update",)
-"""The verbs of `/finalize`."""
 
 _BUILTIN_GROUPS: Final = (
     "",
@@ -206,34 +198,18 @@ def _entries(resource: ServedResource) -> list[dict[str, Any]]:
                 "name": f"{resource.resource}/{subresource.name}",
                 "singularName": "",
                 "namespaced": resource.namespaced,
-                **(subresource.foreign_kind or {"kind": resource.kind}),
+                **(_kind_of(subresource) or {"kind": resource.kind}),
                 "verbs": list(subresource.verbs),
             }
-            for subresource in _subresources(resource)
+            for subresource in resource.subresources.values()
         ),
     ]
 
 
-class _Subresource(NamedTuple):
-    name: str
-    verbs: Sequence[str]
-    foreign_kind: Mapping[str, str] = {}
-    """Group, version and kind, where they are not those of the resource."""
-
-
-_FINALIZE: Final = _Subresource("finalize", FINALIZE_VERBS)
-_STATUS: Final = _Subresource("status", STATUS_VERBS)
-_SCALE: Final = _Subresource("scale", SCALE_VERBS, {"group": "autoscaling", "version": "v1", "kind": "Scale"})
-
-
-def _subresources(resource: ServedResource) -> Iterator[_Subresource]:
-    """In the order of discovery."""
-    if resource.has_finalize:
-        yield _FINALIZE
-    if resource.has_status:
-        yield _STATUS
-    if resource.scale is not None:
-        yield _SCALE
+def _kind_of(subresource: Subresource) -> Mapping[str, str] | None:
+    """The kind of a subresource, where it is not that of the resource."""
+    kind = subresource.kind
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind} if kind is not None else None
 
 
 def _aggregated(groups: Mapping[str, Mapping[str, Sequence[ServedResource]]]) -> dict[str, Any]:
@@ -278,8 +254,8 @@ def _aggregated_entry(resource: ServedResource) -> dict[str, Any]:
     if resource.categories:
         entry["categories"] = list(resource.categories)
     subresources = [
-        {"subresource": subresource.name, "responseKind": subresource.foreign_kind or response_kind, "verbs": list(subresource.verbs)}
-        for subresource in _subresources(resource)
+        {"subresource": subresource.name, "responseKind": _kind_of(subresource) or response_kind, "verbs": list(subresource.verbs)}
+        for subresource in resource.subresources.values()
     ]
     if subresources:
         entry["subresources"] = subresources

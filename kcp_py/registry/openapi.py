@@ -144,7 +144,7 @@ class FragmentCache:
             namespaced=resource.namespaced,
             verbs=resource.verbs,
             has_status=resource.has_status,
-            has_scale=resource.scale is not None,
+            has_scale="scale" in resource.subresources,
             selectable_fields=() if resource.builtin else tuple(resource.field_labels),
             patch_types=patch_types,
             document=resource.document,

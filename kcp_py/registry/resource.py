@@ -12,6 +12,7 @@ from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.rendering import Renderer
 from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.strategy import Strategy
+from kcp_py.registry.subresources import Subresource
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.storage.contract import Compare
 from kcp_py.storage.keys import ResourceKeys
@@ -72,12 +73,10 @@ class ServedResource:
     short_names: Sequence[str] = ()
     categories: Sequence[str] = ()
     verbs: Sequence[str] = ALL_VERBS
-    has_status: bool = False
+    subresources: Mapping[str, Subresource] = field(default_factory=dict)
+    """By name, in the order of discovery."""
+    has_status: bool = field(init=False)
     """Whether `/status` is served."""
-    has_finalize: bool = False
-    """Whether `/finalize` is served, through which alone `spec.finalizers` changes: namespaces."""
-    scale: ScalePaths | None = None
-    """Where `/scale` finds its values; None where it is not served."""
     builtin: bool = True
     """Whether the kind is compiled into clients: list items then carry no kind, and strategic merge patch is accepted."""
     protobuf: bool = False
@@ -113,6 +112,7 @@ class ServedResource:
             same_form=self.schema is self.storage_schema and (self.converter is None or self.group_version == self.storage_group_version),
         )
         object.__setattr__(self, "renderer", renderer)
+        object.__setattr__(self, "has_status", "status" in self.subresources)
         object.__setattr__(self, "group_resource", GroupResource(self.group, self.resource))
 
     @property
@@ -129,6 +129,12 @@ class ServedResource:
     @property
     def group_version_kind(self) -> GroupVersionKind:
         return GroupVersionKind(self.group, self.version, self.kind)
+
+
+def scale_paths(resource: ServedResource, subresource: str) -> ScalePaths | None:
+    """Where the values of a Scale are, of a request for one; None for any other request."""
+    found = resource.subresources.get(subresource) if subresource else None
+    return found.scale if found is not None else None
 
 
 class Served(NamedTuple):

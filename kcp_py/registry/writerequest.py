@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kcp_py.apimachinery.metaoptions import CreateOptions, DeleteOptions, PatchOptions, UpdateOptions
-from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.resource import Served, ServedResource, scale_paths
+from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.request.context import RequestContext
 from kcp_py.request.user import UserInfo
@@ -43,6 +44,11 @@ class Resolved(NamedTuple):
     @property
     def resource(self) -> ServedResource:
         return self.served.resource
+
+    @property
+    def scale(self) -> ScalePaths | None:
+        """Where the values of a Scale are, of requests for one."""
+        return scale_paths(self.served.resource, self.subresource)
 
 
 class WriteRequest(NamedTuple):

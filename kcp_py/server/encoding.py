@@ -12,7 +12,8 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import encode_pretty, encode_yaml
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.protobuf import ProtobufError, encode_list, encode_object, item_encoder
-from kcp_py.server.negotiation import Media, Representation
+from kcp_py.registry.rest.conform import Media
+from kcp_py.server.negotiation import Representation
 
 _INLINE: Final[Mapping[Media, int]] = {"json": 512 * 1024, "yaml": 8 * 1024, "protobuf": 128 * 1024}
 """Bytes of JSON up to which the event loop encodes a document itself: two milliseconds of work."""

@@ -13,9 +13,9 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from kcp_py.apimachinery.errors import StatusError, not_acceptable, unsupported_media_type
+from kcp_py.registry.rest.conform import Media
 from kcp_py.server.accept import Clause, names_any_of, parse_accept
 
-Media = Literal["json", "yaml", "protobuf"]
 Transform = Literal["", "Table", "PartialObjectMetadata", "PartialObjectMetadataList", "APIGroupDiscoveryList"]
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"

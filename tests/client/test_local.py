@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.client import StoredResource
 from kcp_py.logicalcluster import WILDCARD, Name
+from kcp_py.registry.rest.patch import JSON_PATCH, STRATEGIC_MERGE_PATCH
 from kcp_py.storage.contract import Delete
 from kcp_py.storage.memory import MemoryStorage
-from tests.client.registry import CONFIG_MAPS, DEFINITIONS, Registry, config_map, definition, open_registry
+from tests.client.registry import CONFIG_MAPS, DEFINITIONS, WIDGETS, Registry, config_map, definition, open_registry, widget
 
 pytestmark = pytest.mark.anyio
 
@@ -37,6 +39,53 @@ async def test_objects_are_dressed_as_over_http(registry: Registry) -> None:
     with pytest.raises(StatusError) as caught:
         await client.update(TEAM, CONFIG_MAPS, {**made, "data": {"a": "d"}})
     assert caught.value.reason == "Conflict"
+
+
+async def test_a_patch_changes_what_it_names(registry: Registry) -> None:
+    """A merge patch, a JSON patch and, for typed kinds, a strategic merge patch; each by the manager of the program."""
+    client = registry.client
+    await client.create(TEAM, CONFIG_MAPS, config_map("one"))
+    merged = await client.patch(TEAM, CONFIG_MAPS, "default", "one", document={"data": {"b": "c"}})
+    assert merged["data"] == {"a": "b", "b": "c"}
+    removal = [{"op": "remove", "path": "/data/a"}]
+    assert (await client.patch(TEAM, CONFIG_MAPS, "default", "one", document=removal, patch_type=JSON_PATCH))["data"] == {"b": "c"}
+    finalizers = {"metadata": {"finalizers": ["a.b/c"]}}
+    for _ in range(2):
+        patched = await client.patch(TEAM, CONFIG_MAPS, "default", "one", document=finalizers, patch_type=STRATEGIC_MERGE_PATCH)
+    assert patched["metadata"]["finalizers"] == ["a.b/c"]
+    assert {entry["manager"] for entry in patched["metadata"]["managedFields"]} == {"kcp-py"}
+
+
+async def test_a_patch_is_refused_as_over_http(registry: Registry) -> None:
+    """For what is missing, for a type that the kind does not take, for a subresource that is not there."""
+    client = registry.client
+    await registry.establish(TEAM)
+    await client.create(TEAM, WIDGETS, widget("one"))
+    refused: list[tuple[int, str, dict[str, Any]]] = [
+        (404, "two", {}),
+        (415, "one", {"patch_type": STRATEGIC_MERGE_PATCH}),
+        (404, "one", {"subresource": "status"}),
+        (422, "one", {"document": {"spec": {"size": "large"}}}),
+    ]
+    for code, name, more in refused:
+        with pytest.raises(StatusError) as caught:
+            await client.patch(TEAM, WIDGETS, "default", name, **{"document": {}, **more})
+        assert caught.value.code == code
+
+
+async def test_an_apply_owns_its_fields(registry: Registry) -> None:
+    """It makes the object, conflicts with another manager's fields, and takes them by force; what it leaves out goes."""
+    client = registry.client
+    made = await client.apply(TEAM, CONFIG_MAPS, config_map("one"), field_manager="first")
+    assert made["data"] == {"a": "b"}
+    other = {**config_map("one"), "data": {"a": "z"}}
+    with pytest.raises(StatusError) as caught:
+        await client.apply(TEAM, CONFIG_MAPS, other, field_manager="second")
+    assert [cause["field"] for cause in (caught.value.details or {})["causes"]] == [".data.a"]
+    taken = await client.apply(TEAM, CONFIG_MAPS, other, field_manager="second", force=True)
+    assert taken["data"] == {"a": "z"}
+    emptied = {key: value for key, value in other.items() if key != "data"}
+    assert "data" not in await client.apply(TEAM, CONFIG_MAPS, emptied, field_manager="second")
 
 
 async def test_clusters_do_not_see_each_other(registry: Registry) -> None:

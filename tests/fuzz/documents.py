@@ -32,7 +32,8 @@ from kcp_py.options.errors import OptionsError
 from kcp_py.options.loading import load_options
 from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.resource import ServedResource
-from kcp_py.server.handlers.body import check_metadata, decode
+from kcp_py.registry.rest.conform import check_metadata
+from kcp_py.server.handlers.body import decode
 from tests.fuzz.mutation import mutated_bytes, of_json, of_text, one_of
 from tests.fuzz.target import Target
 

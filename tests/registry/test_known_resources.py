@@ -12,7 +12,7 @@ def test_resources():
     pods, services = known_resources("/registry", ["pods", "services"])
     assert pods.keys.prefix == "/registry/core/pods/"
     assert (pods.builtin, pods.definition, pods.protobuf) == (True, "io.k8s.api.core.v1.Pod", True)
-    assert services.scale is None
+    assert list(services.subresources) == ["status"]
     assert [resource.version for resource in known_resources("/registry", ["resourceclaims"])] == ["v1", "v1beta2"]
 
 

@@ -30,6 +30,7 @@ from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.namespaces import default_namespaces
 from kcp_py.registry.resource import Converter, DefaultObjects, ServedResource
 from kcp_py.registry.strategy import Strategy
+from kcp_py.registry.subresources import table_of
 from kcp_py.schema.definition_form import normalize_definition
 from kcp_py.storage.keys import resource_keys
 
@@ -128,8 +129,7 @@ def _served(kind: BuiltinKind, root: str, schemas: Mapping[str, DeferredSchema],
         short_names=tuple(kind.short_names),
         categories=tuple(kind.categories),
         verbs=tuple(kind.verbs),
-        has_status="status" in kind.subresources,
-        has_finalize="finalize" in kind.subresources,
+        subresources=table_of(finalize="finalize" in kind.subresources, status="status" in kind.subresources),
         builtin=special.builtin,
         protobuf=has_message(str(GroupVersion(kind.group, kind.version)), kind.kind),
         field_labels=special.field_labels,

@@ -143,7 +143,9 @@ async def remove_finalizer(
             obj = await to_storage(target.resource, new)
         operations: Sequence[Operation] = (Put(item.key, encode_stored(obj)),)
         if not strategy.has_pending_finalizers(obj):
-            conditions, operations = removal(target.scope, target.served, item, replacement_of(access, target.scope, target.served, metadata))
+            conditions, operations = removal(
+                target.scope, target.served, item, replacement_of(access, target.scope, target.served, metadata)
+            )
             compares += conditions
         try:
             await access.transact(target.scope.name, keys, compares, operations)

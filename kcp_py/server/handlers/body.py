@@ -1,99 +1,31 @@
-"""From a request body to an object: decoded, of the right kind, pruned and defaulted. Large ones are read aside from the event loop."""
+"""From the bytes of a request body to an object of the resource's kind. Large bodies are decoded in threads."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any
 
 from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors, protobuf
-from kcp_py.apimachinery.codec import (
-    MAX_STRICT_ERRORS,
-    decode_json,
-    decode_json_strict,
-    decode_pairs,
-    decode_yaml,
-    decode_yaml_strict,
-    sorted_pairs,
-)
-from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.apimachinery.codec import decode_json, decode_json_strict, decode_yaml_strict
 from kcp_py.apimachinery.go_types import json_type
-from kcp_py.apimachinery.objectmeta import deduplicate_owner_references, prune_object_meta, type_problem
 from kcp_py.apimachinery.protobuf import ProtobufError, decode_envelope
 from kcp_py.bootstrap.wire import META, message_of
-from kcp_py.registry.rendering import CLUSTER_ANNOTATION
-from kcp_py.schema.default import MAX_FILLED, TooManyDefaultsError
-from kcp_py.schema.embedded import metadata_mistake
-from kcp_py.server.negotiation import Media
-
-_EXCERPT_BYTES: Final = 30
-_YAML_ERRORS: Final = "yaml: unmarshal errors:\n  "
-
-
-class BodySchema(Protocol):
-    """The part of a schema that decodes."""
-
-    def type_error(self, obj: dict[str, Any]) -> FieldError | None:
-        """See `schema.contract.CompiledSchema.type_error`."""
-        ...
-
-    def prune(self, obj: dict[str, Any]) -> list[str]:
-        """See `schema.contract.CompiledSchema.prune`."""
-        ...
-
-    def strict_errors(self, document: Any) -> list[str]:
-        """See `schema.contract.CompiledSchema.strict_errors`."""
-        ...
-
-    def default(self, obj: dict[str, Any], limit: int = MAX_FILLED) -> None:
-        """See `schema.contract.CompiledSchema.default`."""
-        ...
-
-
-class BodyKind(Protocol):
-    """What a body is decoded as: a served resource, or the kind of one of its subresources."""
-
-    @property
-    def group(self) -> str: ...
-
-    @property
-    def version(self) -> str: ...
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def group_version(self) -> str:
-        """As in `apiVersion`."""
-        ...
-
-    @property
-    def builtin(self) -> bool:
-        """Whether the kind is compiled into clients."""
-        ...
-
-    @property
-    def schema(self) -> BodySchema: ...
-
-
-class Sent(NamedTuple):
-    """A body as it was sent."""
-
-    body: bytes
-    media: Media
-    repeated: Sequence[str] = ()
-    """What `decode` had to say of keys that stand in it twice."""
-
-
-INLINE_BYTES: Final[Mapping[Media, int]] = {"json": 64 * 1024, "yaml": 8 * 1024, "protobuf": 32 * 1024}
-"""Sizes of bodies up to which the event loop reads them itself: one to two milliseconds of work."""
-_INLINE_FILLED: Final = 64 * 1024
-"""Characters of defaults that it fills in itself."""
+from kcp_py.registry.rest.conform import (
+    INLINE_BYTES,
+    BodyKind,
+    Media,
+    Sent,
+    cannot_be_handled,
+    check_kind,
+    check_metadata,
+    conform,
+    excerpt,
+    unrecognized,
+)
 
 
 async def read(body: bytes, media: Media, resource: BodyKind, *, field_validation: str, warnings: list[str]) -> dict[str, Any]:
-    """`decode` and `settle`.
+    """`decode` and `conform`.
 
     Args:
         body: as sent.
@@ -109,7 +41,7 @@ async def read(body: bytes, media: Media, resource: BodyKind, *, field_validatio
     large = len(body) > INLINE_BYTES[media]
     obj = await run_aside(decode, body, media, resource, repeated) if large else decode(body, media, resource, repeated)
     sent = Sent(body, media, repeated or ())
-    return await settle(obj, resource, field_validation=field_validation, warnings=warnings, sent=sent, large=large)
+    return await conform(obj, resource, field_validation=field_validation, warnings=warnings, sent=sent, large=large)
 
 
 def decode(body: bytes, media: Media, resource: BodyKind, repeated: list[str] | None = None) -> dict[str, Any]:
@@ -139,11 +71,11 @@ def decode(body: bytes, media: Media, resource: BodyKind, repeated: list[str] | 
             if repeated is not None:
                 repeated += strict_errors
     except ValueError as error:
-        detail = f"couldn't get version/kind; json parse error: {error} ({_excerpt(body)})"
-        raise errors.bad_request(_unrecognized(resource, detail)) from error
+        detail = f"couldn't get version/kind; json parse error: {error} ({excerpt(body)})"
+        raise errors.bad_request(unrecognized(resource, detail)) from error
     if not isinstance(obj, dict):
         detail = f"couldn't get version/kind; json parse error: json: cannot unmarshal {json_type(obj)} into Go value of type "
-        raise errors.bad_request(_unrecognized(resource, f"{detail}struct ({_excerpt(body)})"))
+        raise errors.bad_request(unrecognized(resource, f"{detail}struct ({excerpt(body)})"))
     check_kind(obj, resource, body)
     check_metadata(obj, resource)
     return obj
@@ -153,7 +85,7 @@ def _decode_protobuf(body: bytes, resource: BodyKind) -> dict[str, Any]:
     try:
         envelope = decode_envelope(body)
     except ProtobufError as error:
-        raise errors.bad_request(_unrecognized(resource, f"{error} ({_excerpt(body)})")) from error
+        raise errors.bad_request(unrecognized(resource, f"{error} ({excerpt(body)})")) from error
     obj: dict[str, Any] = {"kind": envelope.kind, "apiVersion": envelope.api_version}
     check_kind(obj, resource)
     try:
@@ -173,153 +105,3 @@ def decode_delete_options_message(body: bytes) -> dict[str, Any]:
     if envelope.kind not in {"", "DeleteOptions"}:
         return {"kind": envelope.kind}
     return protobuf.decode(META + "DeleteOptions", envelope.raw)
-
-
-def check_kind(obj: dict[str, Any], resource: BodyKind, body: bytes = b"") -> None:
-    """Compare apiVersion and kind with what the URL asks for. Typed kinds may leave them out; they are filled in."""
-    api_version, kind = obj.get("apiVersion"), obj.get("kind")
-    if resource.builtin:
-        if not kind:
-            obj["kind"] = kind = resource.kind
-        if not api_version:
-            obj["apiVersion"] = api_version = resource.group_version
-    if not kind or not isinstance(kind, str):
-        raise errors.bad_request(_missing(resource, "Kind", body))
-    if api_version != resource.group_version:
-        if not isinstance(api_version, str) or not api_version:
-            raise errors.bad_request(_missing(resource, "apiVersion", body))
-        detail = f"the API version in the data ({api_version}) does not match the expected API version ({resource.group_version})"
-        raise errors.bad_request(detail)
-    if kind != resource.kind:
-        if resource.builtin:
-            detail = f'no kind "{kind}" is registered for version "{resource.group_version}" in scheme "kcp-py"'
-            raise errors.bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {detail}')
-        metadata = obj.get("metadata")
-        name = metadata.get("name", "") if isinstance(metadata, dict) else ""
-        group_kind = f"{kind}.{resource.group}" if resource.group else kind
-        raise errors.invalid(group_kind, str(name), [invalid("kind", kind, f"must be {resource.kind}")])
-
-
-def check_metadata(obj: dict[str, Any], resource: BodyKind) -> None:
-    """Refuse metadata of the wrong types, as a typed decoder does.
-
-    Raises:
-        StatusError: 400.
-    """
-    if obj.get("metadata") is None:
-        obj["metadata"] = {}
-    # Of a custom resource it is decoded apart, as that of an embedded one.
-    problem = type_problem(obj, resource.kind) if resource.builtin else metadata_mistake(obj["metadata"])
-    if problem:
-        raise cannot_be_handled(resource, problem)
-
-
-def cannot_be_handled(resource: BodyKind, problem: str) -> StatusError:
-    """400 for a body whose kind is known but whose content is not of the kind's types."""
-    return errors.bad_request(f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {problem}')
-
-
-async def settle(
-    obj: dict[str, Any],
-    resource: BodyKind,
-    *,
-    field_validation: str,
-    warnings: list[str],
-    sent: Sent | None = None,
-    repeated: Sequence[str] = (),
-    large: bool = False,
-) -> dict[str, Any]:
-    """Prune what the kind does not know, tell the client as it asked to be told, and fill defaults; in place.
-
-    Args:
-        obj: decoded.
-        resource: its kind.
-        field_validation: `Strict`, `Warn` (also when empty) or `Ignore`.
-        warnings: filled under `Warn`.
-        sent: the body that it was decoded from; None: it is what a patch made.
-        repeated: what is wrong with that patch itself.
-        large: whether it is too large for the event loop.
-
-    Raises:
-        StatusError: 400 for unknown or duplicate fields under `Strict`, and for values of the wrong type in typed kinds; 413 where defaults
-            make it too large.
-    """
-    if large:
-        issues = await run_aside(_prune, obj, resource, sent, repeated, strict=field_validation != "Ignore")
-    else:
-        issues = _prune(obj, resource, sent, repeated, strict=field_validation != "Ignore")
-    if issues and field_validation == "Strict":
-        raise cannot_be_handled(resource, f"strict decoding error: {', '.join(issues[:MAX_STRICT_ERRORS])}")
-    warnings.extend(warning_lines(issues))
-    if not large:
-        try:
-            resource.schema.default(obj, _INLINE_FILLED)
-        except TooManyDefaultsError:
-            large = True
-    if large:
-        try:
-            await run_aside(resource.schema.default, obj)
-        except TooManyDefaultsError as error:
-            raise errors.too_large(MAX_FILLED) from error
-    warning = deduplicate_owner_references(obj["metadata"])
-    if warning:
-        warnings.append(warning)
-    return obj
-
-
-def _prune(obj: dict[str, Any], resource: BodyKind, sent: Sent | None, repeated: Sequence[str], *, strict: bool) -> Sequence[str]:
-    """Drop what the kind does not know, in place.
-
-    Returns:
-        What is wrong with the body, in upstream's order; nothing unless that is asked for.
-    """
-    metadata = obj["metadata"]
-    annotations = metadata.get("annotations")
-    if annotations is not None:
-        annotations.pop(CLUSTER_ANNOTATION, None)
-    metadata.pop("clusterName", None)
-    unknown = [f"metadata.{name}" for name in prune_object_meta(metadata)]
-    if mistake := resource.schema.type_error(obj):
-        raise cannot_be_handled(resource, str(mistake))
-    # Custom resources are maps when their metadata are decoded, and maps are written in order. So is what a patch has touched.
-    unknown.sort()
-    unknown += resource.schema.prune(obj)
-    if sent is not None:
-        repeated = sent.repeated
-    if not strict or not (unknown or repeated):
-        return ()
-    if resource.builtin:
-        if sent is not None:
-            return _struct_errors(sent, resource)
-        unknown = sorted(set(unknown))
-    return [*repeated, *(f'unknown field "{path}"' for path in unknown)]
-
-
-def _struct_errors(sent: Sent, resource: BodyKind) -> Sequence[str]:
-    """What strict decoding says of the body of a typed kind: for YAML, the document is the JSON that it is turned into."""
-    if sent.media == "yaml":
-        return [*sent.repeated, *resource.schema.strict_errors(sorted_pairs(decode_yaml(sent.body)))]
-    return resource.schema.strict_errors(decode_pairs(sent.body)) if sent.media == "json" else ()
-
-
-def warning_lines(issues: Sequence[str]) -> Sequence[str]:
-    """What is wrong with a body, as warnings. A header has one line: of what YAML says in several, each is a warning of its own."""
-    lines = [line for issue in issues[:MAX_STRICT_ERRORS] for line in issue.removeprefix(_YAML_ERRORS).split("\n  ")]
-    return lines[:MAX_STRICT_ERRORS]
-
-
-def _unrecognized(resource: BodyKind, detail: str) -> str:
-    return f"the object provided is unrecognized (must be of type {resource.kind}): {detail}"
-
-
-def _missing(resource: BodyKind, member: str, body: bytes) -> str:
-    return _unrecognized(resource, f"Object '{member}' is missing in '{body.decode(errors='replace')}' ({_excerpt(body)})")
-
-
-def _excerpt(body: bytes) -> str:
-    """The first bytes of a body: as they are where it looks like JSON, else in hexadecimal (apiserver `summarizeData`)."""
-    if not body:
-        return "<empty>"
-    head = body[:_EXCERPT_BYTES]
-    shown = head.decode(errors="replace") if body.startswith(b"{") else head.hex()
-    return f"{shown} ..." if len(body) > _EXCERPT_BYTES else shown

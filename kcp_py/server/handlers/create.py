@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.metaoptions import decode_create_options
-from kcp_py.registry.store import create as create_stored
+from kcp_py.registry.rest.create import create as create_object
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
 from kcp_py.server.handlers.backend import Backend
@@ -19,18 +18,12 @@ async def create(backend: Backend, exchange: Exchange, target: Target) -> None:
 
     The order of checks is upstream's: Accept, Content-Type, body, options, decoding, metadata, validation.
     """
-    representation = representation_of(exchange, target.resource)
-    media = request_media(exchange.headers.get(b"content-type"), protobuf=target.resource.protobuf)
+    resource = target.served.resource
+    representation = representation_of(exchange, resource)
+    media = request_media(exchange.headers.get(b"content-type"), protobuf=resource.protobuf)
     body = await exchange.read_body(backend.limits.max_body_bytes)
     options = decode_create_options(exchange.query)
-    resource = target.resource
     obj = await read(body, media, resource, field_validation=options.field_validation, warnings=exchange.warnings)
-    given = obj["metadata"].get("namespace")
-    if resource.namespaced and given and given != target.namespace:
-        raise errors.bad_request("the namespace of the provided object does not match the namespace sent on the request")
-    if not resource.namespaced and given:
-        # Upstream clears it for cluster-scoped kinds (rest.EnsureObjectNamespaceMatchesRequestNamespace).
-        del obj["metadata"]["namespace"]
     request = target.write(exchange, options, len(body), manager_of(backend, exchange, options))
-    written = await create_stored(backend.access, request, obj)
+    written = await create_object(backend.access, request, obj)
     await send_written(backend, exchange, target, written, representation, status=201)

@@ -1,120 +1,44 @@
-"""PATCH of an object, its status or its Scale: JSON patch, merge patch, and strategic merge patch for typed kinds."""
+"""PATCH of an object, its status or its Scale, in the four forms of a patch."""
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.codec import decode_json, decode_json_strict
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.fielderrors import go_json, invalid
-from kcp_py.apimachinery.go_types import go_text
 from kcp_py.apimachinery.metaoptions import decode_patch_options
-from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge_patch
-from kcp_py.registry.scale import scale_of
-from kcp_py.registry.store import Current, update
+from kcp_py.registry.rest.apply import apply
+from kcp_py.registry.rest.patch import APPLY_PATCH, patch_types, read_patch
+from kcp_py.registry.rest.patch import patch as patch_object
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written
-from kcp_py.server.handlers.apply import APPLY_PATCH, apply
 from kcp_py.server.handlers.backend import Backend
-from kcp_py.server.handlers.body import INLINE_BYTES, BodyKind, cannot_be_handled, check_kind, check_metadata, settle
 from kcp_py.server.handlers.manager import manager_of
 from kcp_py.server.handlers.target import Target
-from kcp_py.server.handlers.update import check_identity, other_uid, scaled
-
-JSON_PATCH: Final = "application/json-patch+json"
-MERGE_PATCH: Final = "application/merge-patch+json"
-STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 
 async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
-    """Change the object as the body says, against its latest state, and answer with the result."""
+    """Change the object as the body says, against its latest state; 200, or 201 where an apply made the object."""
     patch_type = _patch_type(exchange, target)
-    if patch_type == APPLY_PATCH:
-        await apply(backend, exchange, target)
-        return
-    representation = representation_of(exchange, target.resource)
+    applied = patch_type == APPLY_PATCH
+    representation = representation_of(exchange, target.served.resource)
     body = await exchange.read_body(backend.limits.max_body_bytes)
-    options = decode_patch_options(exchange.query, apply=False)
-    strict = options.field_validation != "Ignore"
-    large = len(body) > INLINE_BYTES["json"]
-    document, repeated = await run_aside(_decode, body, patch_type, strict=strict) if large else _decode(body, patch_type, strict=strict)
-    warnings_before = len(exchange.warnings)
-    cluster = target.one_cluster().name
-    kind, paths = target.body_kind, target.scale
-
-    async def read(current: Current) -> dict[str, Any]:
-        obj = target.resource.renderer.dress(await current.load(), current.item.mod_revision, cluster)
-        return obj if paths is None else scale_of(obj, paths)
-
-    async def transform(current: Current | None) -> dict[str, Any]:
-        if current is None:
-            raise errors.not_found(target.resource.group_resource, target.name)
-        del exchange.warnings[warnings_before:]
-        base = await read(current)
-        uid = base["metadata"]["uid"]
-        large = len(body) + len(current.item.value) > INLINE_BYTES["json"] or (patch_type == JSON_PATCH and json_patch.is_heavy(document))
-        if patch_type == JSON_PATCH and strict:
-            json_patch.check_types(document)
-        obj = await run_aside(_patched, base, document, patch_type, target) if large else _patched(base, document, patch_type, target)
-        try:
-            if not isinstance(obj, dict):
-                detail = "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct"
-                raise cannot_be_handled(kind, detail)
-            _check_kind(obj, kind)
-            check_metadata(obj, kind)
-            await settle(
-                obj,
-                kind,
-                field_validation=options.field_validation,
-                warnings=exchange.warnings,
-                repeated=repeated,
-                large=large,
-            )
-        except StatusError as error:
-            if error.code != 400:
-                raise
-            # What was refused may have lost parts on the way.
-            refused = await read(current), body, patch_type, target, error
-            raise (await run_aside(_undecodable, *refused) if large else _undecodable(*refused)) from error
-        check_identity(obj, target)
-        if paths is not None:
-            return await scaled(paths, obj, current)
-        if (given := obj["metadata"].get("uid")) and given != uid:
-            if target.subresource == "status" and not target.resource.builtin:
-                obj["metadata"]["uid"] = uid  # the metadata is the stored one anyway
-                return obj
-            raise other_uid(target, given)
-        return obj
-
-    request = target.write(exchange, options, len(body), manager_of(backend, exchange, options))
-    written = await update(backend.access, request, transform)
-    await send_written(backend, exchange, target, written, representation, status=200)
-
-
-def _check_kind(obj: dict[str, Any], kind: BodyKind) -> None:
-    """Refuse a result of another kind, in the words of the decoder that upstream reads it with.
-
-    Raises:
-        StatusError: 400 for what is to be shown, 422 for another kind of a custom resource.
-    """
-    if kind.builtin:
-        api_version, name = obj.get("apiVersion") or kind.group_version, obj.get("kind") or kind.kind
-        if (api_version, name) != (kind.group_version, kind.kind):
-            raise cannot_be_handled(kind, f'no kind "{name}" is registered for version "{api_version}" in scheme "kcp-py"')
+    options = decode_patch_options(exchange.query, apply=applied)
+    if applied:
+        request = target.write(exchange, options, len(body), manager_of(backend, exchange, options, applied=True))
+        written = await apply(backend.access, request, body)
     else:
-        for member, shown in (("kind", "Kind"), ("apiVersion", "apiVersion")):
-            if not obj.get(member):
-                raise cannot_be_handled(kind, f"Object '{shown}' is missing in '{go_json(obj, sort=True)}'")
-    check_kind(obj, kind)
+        change = await read_patch(body, patch_type, strict=options.field_validation != "Ignore")
+        request = target.write(exchange, options, len(body), manager_of(backend, exchange, options))
+        written = await patch_object(backend.access, request, change)
+    await send_written(backend, exchange, target, written, representation, status=201 if written.created else 200)
 
 
 def _patch_type(exchange: Exchange, target: Target) -> str:
-    accepted = [JSON_PATCH, MERGE_PATCH]
-    if target.resource.strategic_merge is not None:
-        accepted.append(STRATEGIC_MERGE_PATCH)
-    accepted.append(APPLY_PATCH)
+    """The media type of the patch.
+
+    Raises:
+        StatusError: 415 for one that the resource does not take.
+    """
+    accepted = patch_types(target.resource)
     given = exchange.headers.get(b"content-type", b"").partition(b";")[0].strip().decode("latin-1").lower()
     if given not in accepted:
         if target.resource.builtin:
@@ -122,47 +46,3 @@ def _patch_type(exchange: Exchange, target: Target) -> str:
             raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
         raise errors.unsupported_media_type(accepted)
     return given
-
-
-def _decode(body: bytes, patch_type: str, *, strict: bool) -> tuple[Any, list[str]]:
-    """The patch, and where asked for what is wrong with its form.
-
-    Raises:
-        StatusError: 400.
-    """
-    try:
-        document, found = decode_json_strict(body) if strict else (decode_json(body), [])
-    except ValueError as error:
-        raise errors.bad_request("invalid JSON patch") from error
-    return document, _faults(document, found, patch_type) if strict else []
-
-
-def _faults(document: Any, found: list[str], patch_type: str) -> list[str]:
-    """What is wrong with the patch itself, for those who want to know (`fieldValidation`): repeated keys, and unknown ones."""
-    if patch_type != JSON_PATCH:
-        return found
-    return [*(f"json patch {fault}" for fault in found), *(json_patch.unknown_fields(document) if isinstance(document, list) else ())]
-
-
-def _undecodable(base: dict[str, Any], body: bytes, patch_type: str, target: Target, error: StatusError) -> StatusError:
-    """422 for a result that is not of the kind: of no kind and name itself.
-
-    Source: apiserver `jsonPatcher.applyPatchToCurrentObject`, which shows the result, and `applyPatchToObject`, which shows the patch.
-    """
-    document = decode_json(body)
-    merged = patch_type == STRATEGIC_MERGE_PATCH
-    shown = go_text(document) if merged else go_json(_patched(base, document, patch_type, target), sort=True)
-    problem = error.message.removeprefix(cannot_be_handled(target.body_kind, "").message)
-    return errors.invalid("", "", [invalid("patch", shown, problem)])
-
-
-def _patched(base: dict[str, Any], document: Any, patch_type: str, target: Target) -> Any:
-    """The patched object. `base` may share parts with it and is not used again."""
-    match patch_type:
-        case "application/json-patch+json":
-            return json_patch.apply(base, document)
-        case "application/merge-patch+json":
-            return merge_patch.apply(base, document)
-        case _:
-            assert target.resource.strategic_merge is not None
-            return strategic_merge_patch.apply(base, document, target.resource.strategic_merge, target.resource.definitions)

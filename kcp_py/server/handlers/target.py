@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kcp_py.apimachinery import errors
@@ -10,8 +10,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.authz.forbidden import forbidden
 from kcp_py.logicalcluster import Name, Wildcard
-from kcp_py.registry.discovery import FINALIZE_VERBS, SCALE_VERBS, STATUS_VERBS
-from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.resource import Served, ServedResource, scale_paths
 from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.writerequest import FieldManager, Resolved, WriteOptions, WriteRequest
@@ -19,8 +18,6 @@ from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.backend import Backend
-from kcp_py.server.handlers.body import BodyKind
-from kcp_py.server.handlers.scale import SCALE
 from kcp_py.tenancy import LOGICAL_CLUSTER
 
 _NEEDS_NAME = frozenset(("get", "update", "patch", "delete"))
@@ -51,12 +48,7 @@ class Target(NamedTuple):
     @property
     def scale(self) -> ScalePaths | None:
         """Where the values of a Scale are, of requests for one."""
-        return self.served.resource.scale if self.subresource == "scale" else None
-
-    @property
-    def body_kind(self) -> BodyKind:
-        """What bodies are, and what is patched."""
-        return SCALE if self.subresource == "scale" else self.served.resource
+        return scale_paths(self.served.resource, self.subresource)
 
     def write(self, exchange: Exchange, options: WriteOptions, size: int, manager: FieldManager | None = None) -> WriteRequest:
         """The write that a request asks for.
@@ -176,17 +168,10 @@ def _check_verb(context: RequestContext, resource: ServedResource, namespace: st
     if len(info.parts) > 3:
         raise errors.unknown_path()
     if info.subresource:
-        verbs: Sequence[str]
-        match info.subresource:
-            case "status" if resource.has_status:
-                verbs = STATUS_VERBS
-            case "finalize" if resource.has_finalize:
-                verbs = FINALIZE_VERBS
-            case "scale" if resource.scale is not None:
-                verbs = SCALE_VERBS
-            case _:
-                raise errors.unknown_path()
-        if info.verb not in verbs:
+        subresource = resource.subresources.get(info.subresource)
+        if subresource is None:
+            raise errors.unknown_path()
+        if info.verb not in subresource.verbs:
             raise method_not_allowed() if resource.builtin else errors.method_not_supported(resource.group_resource, info.verb)
         return
     if not info.verb or (info.verb in _NEEDS_NAME and not named) or (info.verb == "create" and named):

@@ -1,6 +1,6 @@
 """Scale, the kind of `/scale`: how bodies become one, and how an object is seen as one.
 
-The object keeps its own kind everywhere below the handlers: a Scale exists in requests and answers alone.
+The object keeps its own kind everywhere below the verbs: a Scale exists in requests and answers alone.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from functools import cache
 from typing import Any, Final
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.apimachinery.objectmeta_decoding import mismatch
 from kcp_py.bootstrap.kinds import validation_schema
+from kcp_py.registry.rest.conform import cannot_be_handled
 from kcp_py.schema.merge_types import merge_type
 from kcp_py.schema.structural import StructuralSchema, compile_schema
-from kcp_py.server.handlers.body import cannot_be_handled
 
 _INT32: Final = "int32"
 _STRING: Final = "string"
@@ -28,7 +27,7 @@ _ROOT_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata", *_STRUCTS})
 
 
 class _ScaleSchema:
-    """A `body.BodySchema` as strict as the decoder of a typed kind."""
+    """A `conform.BodySchema` as strict as the decoder of a typed kind."""
 
     def type_error(self, obj: dict[str, Any]) -> None:
         """Types are looked at while pruning."""
@@ -65,7 +64,7 @@ class _ScaleSchema:
 
 
 class ScaleKind:
-    """A `body.BodyKind`: autoscaling/v1 Scale."""
+    """A `conform.BodyKind`: autoscaling/v1 Scale."""
 
     group = "autoscaling"
     version = "v1"
@@ -76,7 +75,6 @@ class ScaleKind:
 
 
 SCALE: Final = ScaleKind()
-SCALE_KIND: Final = GroupVersionKind("autoscaling", "v1", "Scale")
 _NUMBER: Final = {"type": "integer"}
 SCALE_TYPE: Final = merge_type(
     {

@@ -5,42 +5,47 @@ Source: k8s.io/apiserver `pkg/endpoints/handlers/patch.go` (`applyPatcher`).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import decode_json_strict, decode_yaml_strict
 from kcp_py.apimachinery.go_types import json_type
-from kcp_py.apimachinery.metaoptions import PatchOptions, decode_patch_options
+from kcp_py.apimachinery.metaoptions import PatchOptions
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
+from kcp_py.registry.rest.conform import INLINE_BYTES, check_metadata, conform, warning_lines
+from kcp_py.registry.rest.scale import SCALE_TYPE
+from kcp_py.registry.rest.update import body_kind, check_identity, other_uid
 from kcp_py.registry.scale import ScalePaths
-from kcp_py.registry.store import Current, apply_configuration, check_configuration, update
-from kcp_py.server.exchange import Exchange
-from kcp_py.server.handlers.answer import representation_of, send_written
-from kcp_py.server.handlers.backend import Backend
-from kcp_py.server.handlers.body import INLINE_BYTES, check_metadata, settle, warning_lines
-from kcp_py.server.handlers.manager import manager_of
-from kcp_py.server.handlers.scale import SCALE_KIND, SCALE_TYPE
-from kcp_py.server.handlers.target import Target
-from kcp_py.server.handlers.update import check_identity, other_uid
-
-APPLY_PATCH: Final = "application/apply-patch+yaml"
+from kcp_py.registry.store import Access, Current, apply_configuration, check_configuration, update
+from kcp_py.registry.store.access import Written
+from kcp_py.registry.subresources import SCALE_KIND
+from kcp_py.registry.writerequest import Resolved, WriteRequest
 
 
-async def apply(backend: Backend, exchange: Exchange, target: Target) -> None:
-    """Apply the configuration of the body; 200, or 201 where it made the object."""
-    representation = representation_of(exchange, target.resource)
-    body = await exchange.read_body(backend.limits.max_body_bytes)
-    options = decode_patch_options(exchange.query, apply=True)
+async def apply(access: Access, request: WriteRequest, body: bytes) -> Written:
+    """Apply a configuration; `created` tells whether that made the object.
+
+    Args:
+        access: the store.
+        request: who applies what; its options are PatchOptions, and its manager owns what it applies.
+        body: the configuration as YAML, which may be JSON.
+
+    Raises:
+        StatusError: 400, 409 for conflicts, 422, 500 for a configuration that does not fit the type, and whatever admission says.
+        StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
+    """
+    target, options, manager = request.target, request.options, request.manager
+    assert isinstance(options, PatchOptions), "an apply has the options of a patch"
+    assert manager is not None, "an apply has a field manager"
     large = len(body) > INLINE_BYTES["yaml"]
     # Before the object is looked up: a bad body is a 400, whether or not there is an object. An attempt uses it up.
     unused = [await _read(body, large=large)]
-    manager = manager_of(backend, exchange, options, applied=True)
-    resource = target.resource
-    warnings_before = len(exchange.warnings)
+    resource = target.served.resource
+    warnings_before = len(request.warnings)
 
     async def transform(current: Current | None) -> dict[str, Any]:
-        del exchange.warnings[warnings_before:]
+        del request.warnings[warnings_before:]
         config, repeated = unused.pop() if unused else await _read(body, large=large)
         if current is None and target.subresource:
             raise errors.not_found(resource.group_resource, target.name)
@@ -57,10 +62,10 @@ async def apply(backend: Backend, exchange: Exchange, target: Target) -> None:
         new = await apply_configuration(
             resource, live, config, manager, subresource=target.subresource, force=bool(options.force), size=size
         )
-        _strict(repeated, options, exchange.warnings)
+        _strict(repeated, options, request.warnings)
         check_metadata(new, resource)
         # What is unknown was refused already, where the type does not allow for it.
-        await settle(new, resource, field_validation="Ignore", warnings=exchange.warnings, large=size > INLINE_BYTES["json"])
+        await conform(new, resource, field_validation="Ignore", warnings=request.warnings, large=size > INLINE_BYTES["json"])
         if not resource.builtin:
             _restore_nulls({field: value for field, value in config.items() if field != "metadata"}, new)
         check_identity(new, target)
@@ -73,9 +78,7 @@ async def apply(backend: Backend, exchange: Exchange, target: Target) -> None:
             metadata["uid"] = uid  # the metadata is the stored one anyway
         return new
 
-    request = target.write(exchange, options, len(body), manager)
-    written = await update(backend.access, request, transform, may_create=True)
-    await send_written(backend, exchange, target, written, representation, status=201 if written.created else 200)
+    return await update(access, request, transform, may_create=True)
 
 
 async def _read(body: bytes, *, large: bool) -> tuple[dict[str, Any], list[str]]:
@@ -110,13 +113,13 @@ def _decode(body: bytes) -> tuple[dict[str, Any], list[str]]:
     return config, repeated
 
 
-def _check(config: dict[str, Any], target: Target) -> None:
+def _check(config: dict[str, Any], target: Resolved) -> None:
     """Refuse what is no configuration of the target.
 
     Raises:
         StatusError: 400.
     """
-    kind = target.body_kind
+    kind = body_kind(target)
     if config.get("apiVersion") != kind.group_version or config.get("kind") != kind.kind:
         raise errors.bad_request(f"invalid object type: {_kind_text(config)}")
     check_metadata(config, kind)
@@ -158,7 +161,7 @@ def _restore_nulls(config: dict[str, Any], obj: dict[str, Any]) -> None:
             _restore_nulls(value, obj[field])
 
 
-def _scaled(scale: dict[str, Any], target: Target, paths: ScalePaths) -> dict[str, Any]:
+def _scaled(scale: dict[str, Any], target: Resolved, paths: ScalePaths) -> dict[str, Any]:
     """A configuration of the object that says what a Scale says."""
     value: Any = (scale.get("spec") or {}).get("replicas") or 0
     for field in reversed(paths.replicas):

@@ -1,0 +1,184 @@
+"""PATCH of an object, its status or its Scale: JSON patch, merge patch, and strategic merge patch for typed kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from kcp_py.aio.aside import run_aside
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.codec import decode_json, decode_json_strict
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.fielderrors import go_json, invalid
+from kcp_py.apimachinery.go_types import go_text
+from kcp_py.apimachinery.metaoptions import PatchOptions
+from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge_patch
+from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.rest.conform import INLINE_BYTES, BodyKind, cannot_be_handled, check_kind, check_metadata, conform
+from kcp_py.registry.rest.update import body_kind, check_identity, other_uid, scaled
+from kcp_py.registry.scale import scale_of
+from kcp_py.registry.store import Access, Current, update
+from kcp_py.registry.store.access import Written
+from kcp_py.registry.writerequest import Resolved, WriteRequest
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+
+
+class Patch(NamedTuple):
+    """A decoded patch."""
+
+    type: str
+    """Its media type."""
+    document: Any
+    faults: Sequence[str]
+    """What is wrong with its form, where the client asks for that."""
+    body: bytes
+    """As it was sent: errors show it."""
+
+
+def patch_types(resource: ServedResource) -> Sequence[str]:
+    """The media types of patches that a resource takes."""
+    strategic = (STRATEGIC_MERGE_PATCH,) if resource.strategic_merge is not None else ()
+    return (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH)
+
+
+async def read_patch(body: bytes, patch_type: str, *, strict: bool) -> Patch:
+    """Decode a patch.
+
+    Args:
+        body: as sent.
+        patch_type: its media type; any but that of an apply.
+        strict: whether the client asks for repeated keys and unknown fields.
+
+    Raises:
+        StatusError: 400.
+    """
+    large = len(body) > INLINE_BYTES["json"]
+    document, faults = await run_aside(_decode, body, patch_type, strict=strict) if large else _decode(body, patch_type, strict=strict)
+    return Patch(patch_type, document, faults, body)
+
+
+async def patch(access: Access, request: WriteRequest, change: Patch) -> Written:
+    """Change an object, its status or its Scale as a patch says, against its latest state.
+
+    Args:
+        access: the store.
+        request: who patches what; its options are PatchOptions.
+        change: the patch.
+
+    Raises:
+        StatusError: 400, 404, 409, 422 and whatever admission says.
+        StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
+    """
+    target, options = request.target, request.options
+    assert isinstance(options, PatchOptions), "a patch has its own options"
+    patch_type, document, repeated, body = change
+    strict = options.field_validation != "Ignore"
+    warnings_before = len(request.warnings)
+    cluster = target.scope.name
+    kind, paths = body_kind(target), target.scale
+
+    async def read(current: Current) -> dict[str, Any]:
+        obj = target.resource.renderer.dress(await current.load(), current.item.mod_revision, cluster)
+        return obj if paths is None else scale_of(obj, paths)
+
+    async def transform(current: Current | None) -> dict[str, Any]:
+        if current is None:
+            raise errors.not_found(target.resource.group_resource, target.name)
+        del request.warnings[warnings_before:]
+        base = await read(current)
+        uid = base["metadata"]["uid"]
+        large = len(body) + len(current.item.value) > INLINE_BYTES["json"] or (patch_type == JSON_PATCH and json_patch.is_heavy(document))
+        if patch_type == JSON_PATCH and strict:
+            json_patch.check_types(document)
+        obj = await run_aside(_patched, base, document, patch_type, target) if large else _patched(base, document, patch_type, target)
+        try:
+            if not isinstance(obj, dict):
+                detail = "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct"
+                raise cannot_be_handled(kind, detail)
+            _check_kind(obj, kind)
+            check_metadata(obj, kind)
+            await conform(
+                obj,
+                kind,
+                field_validation=options.field_validation,
+                warnings=request.warnings,
+                repeated=repeated,
+                large=large,
+            )
+        except StatusError as error:
+            if error.code != 400:
+                raise
+            # What was refused may have lost parts on the way.
+            refused = await read(current), body, patch_type, target, error
+            raise (await run_aside(_undecodable, *refused) if large else _undecodable(*refused)) from error
+        check_identity(obj, target)
+        if paths is not None:
+            return await scaled(paths, obj, current)
+        if (given := obj["metadata"].get("uid")) and given != uid:
+            if target.subresource == "status" and not target.resource.builtin:
+                obj["metadata"]["uid"] = uid  # the metadata is the stored one anyway
+                return obj
+            raise other_uid(target, given)
+        return obj
+
+    return await update(access, request, transform)
+
+
+def _decode(body: bytes, patch_type: str, *, strict: bool) -> tuple[Any, list[str]]:
+    try:
+        document, found = decode_json_strict(body) if strict else (decode_json(body), [])
+    except ValueError as error:
+        raise errors.bad_request("invalid JSON patch") from error
+    return document, _faults(document, found, patch_type) if strict else []
+
+
+def _check_kind(obj: dict[str, Any], kind: BodyKind) -> None:
+    """Refuse a result of another kind, in the words of the decoder that upstream reads it with.
+
+    Raises:
+        StatusError: 400 for what is to be shown, 422 for another kind of a custom resource.
+    """
+    if kind.builtin:
+        api_version, name = obj.get("apiVersion") or kind.group_version, obj.get("kind") or kind.kind
+        if (api_version, name) != (kind.group_version, kind.kind):
+            raise cannot_be_handled(kind, f'no kind "{name}" is registered for version "{api_version}" in scheme "kcp-py"')
+    else:
+        for member, shown in (("kind", "Kind"), ("apiVersion", "apiVersion")):
+            if not obj.get(member):
+                raise cannot_be_handled(kind, f"Object '{shown}' is missing in '{go_json(obj, sort=True)}'")
+    check_kind(obj, kind)
+
+
+def _faults(document: Any, found: list[str], patch_type: str) -> list[str]:
+    """What is wrong with the patch itself, for those who want to know (`fieldValidation`): repeated keys, and unknown ones."""
+    if patch_type != JSON_PATCH:
+        return found
+    return [*(f"json patch {fault}" for fault in found), *(json_patch.unknown_fields(document) if isinstance(document, list) else ())]
+
+
+def _undecodable(base: dict[str, Any], body: bytes, patch_type: str, target: Resolved, error: StatusError) -> StatusError:
+    """422 for a result that is not of the kind: of no kind and name itself.
+
+    Source: apiserver `jsonPatcher.applyPatchToCurrentObject`, which shows the result, and `applyPatchToObject`, which shows the patch.
+    """
+    document = decode_json(body)
+    merged = patch_type == STRATEGIC_MERGE_PATCH
+    shown = go_text(document) if merged else go_json(_patched(base, document, patch_type, target), sort=True)
+    problem = error.message.removeprefix(cannot_be_handled(body_kind(target), "").message)
+    return errors.invalid("", "", [invalid("patch", shown, problem)])
+
+
+def _patched(base: dict[str, Any], document: Any, patch_type: str, target: Resolved) -> Any:
+    """The patched object. `base` may share parts with it and is not used again."""
+    match patch_type:
+        case "application/json-patch+json":
+            return json_patch.apply(base, document)
+        case "application/merge-patch+json":
+            return merge_patch.apply(base, document)
+        case _:
+            assert target.resource.strategic_merge is not None
+            return strategic_merge_patch.apply(base, document, target.resource.strategic_merge, target.resource.definitions)

@@ -1,0 +1,45 @@
+"""The subresources of stored objects: views of an object with verbs of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kcp_py.apimachinery.kinds import GroupVersionKind
+from kcp_py.registry.scale import ScalePaths
+
+
+class Subresource(NamedTuple):
+    """One entry of the table of a resource."""
+
+    name: str
+    """The last segment of the URL."""
+    verbs: tuple[str, ...]
+    """In the order of discovery."""
+    kind: GroupVersionKind | None = None
+    """The kind of bodies and answers; None: that of the resource."""
+    scale: ScalePaths | None = None
+    """Where the object has what its Scale shows; None for all but `scale`."""
+
+
+FINALIZE: Final = Subresource("finalize", ("update",))
+"""Through it alone `spec.finalizers` of a namespace changes."""
+STATUS: Final = Subresource("status", ("get", "patch", "update"))
+"""Through it alone the status changes."""
+SCALE_KIND: Final = GroupVersionKind("autoscaling", "v1", "Scale")
+
+
+def table_of(*, finalize: bool = False, status: bool = False, scale: ScalePaths | None = None) -> Mapping[str, Subresource]:
+    """Name -> subresource, in the order of discovery.
+
+    Args:
+        finalize: whether `/finalize` is served.
+        status: whether `/status` is served.
+        scale: where `/scale` finds its values; None where it is not served.
+    """
+    found = [FINALIZE] if finalize else []
+    if status:
+        found.append(STATUS)
+    if scale is not None:
+        found.append(Subresource("scale", ("get", "patch", "update"), SCALE_KIND, scale))
+    return {subresource.name: subresource for subresource in found}
