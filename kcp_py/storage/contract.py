@@ -232,7 +232,7 @@ class Storage(Protocol):
         ...
 
     async def revision(self) -> int:
-        """The store's current revision; 0 for an empty one."""
+        """The store's current revision; 0 for an empty one. Never below what a read that ended before has seen, acknowledged or not."""
         ...
 
     async def compact(self, revision: int) -> None:

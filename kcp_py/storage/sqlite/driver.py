@@ -121,13 +121,14 @@ class SQLiteStorage:
 
     async def revision(self) -> int:
         """`Storage.revision`."""
-        return self._opened().writer.revision
+        parts = self._opened()
+        return max(parts.writer.revision, parts.reader.seen)
 
     async def compact(self, revision: int) -> None:
         """`Storage.compact`."""
         writer = self._opened().writer
-        if revision > writer.revision:
-            raise FutureRevisionError(revision, writer.revision)
+        if revision > (current := await self.revision()):
+            raise FutureRevisionError(revision, current)
         if revision <= writer.compact_revision:
             raise CompactedError(revision, writer.compact_revision)
         await writer.submit((), (), compact=revision)

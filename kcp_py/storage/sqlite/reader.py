@@ -81,6 +81,8 @@ class Reader:
         self._point = self._points.cursor()
         self._idle: list[apsw.Connection] = []
         self._running = 0
+        self.seen = 0
+        """The latest revision that was read. A commit is readable before the event loop learns that it ended."""
         self.damaged: set[str] = set()
         """The keys that were found to be damaged; empty text for what has no key."""
 
@@ -98,7 +100,11 @@ class Reader:
         try:
             # Every row is fetched, because a statement that has not come to its end keeps its snapshot open.
             rows: list[Any] = self._point.execute(_GET, (key,)).fetchall()
-            return _key_value(rows[0]) if rows else None
+            if not rows:
+                return None
+            item = _key_value(rows[0])
+            self.seen = max(self.seen, item.mod_revision)
+            return item
         except apsw.Error as error:
             if is_damage(error):
                 raise self._told(DamagedError([key])) from error
@@ -123,6 +129,7 @@ class Reader:
         try:
             connection.execute("BEGIN")
             state = read_state(connection)
+            self.seen = max(self.seen, state.revision)
             if revision > state.revision:
                 raise FutureRevisionError(revision, state.revision)
             if revision and revision < state.compact_revision:

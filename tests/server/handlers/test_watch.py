@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
 
+import httpx
 import pytest
 from starlette.types import Message
 
+from kcp_py.controlplane import ControlPlane
+from kcp_py.storage.sqlite.worker import Worker
 from kcp_py.watchcache import ObjectEvent
-from tests.server.handlers.conftest import Api, Watch, config_map
+from tests.server.handlers.conftest import Api, Watch, config_map, options
 
 pytestmark = pytest.mark.anyio
 
@@ -71,3 +76,88 @@ async def test_a_watch_that_is_not_attached_yet_ends_with_the_server(api: Api, s
     async with WatchAtTheEnd(api, MAPS, resourceVersion=revisions[since]) as watch:
         assert watch.started["status"] == 200
         assert await watch.next() is None
+
+
+class HeldReports:
+    """Holds back that jobs of SQLite's thread have ended, within `with` and until `release`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ended = asyncio.Event()
+        self._released = asyncio.Event()
+        self._released.set()
+        submit = Worker.submit
+
+        async def report_later(job: asyncio.Future[Any]) -> Any:
+            outcome = await job
+            if not self._released.is_set():
+                self.ended.set()
+                await self._released.wait()
+            return outcome
+
+        def held(worker: Worker, call: Callable[[], Any]) -> asyncio.Future[Any]:
+            return asyncio.ensure_future(report_later(submit(worker, call)))
+
+        monkeypatch.setattr(Worker, "submit", held)
+
+    def __enter__(self) -> Self:
+        self._released.clear()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        self._released.set()
+
+
+async def test_what_a_list_has_seen_can_be_watched_from_before_the_write_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that is readable and not answered yet has a revision that GET, lists and watches know, and later events follow."""
+    reports = HeldReports(monkeypatch)
+    async with (
+        ControlPlane(replace(options(tmp_path), storage="sqlite")) as control_plane,
+        httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client,
+    ):
+        api = Api(client, control_plane)
+        before = await api.ok("POST", MAPS, config_map("zero"))
+        with reports:
+            write = asyncio.ensure_future(api.ok("POST", MAPS, config_map("one")))
+            await asyncio.wait_for(reports.ended.wait(), 30)
+            listed = await api.ok("GET", MAPS)
+            revision = listed["metadata"]["resourceVersion"]
+            assert [item["metadata"]["name"] for item in listed["items"]] == ["one", "zero"]
+            assert int(revision) > int(before["metadata"]["resourceVersion"])
+            assert not write.done()
+            await api.ok("GET", f"{MAPS}/zero", params={"resourceVersion": revision})
+            for match in ("NotOlderThan", "Exact"):
+                again = await api.ok("GET", MAPS, params={"resourceVersion": revision, "resourceVersionMatch": match})
+                assert again["metadata"]["resourceVersion"] == revision
+            async with Watch(api, MAPS, resourceVersion=revision) as watch:
+                reports.release()
+                await write
+                await api.ok("POST", MAPS, config_map("two"))
+                assert await watch.brief() == ("ADDED", "two")
+
+
+async def test_what_was_read_alone_can_be_watched_from_before_the_write_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same for the revision of one object that a GET has seen."""
+    reports = HeldReports(monkeypatch)
+    async with (
+        ControlPlane(replace(options(tmp_path), storage="sqlite")) as control_plane,
+        httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client,
+    ):
+        api = Api(client, control_plane)
+        await api.ok("POST", MAPS, config_map("zero"))
+        with reports:
+            write = asyncio.ensure_future(api.ok("POST", MAPS, config_map("one")))
+            await asyncio.wait_for(reports.ended.wait(), 30)
+            revision = (await api.ok("GET", f"{MAPS}/one"))["metadata"]["resourceVersion"]
+            assert not write.done()
+            async with Watch(api, MAPS, resourceVersion=revision) as watch:
+                reports.release()
+                await write
+                await api.ok("POST", MAPS, config_map("two"))
+                assert await watch.brief() == ("ADDED", "two")
