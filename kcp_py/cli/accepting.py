@@ -90,6 +90,10 @@ class Acceptor:
         """Accept no more, and give up connections whose handshake is not done."""
         self._closed = True
         self._pause()
+        if self._tls is None:
+            # Each ends within a few turns. uvloop closes the transport of a cancelled one without telling its protocol, which may be
+            # connected already.
+            return
         for task in self._opening:
             task.cancel()
 
@@ -139,7 +143,11 @@ class Acceptor:
         """Hand a connection to a protocol of its own. Returns whether it got so far."""
         try:
             if self._tls is None:
-                await self._loop.connect_accepted_socket(lambda: self._protocol(seat), connection)
+                if self._closed:
+                    return False
+                transport, _ = await self._loop.connect_accepted_socket(lambda: self._protocol(seat), connection)
+                if self._closed:
+                    transport.close()
                 return True
             begun = self._loop.time()
             # Only clients that have said something wait for a turn: silent ones take none from others.

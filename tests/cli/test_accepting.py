@@ -6,9 +6,10 @@ import asyncio
 import dataclasses
 import errno
 import socket
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
+import uvloop
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
@@ -176,6 +177,83 @@ async def test_closing_gives_up_open_handshakes(certified):
                 await asyncio.sleep(0)
         await acceptor.wait_closed()
     assert not seats.full
+
+
+class Recorder(asyncio.Protocol):
+    """Records what it is told, and runs a function when it is connected."""
+
+    seat: Seat | None = None
+
+    def __init__(self, on_made):
+        self.told = []
+        self.lost = asyncio.Event()
+        self._on_made = on_made
+
+    def connection_made(self, _transport):
+        self.told.append("made")
+        self._on_made()
+
+    def connection_lost(self, _error):
+        self.told.append("lost")
+        assert self.seat is not None
+        self.seat.leave()
+        self.lost.set()
+
+
+async def close_while_connecting(listener, *, tls, client_tls, turns):
+    """Stop accepting some turns after a connection was accepted, or, where that is None, in the turn in which its protocol is connected.
+
+    Returns:
+        What each protocol was told.
+    """
+    seats = Seats(total=1, per_address=0)
+    acceptor = Acceptor(listener, seats, tls=tls, handshake_timeout=60)
+    protocols = []
+
+    def make_protocol():
+        protocols.append(Recorder(acceptor.close if turns is None else lambda: None))
+        return protocols[-1]
+
+    async def client():
+        with suppress(ConnectionError):
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1], ssl=client_tls)
+            assert await reader.read() == b""
+            writer.close()
+
+    acceptor.start(make_protocol)
+    connecting = asyncio.create_task(client())
+    if turns is not None:
+        while not seats.full:
+            await asyncio.sleep(0)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        acceptor.close()
+    await asyncio.wait_for(connecting, 10)
+    await acceptor.wait_closed()
+    for protocol in protocols:
+        if protocol.told:
+            await asyncio.wait_for(protocol.lost.wait(), 30)
+    assert not seats.full
+    return [protocol.told for protocol in protocols if protocol.told]
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("turns", [None, 0, 1, 2], ids=["connected", "0 turns", "1 turn", "2 turns"])
+def test_what_is_connected_while_closing_is_told_of_its_end(options, new_loop, turns):
+    """No protocol is left behind that counts as a connection for ever, and the client sees the end."""
+    with listen(options) as listener, asyncio.Runner(loop_factory=new_loop) as runner:
+        told = runner.run(close_while_connecting(listener, tls=None, client_tls=None, turns=turns))
+    assert told in ([["made", "lost"]], [])
+    assert told or turns is not None
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_what_is_connected_over_tls_while_closing_is_told_of_its_end(certified, client_context, new_loop):
+    """The same at the end of a handshake."""
+    tls = ReloadingContext(certified).context
+    with listen(certified) as listener, asyncio.Runner(loop_factory=new_loop) as runner:
+        closing = close_while_connecting(listener, tls=tls, client_tls=client_context(certified), turns=None)
+        assert runner.run(closing) == [["made", "lost"]]
 
 
 @pytest.mark.anyio
