@@ -100,17 +100,17 @@ class Reader:
         try:
             # Every row is fetched, because a statement that has not come to its end keeps its snapshot open.
             rows: list[Any] = self._point.execute(_GET, (key,)).fetchall()
-            if not rows:
-                return None
-            item = _key_value(rows[0])
-            self.seen = max(self.seen, item.mod_revision)
-            return item
         except apsw.Error as error:
             if is_damage(error):
                 raise self._told(DamagedError([key])) from error
             raise translated(error) from error
         except UnicodeEncodeError:
             return None  # no such key can have been written
+        if not rows:
+            return None
+        item = _key_value(rows[0])
+        self.seen = max(self.seen, item.mod_revision)
+        return item
 
     def state(self) -> State:
         """The newest committed state."""
