@@ -139,6 +139,7 @@ class Cycle(RequestResponseCycle):
     """uvicorn's cycle with a short way for whole responses.
 
     Attributes:
+        asked: whether the application has asked for the body.
         long_body: whether the request's body is too long to be read behind the answer.
         lingers: whether the connection ends behind the answer because of what the client may still send. The answer says so, and it is for
             `on_response` to close the connection, not at once.
@@ -146,6 +147,7 @@ class Cycle(RequestResponseCycle):
             nothing.
     """
 
+    asked = False
     long_body = False
     lingers = False
     on_asked: Callable[[], None] | None = None
@@ -200,6 +202,7 @@ class Cycle(RequestResponseCycle):
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self.waiting_for_100_continue = False
         if not self.disconnected and not self.response_complete:
+            self.asked = True
             self._ask()
             if self.flow.read_paused:
                 self.flow.resume_reading()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-DRAIN_BYTES: Final = 64 * 1024
+DRAIN_BYTES: Final = 16 * 1024
 """What is read of a request behind its answer."""
 DRAIN_SECONDS: Final = 5.0
 """How long that may take."""

@@ -30,6 +30,7 @@ from uvicorn.server import ServerState
 from kcp_py.cli.cycle import Cycle, Flow, Header, Prefixes
 from kcp_py.cli.heads import HeadBytes, LargeHeads
 from kcp_py.cli.intake import BODY, CLOSED, DRAIN_BYTES, DRAIN_SECONDS, DRAIN_TIMER, DRAINING, HEAD, NO_TIMER, WAITING, Intake
+from kcp_py.cli.records import DISCARDED_BYTES, RECORD_BYTES, Buffer, Records, discard
 from kcp_py.cli.seats import Seat, client_of
 
 Callback = Callable[[], None]
@@ -93,6 +94,7 @@ class Connection(HttpToolsProtocol):
     max_head_bytes: ClassVar[int]
     head_timeout: ClassVar[float]
     prefixes: ClassVar[Prefixes]
+    buffer: ClassVar[Buffer]
     head_bytes: ClassVar[HeadBytes]
     large_heads: ClassVar[LargeHeads]
     long_framings: ClassVar[LargeHeads]
@@ -124,6 +126,10 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow = Flow(transport)
         tls = transport.get_extra_info("ssl_object")
+        if tls is not None:
+            transport.set_protocol(Records(self, self.buffer))
+            # What is not decrypted yet waits at the client. Transports without TLS do not have this method.
+            transport.set_read_buffer_limits(RECORD_BYTES)  # type: ignore[attr-defined]
         self.app_state = {
             **self.app_state,
             "peer_certificate": None if tls is None else tls.getpeercert(binary_form=True),
@@ -156,6 +162,11 @@ class Connection(HttpToolsProtocol):
     def shutdown(self) -> None:
         super().shutdown()
         self._linger_timer = self.loop.call_later(LINGER, self._abort_when_flushed)
+
+    @property
+    def reads_body(self) -> bool:
+        """Whether what comes next belongs to a body that the application has asked for."""
+        return self._intake.phase == BODY and self.cycle.asked
 
     def data_received(self, data: bytes) -> None:
         if self._head_bytes and not self._take_head_bytes(len(data)):
@@ -288,9 +299,21 @@ class Connection(HttpToolsProtocol):
         self._linger_timer = self.loop.call_later(LINGER, self._close_after_linger)
 
     def _close_after_linger(self) -> None:
+        if self.scheme == "https" and self.transport.get_read_buffer_size():  # type: ignore[attr-defined]
+            # The end of TLS in order would decrypt what the client goes on sending.
+            self._discard(self.loop.time() + LINGER, DISCARDED_BYTES)
+            return
         self.transport.close()
         # TLS tells the client of the end with the next write, and would then read on for as long as the client does not answer.
         self._linger_timer = self.loop.call_later(_LAST_WRITE, self._abort_when_flushed)
+
+    def _discard(self, until: float, most: int) -> None:
+        """Throw away what the client sends: many read the answer behind the last byte, and only where they could send it."""
+        gone = discard(self.transport.get_extra_info("socket").fileno(), self.buffer, most)
+        if gone is None or gone >= most or self.loop.time() >= until:
+            self.transport.abort()
+        else:
+            self._linger_timer = self.loop.call_later(_LAST_WRITE, self._discard, until, most - gone)
 
     def on_message_begin(self) -> None:
         self._intake.begin()
@@ -392,10 +415,13 @@ class Connection(HttpToolsProtocol):
         self.parser = None  # type: ignore[assignment] # as uvicorn does
         del self.cycle
         transport = self.transport
+        reader = transport.get_protocol()
         socket = WatchSocket(self.config, self.server_state, state, self.loop)
         socket.seat = self.seat
         socket.connection_made(transport)
         transport.set_protocol(socket)
+        if isinstance(reader, Records):
+            reader.leave()
         socket.data_received(request_head(scope) + rest)
 
     def on_body(self, body: bytes) -> None:
@@ -499,6 +525,7 @@ def connection_class(*, max_head_bytes: int, head_timeout: float) -> type[Connec
         "max_head_bytes": max_head_bytes,
         "head_timeout": head_timeout,
         "prefixes": Prefixes(),
+        "buffer": Buffer(),
         "head_bytes": HeadBytes(),
         "large_heads": LargeHeads(),
         "long_framings": LargeHeads(places=None),

@@ -1,0 +1,115 @@
+"""`Records`: hands a connection what TLS decrypts, about a record at a time.
+
+The event loops decrypt all that has been received, up to 256 KiB, before the protocol sees the first byte. Of a request that is refused for
+its head, everything behind the head would be decrypted for nothing, and whoever sends it is not known yet. With a buffer of the protocol's
+own the loops decrypt what fits into it, and then let other connections have their turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from typing import Final, Protocol
+
+RECORD_BYTES: Final = 16 * 1024
+"""The longest record of TLS (RFC 8446, 5.1). No part of one can be decrypted."""
+MOST_BYTES: Final = 256 * 1024
+"""The most that is decrypted in one turn of the event loop, of a body that was asked for."""
+DISCARDED_BYTES: Final = 8 * 1024 * 1024
+"""What is thrown away of a request behind its answer, for clients that read the answer behind the last byte. Most bodies have 3 MiB."""
+
+
+class Receiver(Protocol):
+    """What a connection has to have."""
+
+    @property
+    def reads_body(self) -> bool:
+        """Whether only bytes that the application has asked for can come next, or further ones of the same request."""
+
+    def data_received(self, data: bytes) -> None: ...
+
+    def eof_received(self) -> None: ...
+
+    def connection_lost(self, exc: Exception | None) -> None: ...
+
+    def pause_writing(self) -> None: ...
+
+    def resume_writing(self) -> None: ...
+
+
+class Buffer:
+    """What decrypted bytes are put into for a moment. One serves all connections of an event loop, and those of no other."""
+
+    __slots__ = ("most", "record")
+
+    def __init__(self) -> None:
+        self.most = memoryview(bytearray(MOST_BYTES))
+        self.record = self.most[:RECORD_BYTES]
+
+
+class Records(asyncio.BufferedProtocol):
+    """Stands between a transport over TLS and one connection: `transport.set_protocol(Records(connection, buffer))`."""
+
+    __slots__ = ("_buffer", "_receiver")
+
+    def __init__(self, receiver: Receiver, buffer: Buffer) -> None:
+        self._receiver: Receiver | None = receiver
+        self._buffer = buffer
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        del sizehint
+        receiver = self._receiver
+        return self._buffer.most if receiver is not None and receiver.reads_body else self._buffer.record
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._receiver is not None:
+            self._receiver.data_received(bytes(self._buffer.most[:nbytes]))
+
+    def eof_received(self) -> None:
+        if self._receiver is not None:
+            self._receiver.eof_received()
+
+    def pause_writing(self) -> None:
+        if self._receiver is not None:
+            self._receiver.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._receiver is not None:
+            self._receiver.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        receiver = self._receiver
+        self.leave()
+        if receiver is not None:
+            receiver.connection_lost(exc)
+
+    def leave(self) -> None:
+        """Forget the connection: transports keep the methods above, and would keep it, too."""
+        self._receiver = None
+
+
+def discard(descriptor: int, buffer: Buffer, most: int) -> int | None:
+    """Throw away what a socket has received, without decrypting it; Linux does not even copy it.
+
+    Args:
+        descriptor: of a socket that does not block.
+        buffer: has no use for its content.
+        most: bytes; the last read may bring up to `MOST_BYTES` more.
+
+    Returns:
+        How many bytes are gone; None where the client has ended the connection.
+    """
+    gone = 0
+    with socket.socket(fileno=os.dup(descriptor)) as received:
+        try:
+            while gone < most:
+                count = received.recv_into(buffer.most, 0, socket.MSG_TRUNC)
+                if not count:
+                    return None
+                gone += count
+        except BlockingIOError:
+            pass
+        except OSError:
+            return None
+    return gone
