@@ -35,6 +35,7 @@ from kcp_py.registry.rest.apply import apply
 from kcp_py.registry.rest.conform import check_metadata, conform
 from kcp_py.registry.rest.create import create
 from kcp_py.registry.rest.patch import MERGE_PATCH, patch, patch_types, read_patch
+from kcp_py.registry.rest.storage import ReadRequest, RestStorage
 from kcp_py.registry.rest.update import update
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store import Access, Scan, delete, get, load, load_one, scan
@@ -106,7 +107,7 @@ class LocalClient:
         for resource in tables.builtins:
             self._builtin.setdefault(resource.group_resource, resource)
             self._builtin_kinds.setdefault(resource.group_version_kind, resource)
-            if resource.keys.prefix not in prefixes:
+            if resource.rest is None and resource.keys.prefix not in prefixes:
                 prefixes.add(resource.keys.prefix)
                 self._stored.append(StoredResource(resource.group_resource, custom=False, namespaced=resource.namespaced))
 
@@ -119,6 +120,9 @@ class LocalClient:
     async def get(self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str) -> dict[str, Any]:
         """`Client.get`."""
         scope, served = await self._resolve(cluster, resource)
+        if isinstance(rest := served.resource.rest, RestStorage):
+            obj = await rest.get(self._reading("get", Resolved(scope, served, namespace, name)))
+            return _dressed(obj, served.resource, scope.name)
         try:
             item = await get(self._access, scope, served, namespace, name)
             return await _decoded(served, item, scope.name)
@@ -136,6 +140,9 @@ class LocalClient:
                     raise errors.not_found(resource.group_resource, "")
             else:
                 scope, served = await self._resolve(cluster, resource)
+                if isinstance(rest := served.resource.rest, RestStorage):
+                    objects = await rest.list(self._reading("list", Resolved(scope, served, namespace, "")))
+                    return ObjectList([_dressed(obj, served.resource, scope.name) for obj in objects], str(self._feed.revision))
             found: list[dict[str, Any]] = []
             keys = served.resource.keys
             what = Scan(scope, namespace, limit=_CHUNK)
@@ -254,14 +261,20 @@ class LocalClient:
 
         return await self._write(cluster, resource, attempt)
 
-    def _request(self, verb: str, target: Resolved, options: WriteOptions) -> WriteRequest:
-        """A write of the client's user. Its warnings are for no one."""
+    def _reading(self, verb: str, target: Resolved) -> ReadRequest:
+        """A read of the client's user."""
+        return ReadRequest(self._context(verb, target), target)
+
+    def _context(self, verb: str, target: Resolved) -> RequestContext:
         resource = target.resource
         gvr = GroupVersionResource(resource.group, resource.version, resource.resource)
         info = resource_request(verb, gvr, target.namespace, target.name, subresource=target.subresource)
-        context = RequestContext("", target.scope.name, True, info, self._user, [], {})
+        return RequestContext("", target.scope.name, True, info, self._user, [], {})
+
+    def _request(self, verb: str, target: Resolved, options: WriteOptions) -> WriteRequest:
+        """A write of the client's user. Its warnings are for no one."""
         manager = None if verb == "delete" else FieldManager(_MANAGER, self._access.now())
-        return WriteRequest(context, target, options, manager=manager)
+        return WriteRequest(self._context(verb, target), target, options, manager=manager)
 
     async def delete(
         self,
@@ -534,6 +547,11 @@ class LocalClient:
 async def _decoded(served: Served, item: KeyValue, cluster: Name, *, wildcard: bool = False) -> dict[str, Any]:
     obj = await load_one(served, item)
     return served.resource.renderer.dress(obj, item.mod_revision, cluster, wildcard=wildcard)
+
+
+def _dressed(obj: dict[str, Any], resource: ServedResource, cluster: Name) -> dict[str, Any]:
+    """A computed object as HTTP answers it."""
+    return resource.renderer.dress({"apiVersion": resource.group_version, "kind": resource.kind, **obj}, 0, cluster)
 
 
 def _target(scope: ClusterScope, served: Served, namespace: str, name: str, verb: str, *, subresource: str) -> Resolved:

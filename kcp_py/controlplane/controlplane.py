@@ -19,6 +19,7 @@ from kcp_py.aio.aside import run_aside
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apis.metrics import ClusterUsages, cluster_usages
 from kcp_py.authn.authenticator import Union as AuthenticatorUnion
 from kcp_py.authn.certificate import ClientCertificates
 from kcp_py.authn.tokenfile import TokenFiles
@@ -33,6 +34,7 @@ from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin
 from kcp_py.registry.builtin.kubernetes_service import kubernetes_service
 from kcp_py.registry.builtin.logicalclusters import LogicalClusterStrategy
 from kcp_py.registry.builtin.resources import builtin_resources
+from kcp_py.registry.computed import ComputedResource
 from kcp_py.registry.default_events import DefaultEvents
 from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.registry.resource import ServedResource
@@ -94,6 +96,7 @@ class ControlPlane:
         storage: Storage | None = None,
         services: ServiceResolver | None = None,
         admission: Sequence[AdmissionPlugin] = (),
+        apis: Sequence[ComputedResource] = (),
     ) -> None:
         """Prepare; nothing is opened before the context is entered.
 
@@ -102,7 +105,9 @@ class ControlPlane:
             storage: an unopened store to use instead of the one that the options name.
             services: finds the services that webhooks refer to; without it there are none.
             admission: plugins that see every write, after those of the server.
+            apis: resources that are served by code, in every cluster.
         """
+        self._apis = tuple(apis)
         self._admission = tuple(admission)
         self._options = options
         self._given_storage = storage
@@ -159,13 +164,15 @@ class ControlPlane:
             from kcp_py.registry.known_resources import known_resources  # noqa: PLC0415
 
             known = known_resources(root, options.builtin_kinds, defaults)
-        names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *known)}
+        usages = ClusterUsages()
+        computed = tuple(one.served(root) for one in (cluster_usages(usages), *self._apis))
+        names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *known, *computed)}
         strategies: dict[GroupResource, Strategy] = {
             _DEFINITIONS: DefinitionStrategy(builtin=frozenset(names)),
             LOGICAL_CLUSTER.group_resource: LogicalClusterStrategy(deletion_grace=options.logical_cluster_deletion_grace),
         }
         annotated = options.cluster_annotation == "always"
-        builtins = tuple(replace(one, annotated=annotated) for one in (*builtin_resources(root, strategies=strategies), *known))
+        builtins = tuple(replace(one, annotated=annotated) for one in (*builtin_resources(root, strategies=strategies), *known, *computed))
         webhooks = Caller(Networks(options.webhook_networks), services=self._services)
         self._stack.push_async_callback(webhooks.aclose)
         tables = ResourceTables(
@@ -178,6 +185,7 @@ class ControlPlane:
             defaults=defaults,
             annotated=annotated,
         )
+        usages.connect(storage, tables)
         clusters = LogicalClusters(access, feed, root=root, url=options.external_url(options.secure_port), builtins=known)
         for resource, objects in defaults.items():
             keys = resource_keys(root, *resource, namespaced=True, identity=CUSTOM_RESOURCES)

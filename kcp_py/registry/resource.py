@@ -12,7 +12,7 @@ from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.rendering import Renderer
 from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.strategy import Strategy
-from kcp_py.registry.subresources import Subresource
+from kcp_py.registry.subresources import Code, Subresource
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.storage.contract import Compare
 from kcp_py.storage.keys import ResourceKeys
@@ -93,6 +93,8 @@ class ServedResource:
     warnings: Sequence[str] = ()
     """Sent with every answer, such as the deprecation of the version."""
     storage_version_hash: str = ""
+    rest: Code | None = None
+    """What serves the resource; None for stored objects."""
     annotated: bool = True
     """Whether answers of one cluster, too, name it in an annotation."""
     renderer: Renderer = field(init=False)

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.registry.scale import ScalePaths
+
+
+class Code(Protocol):
+    """What serves a resource or a subresource that is no stored object: a `registry.rest.storage.RestStorage`."""
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """In the order of discovery."""
+        ...
 
 
 class Subresource(NamedTuple):
@@ -20,6 +29,8 @@ class Subresource(NamedTuple):
     """The kind of bodies and answers; None: that of the resource."""
     scale: ScalePaths | None = None
     """Where the object has what its Scale shows; None for all but `scale`."""
+    rest: Code | None = None
+    """What serves it; None for a view of the stored object."""
 
 
 FINALIZE: Final = Subresource("finalize", ("update",))

@@ -89,7 +89,7 @@ class ResourceTable:
         """One entry per kind of stored object, whatever versions it is served in; those of CRDs first."""
         seen: set[str] = set()
         for served in (*self.served.values(), *self._builtins.values()):
-            if served.resource.keys.prefix not in seen:
+            if served.resource.rest is None and served.resource.keys.prefix not in seen:
                 seen.add(served.resource.keys.prefix)
                 yield served
 

@@ -14,6 +14,7 @@ from kcp_py.server.encoding import ListEncoding
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import not_of_kind
 from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.tablecolumns import TableColumns
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation
 
@@ -68,16 +69,17 @@ async def send_objects(  # as its like
     include = decode_include_object(exchange.query)
     now = backend.clock()
     elements: list[bytes] = []
+    columns = TableColumns(resource, wildcard=target.scope is None)
     turns = Turns()
     for obj in objects:
         match representation.transform:
             case "":
                 document = resource.renderer.bare(obj)
             case "Table":
-                document = table_row(obj, resource.columns, now, include_object=include, api_version=representation.api_version)
+                document = table_row(obj, columns.of(resource), now, include_object=include, api_version=representation.api_version)
             case _:
                 document = partial_object_metadata(obj, representation.api_version)
         elements.append(encoding.element(document))
         await turns.take()
-    parts = encoding.whole(list_head(resource, representation, {"resourceVersion": str(revision)}), elements)
+    parts = encoding.whole(list_head(resource, representation, {"resourceVersion": str(revision)}, columns=columns.union), elements)
     await exchange.respond(200, b"".join(parts), representation.content_type)

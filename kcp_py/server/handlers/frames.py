@@ -25,6 +25,8 @@ from kcp_py.server.negotiation import Representation
 from kcp_py.storage.contract import KeyValue
 from kcp_py.watchcache import ObjectEvent
 
+_COMPUTED: Final = KeyValue("", b"", 0, 0)
+"""Stands for the stored form of a computed object."""
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
@@ -75,6 +77,10 @@ class Frames:
             if not self.items.wildcard:
                 raise
             return b""
+
+    async def of_object(self, kind: str, obj: dict[str, Any], served: Served, cluster: Name) -> bytes:
+        """An event about an object that no store holds, as it is to be shown but for the representation."""
+        return self._frame(kind, await self._object(_COMPUTED, served, cluster, obj))
 
     def bookmark(self, revision: int, *, initial_events_end: bool = False) -> bytes:
         """An event that says nothing but how far the watch has come."""

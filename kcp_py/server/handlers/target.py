@@ -13,6 +13,7 @@ from kcp_py.logicalcluster import Name, Wildcard
 from kcp_py.registry.resource import Served, ServedResource, scale_paths
 from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.subresources import Code
 from kcp_py.registry.writerequest import FieldManager, Resolved, WriteOptions, WriteRequest
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import RequestInfo
@@ -44,6 +45,12 @@ class Target(NamedTuple):
     @property
     def resource(self) -> ServedResource:
         return self.served.resource
+
+    @property
+    def rest(self) -> Code | None:
+        """What serves the request; None for stored objects and views of them."""
+        resource = self.served.resource
+        return resource.subresources[self.subresource].rest if self.subresource else resource.rest
 
     @property
     def scale(self) -> ScalePaths | None:
@@ -177,6 +184,8 @@ def _check_verb(context: RequestContext, resource: ServedResource, namespace: st
     if not info.verb or (info.verb in _NEEDS_NAME and not named) or (info.verb == "create" and named):
         raise method_not_allowed()
     if info.verb not in resource.verbs:
+        if resource.rest is not None:
+            raise errors.method_not_supported(resource.group_resource, info.verb)
         if info.verb == "create":
             detail = "create not allowed while custom resource definition is terminating"
             raise errors.forbidden(resource.group_resource, "", detail)

@@ -15,6 +15,7 @@ from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.store.access import GUARD_ATTEMPTS, translate
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.computed import HANDLERS as COMPUTED
 from kcp_py.server.handlers.create import create
 from kcp_py.server.handlers.delete import delete, delete_collection
 from kcp_py.server.handlers.documents import Documents
@@ -39,6 +40,10 @@ _HANDLERS: Final[Mapping[str, Handler]] = {
     "delete": delete,
     "deletecollection": delete_collection,
 }
+
+
+async def _refuse(_backend: Backend, exchange: Exchange, target: Target) -> None:
+    raise errors.method_not_supported(target.resource.group_resource, exchange.context.info.verb)
 
 
 class ResourceTree:
@@ -76,7 +81,10 @@ class ResourceTree:
             if handler is None:
                 raise method_not_allowed()
             try:
-                await handler(self._backend, exchange, target)
+                if target.rest is None:
+                    await handler(self._backend, exchange, target)
+                else:
+                    await COMPUTED.get(info.verb, _refuse)(self._backend, exchange, target)
             except StaleScopeError:
                 # What the write relied on is other than what was remembered: forget it, look again. The feed may still be on its way.
                 if target.scope is not None:

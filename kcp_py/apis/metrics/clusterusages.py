@@ -1,0 +1,117 @@
+"""`clusterusages`: how many objects a logical cluster holds, and how many bytes they take. Counted at each request, never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from kcp_py.aio.turns import Turns
+from kcp_py.apimachinery import errors
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.computed import ComputedResource
+from kcp_py.registry.rest.storage import Object, ReadRequest, RestStorage
+from kcp_py.registry.tables import ResourceTables
+from kcp_py.storage.contract import Storage
+
+NAME: Final = "cluster"
+"""The one object of each cluster, named as its LogicalCluster."""
+_PAGE: Final = 500
+"""Objects that are read at once."""
+
+_COUNT: Final[Mapping[str, Any]] = {"type": "integer", "format": "int64", "minimum": 0}
+_OBJECTS: Final = {**_COUNT, "description": "Number of stored objects."}
+_BYTES: Final = {**_COUNT, "description": "Bytes of their stored form, compact JSON in the storage version."}
+SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "description": "ClusterUsage is what a logical cluster stores at the moment. It is counted when it is read.",
+    "properties": {
+        "usage": {
+            "type": "object",
+            "description": "What is stored.",
+            "properties": {
+                "objects": _OBJECTS,
+                "bytes": _BYTES,
+                "resources": {
+                    "type": "array",
+                    "description": "The same by resource, most bytes first. Resources without objects are left out.",
+                    "items": {
+                        "type": "object",
+                        "required": ["resource", "objects", "bytes"],
+                        "properties": {
+                            "group": {"type": "string", "description": "API group; empty for the core group."},
+                            "resource": {"type": "string", "description": "Plural name."},
+                            "objects": _OBJECTS,
+                            "bytes": _BYTES,
+                        },
+                    },
+                },
+            },
+        }
+    },
+}
+
+
+class ClusterUsages(RestStorage):
+    """Counts the objects of a cluster below the keys of each resource that it serves."""
+
+    def __init__(self) -> None:
+        """A storage that `connect` has to be called on before the first request."""
+        self._storage: Storage | None = None
+        self._tables: ResourceTables | None = None
+
+    def connect(self, storage: Storage, tables: ResourceTables) -> None:
+        """Say where objects are, and which resources each cluster serves."""
+        self._storage, self._tables = storage, tables
+
+    async def get(self, request: ReadRequest) -> Object:
+        """The usage of the cluster.
+
+        Raises:
+            StatusError: 404 for any name but `cluster`.
+        """
+        if request.target.name != NAME:
+            raise errors.not_found(request.target.resource.group_resource, request.target.name)
+        return await self._count(request.target.scope.name)
+
+    async def list(self, request: ReadRequest) -> Sequence[Object]:
+        """The one usage of the cluster."""
+        return [await self._count(request.target.scope.name)]
+
+    async def _count(self, cluster: Name) -> Object:
+        assert self._storage is not None, "connected before the first request"
+        assert self._tables is not None, "connected before the first request"
+        found: list[dict[str, Any]] = []
+        turns = Turns()
+        for served in (await self._tables.get(cluster)).stored_resources():
+            resource = served.resource
+            prefix, start, objects, size = resource.keys.cluster_prefix(cluster), "", 0, 0
+            while True:
+                page = await self._storage.range(prefix, start=start, limit=_PAGE)
+                objects += len(page.items)
+                size += sum(len(item.value) for item in page.items)
+                await turns.take()
+                if not page.more:
+                    break
+                start = page.items[-1].key + "\x00"
+            if objects:
+                found.append({"group": resource.group, "resource": resource.resource, "objects": objects, "bytes": size})
+        found.sort(key=lambda one: (-one["bytes"], one["group"], one["resource"]))
+        total = {kind: sum(one[kind] for one in found) for kind in ("objects", "bytes")}
+        return {"metadata": {"name": NAME}, "usage": {**total, "resources": found}}
+
+
+def cluster_usages(rest: ClusterUsages) -> ComputedResource:
+    """The resource, served by `rest`."""
+    return ComputedResource(
+        group="metrics.kcp-py.dev",
+        version="v1alpha1",
+        resource="clusterusages",
+        kind="ClusterUsage",
+        rest=rest,
+        namespaced=False,
+        schema=SCHEMA,
+        columns=(
+            {"name": "Objects", "type": "integer", "jsonPath": ".usage.objects", "description": "Number of stored objects."},
+            {"name": "Bytes", "type": "integer", "jsonPath": ".usage.bytes", "description": "Bytes of their stored form."},
+        ),
+    )

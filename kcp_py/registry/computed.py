@@ -1,0 +1,83 @@
+"""Resources that no store holds: described by their author, served by a `RestStorage`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kcp_py.apimachinery.kinds import GroupVersionKind
+from kcp_py.apimachinery.table import Column
+from kcp_py.registry.custom_resources import printer_columns
+from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.rest.storage import RestStorage
+from kcp_py.registry.strategy import Strategy
+from kcp_py.registry.subresources import Subresource
+from kcp_py.schema.structural import compile_schema
+from kcp_py.storage.keys import resource_keys
+
+ANY_OBJECT: Final[Mapping[str, Any]] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+"""The schema of an object of which nothing is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputedResource:
+    """A resource of every logical cluster, by name and by the code that serves it.
+
+    ::
+
+        class Quotes(RestStorage):
+            async def list(self, request): ...
+            async def get(self, request): ...
+
+        ComputedResource(group="example.com", version="v1", resource="quotes", kind="Quote", rest=Quotes())
+    """
+
+    group: str
+    version: str
+    resource: str
+    """The plural."""
+    kind: str
+    rest: RestStorage
+    singular: str = ""
+    """By default the kind in lower case."""
+    namespaced: bool = True
+    schema: Mapping[str, Any] = field(default_factory=lambda: ANY_OBJECT)
+    """OpenAPI v3, structural, as in a CRD. Bodies are pruned and filled with defaults by it."""
+    columns: Sequence[Mapping[str, Any]] = ()
+    """Of the Table form, as `additionalPrinterColumns` of a CRD; by default name and age."""
+    short_names: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    subresources: Mapping[str, RestStorage] = field(default_factory=dict)
+    """Name -> what serves it."""
+    subresource_kinds: Mapping[str, GroupVersionKind] = field(default_factory=dict)
+    """The kinds of those that are not of the kind of the resource."""
+
+    def served(self, root: str) -> ServedResource:
+        """The resource as clusters serve it. `root` is the prefix of the store's keys."""
+        schema = compile_schema(self.schema)
+        columns: Sequence[Column] = printer_columns(list(self.columns) or None)
+        return ServedResource(
+            group=self.group,
+            version=self.version,
+            resource=self.resource,
+            kind=self.kind,
+            list_kind=f"{self.kind}List",
+            singular=self.singular or self.kind.lower(),
+            namespaced=self.namespaced,
+            keys=resource_keys(root, self.group, self.resource, namespaced=self.namespaced),
+            strategy=Strategy(),
+            columns=columns,
+            storage_version=self.version,
+            schema=schema,
+            storage_schema=schema,
+            short_names=tuple(self.short_names),
+            categories=tuple(self.categories),
+            verbs=self.rest.verbs,
+            subresources={
+                name: Subresource(name, rest.verbs, self.subresource_kinds.get(name), rest=rest) for name, rest in self.subresources.items()
+            },
+            builtin=False,
+            document=self.schema,
+            rest=self.rest,
+        )

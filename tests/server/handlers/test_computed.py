@@ -1,0 +1,240 @@
+"""Resources that a user's class serves are resources like any other: requests, discovery, OpenAPI, tables, watches."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.kinds import GroupVersionKind
+from kcp_py.controlplane import ControlPlane
+from kcp_py.registry.computed import ComputedResource
+from kcp_py.registry.rest.storage import Object, ObjectEvent, ReadRequest, RestStorage
+from kcp_py.registry.writerequest import WriteRequest
+from tests.server.handlers.conftest import Api, Watch, config_map, options
+
+pytestmark = pytest.mark.anyio
+
+QUOTES = "/clusters/a/apis/example.com/v1/namespaces/default/quotes"
+
+
+class Quotes(RestStorage):
+    """Two quotes in each cluster, which know it, and changes that a test makes."""
+
+    def __init__(self) -> None:
+        self.changes: asyncio.Queue[ObjectEvent | errors.StatusError] = asyncio.Queue()
+        self.closed = asyncio.Event()
+        self.users: list[str] = []
+
+    async def list(self, request: ReadRequest) -> Sequence[Object]:
+        self.users.append(request.context.user.name)
+        found = [quote(name, size, request.target.scope.name) for name, size in (("long", 9), ("short", 1))]
+        return [one for one in found if request.target.namespace in {"", "default"}]
+
+    async def get(self, request: ReadRequest) -> Object:
+        for found in await self.list(request):
+            if found["metadata"]["name"] == request.target.name:
+                return found
+        raise errors.not_found(request.target.resource.group_resource, request.target.name)
+
+    async def watch(self, request: ReadRequest) -> AsyncGenerator[ObjectEvent, None]:
+        try:
+            for found in await self.list(request):
+                yield ObjectEvent("ADDED", found)
+            while True:
+                change = await self.changes.get()
+                if isinstance(change, errors.StatusError):
+                    raise change
+                yield change
+        finally:
+            self.closed.set()
+
+
+class Encoding(RestStorage):
+    """A subresource that takes a POST and answers with another kind."""
+
+    async def create(self, request: WriteRequest, obj: Object) -> Object:
+        text = f"{request.target.name}: {obj['spec']['text']}"
+        return {"status": {"encoded": base64.b64encode(text.encode()).decode()}}
+
+
+def quote(name: str, size: int, cluster: str) -> Object:
+    return {"metadata": {"name": name, "namespace": "default", "labels": {"size": str(size)}}, "spec": {"size": size, "cluster": cluster}}
+
+
+SCHEMA = {
+    "type": "object",
+    "description": "Something that was said.",
+    "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}, "cluster": {"type": "string"}}}},
+}
+
+
+@pytest.fixture
+def quotes() -> Quotes:
+    return Quotes()
+
+
+@pytest.fixture
+async def api(tmp_path: Path, quotes: Quotes) -> AsyncIterator[Api]:
+    resource = ComputedResource(
+        group="example.com",
+        version="v1",
+        resource="quotes",
+        kind="Quote",
+        rest=quotes,
+        schema=SCHEMA,
+        columns=[{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
+        short_names=["qu"],
+        subresources={"base64": Encoding()},
+        subresource_kinds={"base64": GroupVersionKind("example.com", "v1", "Encoding")},
+    )
+    async with ControlPlane(options(tmp_path), apis=[resource]) as control_plane:
+        transport = httpx.ASGITransport(control_plane.app)
+        async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:
+            yield Api(client, control_plane)
+
+
+async def test_an_object_is_got(api: Api) -> None:
+    """With apiVersion, kind and the annotation of the cluster; 404 is the storage's."""
+    found = await api.ok("GET", f"{QUOTES}/long")
+    assert found["apiVersion"] == "example.com/v1"
+    assert found["kind"] == "Quote"
+    assert found["metadata"]["annotations"] == {"kcp.io/cluster": "a"}
+    assert found["spec"] == {"size": 9, "cluster": "a"}
+    assert (await api.fails(404, "GET", f"{QUOTES}/none"))["message"] == 'quotes.example.com "none" not found'
+
+
+async def test_objects_are_listed_and_selected(api: Api, quotes: Quotes) -> None:
+    """By labels and by name; the storage sees the user, and the cluster of each request alone."""
+    listed = await api.ok("GET", QUOTES)
+    assert (listed["kind"], listed["metadata"]["resourceVersion"].isdigit()) == ("QuoteList", True)
+    assert [one["metadata"]["name"] for one in listed["items"]] == ["long", "short"]
+    selected = await api.ok("GET", QUOTES, params={"labelSelector": "size=1"})
+    assert [one["metadata"]["name"] for one in selected["items"]] == ["short"]
+    named = await api.ok("GET", QUOTES, params={"fieldSelector": "metadata.name=long"})
+    assert [one["metadata"]["name"] for one in named["items"]] == ["long"]
+    other = await api.ok("GET", QUOTES.replace("/a/", "/b/", 1))
+    assert {one["spec"]["cluster"] for one in other["items"]} == {"b"}
+    assert (await api.ok("GET", QUOTES.replace("default", "other")))["items"] == []
+    assert set(quotes.users) == {"shard-admin"}
+
+
+async def test_objects_of_all_clusters(api: Api) -> None:
+    """Those of each cluster that exists, with its name."""
+    for cluster in ("a", "b"):
+        await api.ok("POST", f"/clusters/{cluster}/api/v1/namespaces/default/configmaps", config_map("one"))
+    listed = await api.ok("GET", "/clusters/*/apis/example.com/v1/quotes", params={"labelSelector": "size=1"})
+    assert {one["metadata"]["clusterName"] for one in listed["items"]} == {"a", "b", "root"}
+    assert all(one["spec"]["cluster"] == one["metadata"]["clusterName"] for one in listed["items"])
+
+
+async def test_a_table(api: Api) -> None:
+    """With the columns of the resource."""
+    headers = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    table = await api.ok("GET", QUOTES, headers=headers)
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Size"]
+    assert [row["cells"] for row in table["rows"]] == [["long", 9], ["short", 1]]
+    one = await api.ok("GET", f"{QUOTES}/long", headers=headers)
+    assert [row["cells"] for row in one["rows"]] == [["long", 9]]
+
+
+async def test_discovery_and_openapi(api: Api) -> None:
+    """The resource, its verbs and its subresource; the schema and the paths."""
+    listed = await api.ok("GET", "/clusters/a/apis/example.com/v1")
+    (entry, subresource) = listed["resources"]
+    assert (entry["name"], entry["kind"], entry["shortNames"], entry["verbs"]) == ("quotes", "Quote", ["qu"], ["get", "list", "watch"])
+    assert (subresource["name"], subresource["kind"], subresource["verbs"]) == ("quotes/base64", "Encoding", ["create"])
+    assert "example.com" in {group["name"] for group in (await api.ok("GET", "/clusters/a/apis"))["groups"]}
+    document = await api.ok("GET", "/clusters/a/openapi/v3/apis/example.com/v1")
+    schemas = [schema for name, schema in document["components"]["schemas"].items() if name.endswith(".Quote")]
+    assert schemas[0]["description"] == "Something that was said."
+    assert "/apis/example.com/v1/namespaces/{namespace}/quotes" in document["paths"]
+
+
+async def test_a_watch_shows_what_the_storage_tells(api: Api, quotes: Quotes) -> None:
+    """The state first, then changes, as far as they are selected; the generator is closed with the watch."""
+    async with Watch(api, QUOTES, labelSelector="size=1") as watch:
+        assert await watch.brief() == ("ADDED", "short")
+        quotes.changes.put_nowait(ObjectEvent("MODIFIED", quote("long", 10, "a")))
+        quotes.changes.put_nowait(ObjectEvent("MODIFIED", quote("short", 1, "a")))
+        quotes.changes.put_nowait(ObjectEvent("DELETED", quote("short", 1, "a")))
+        assert await watch.brief() == ("MODIFIED", "short")
+        assert await watch.brief() == ("DELETED", "short")
+    await asyncio.wait_for(quotes.closed.wait(), 10)
+
+
+async def test_a_watch_ends_with_the_error_of_its_storage(api: Api, quotes: Quotes) -> None:
+    """As an ERROR event."""
+    async with Watch(api, QUOTES) as watch:
+        await watch.brief(), await watch.brief()
+        quotes.changes.put_nowait(errors.expired("too old"))
+        event = await watch.next()
+        assert event is not None
+        assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+        assert await watch.next() is None
+
+
+async def test_a_watch_ends_with_its_cluster(api: Api, quotes: Quotes) -> None:
+    """And with the server."""
+    await api.ok("POST", "/clusters/a/api/v1/namespaces/default/configmaps", config_map("one"))
+    async with Watch(api, QUOTES) as watch:
+        await watch.brief(), await watch.brief()
+        await api.ok("DELETE", "/clusters/a/apis/core.kcp.io/v1alpha1/logicalclusters/cluster")
+        assert await watch.next() is None
+    await asyncio.wait_for(quotes.closed.wait(), 10)
+
+
+async def test_a_subresource_takes_a_post(api: Api) -> None:
+    """And answers with its own kind; it has no other verb, and its body is of its kind."""
+    body = {"apiVersion": "example.com/v1", "kind": "Encoding", "spec": {"text": "x"}}
+    answer = await api("POST", f"{QUOTES}/long/base64", body)
+    assert answer.status_code == 201
+    assert answer.json() == {
+        "apiVersion": "example.com/v1",
+        "kind": "Encoding",
+        "status": {"encoded": base64.b64encode(b"long: x").decode()},
+    }
+    await api.fails(405, "GET", f"{QUOTES}/long/base64")
+    await api.fails(400, "POST", f"{QUOTES}/long/base64", {**body, "apiVersion": "v2"})
+    assert (await api("POST", f"{QUOTES}/long/other", body)).status_code == 404
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", ""), ("PUT", "/long"), ("PATCH", "/long"), ("DELETE", "/long"), ("DELETE", "")])
+async def test_verbs_that_are_not_there(api: Api, method: str, path: str) -> None:
+    """405, and nothing is stored."""
+    body: dict[str, Any] = quote("long", 1, "a")
+    headers = {"Content-Type": "application/merge-patch+json"} if method == "PATCH" else None
+    assert (await api(method, f"{QUOTES}{path}", body, headers=headers)).status_code == 405
+
+
+async def test_a_cluster_with_computed_resources_is_deleted(api: Api) -> None:
+    """Nothing of them is stored."""
+    await api.ok("POST", "/clusters/a/api/v1/namespaces/default/configmaps", config_map("one"))
+    path = "/clusters/a/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
+    await api.ok("DELETE", path)
+    async with asyncio.timeout(30):
+        while (await api("GET", path)).status_code != 404:
+            await asyncio.sleep(0)
+
+
+async def test_a_definition_cannot_take_the_name(api: Api) -> None:
+    """A CRD of the same resource is not served in its place."""
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "quotes.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "quotes", "kind": "Quote"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    }
+    await api("POST", "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+    assert (await api.ok("GET", f"{QUOTES}/long"))["spec"]["size"] == 9
