@@ -10,7 +10,6 @@ import orjson
 from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import encode_pretty, encode_yaml
-from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.protobuf import ProtobufError, encode_list, encode_object, item_encoder
 from kcp_py.registry.rest.conform import Media
 from kcp_py.server.negotiation import Representation
@@ -23,7 +22,7 @@ def encode(document: Mapping[str, Any], representation: Representation) -> bytes
     """Encode a document with its apiVersion and kind. Compact JSON and YAML end with a line feed, indented JSON does not, as upstream's.
 
     Raises:
-        StatusError: 406, a value that cannot be written in protobuf.
+        StatusError: 500, a value that cannot be written in protobuf.
     """
     match representation.media:
         case "json":
@@ -34,7 +33,7 @@ def encode(document: Mapping[str, Any], representation: Representation) -> bytes
             try:
                 return encode_object(document)
             except ProtobufError as error:
-                raise StatusError(406, "NotAcceptable", f"the object has no protobuf form: {error}") from error
+                raise errors.internal(str(error)) from error
 
 
 async def encode_apart(document: Mapping[str, Any], representation: Representation) -> bytes:

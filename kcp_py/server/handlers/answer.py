@@ -40,10 +40,7 @@ def representation_of(exchange: Exchange, resource: ServedResource, *, watch: bo
     headers = exchange.headers
     accept = headers.get(b"accept")
     pretty = wants_pretty(exchange.query, headers.get(b"user-agent"))
-    # A CRD of the tenant's own may give a kind of Kubernetes another schema, whose objects its message cannot hold. Over all clusters those
-    # are left out one by one, so that no cluster decides for the others.
-    protobuf = resource.protobuf and (resource.builtin or exchange.context.cluster is WILDCARD)
-    return negotiate(accept, pretty=pretty, watch=watch, protobuf=protobuf, routed=resource.builtin, listed=listed)
+    return negotiate(accept, pretty=pretty, watch=watch, protobuf=resource.protobuf, routed=resource.builtin, listed=listed)
 
 
 def not_of_kind(resource: ServedResource, transform: str) -> StatusError:

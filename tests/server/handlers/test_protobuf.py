@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
-from kcp_py.bootstrap.known_crds import definitions_named
 from tests.server.handlers.conftest import Api
-from tests.server.handlers.widgets import install
 
 pytestmark = pytest.mark.anyio
 PROTOBUF = {"Content-Type": "application/vnd.kubernetes.protobuf", "Accept": "application/json"}
@@ -75,43 +71,3 @@ async def test_media_types_that_would_do(api: Api) -> None:
     path = "/clusters/root/apis/core.kcp.io/v1alpha1/logicalclusters"
     status = await api.fails(415, "POST", path, content=body("core.kcp.io/v1alpha1", "LogicalCluster", b""), headers=PROTOBUF)
     assert status["message"].endswith(f"accepted media types include: {LISTED}")
-
-
-ANSWERED: Mapping[str, str] = {"Accept": "application/vnd.kubernetes.protobuf"}
-EITHER: Mapping[str, str] = {"Accept": "application/vnd.kubernetes.protobuf,application/json"}
-SERVICES = "/clusters/a/api/v1/namespaces/default/services"
-
-
-async def own_services(api: Api) -> None:
-    """A tenant's kind with the name of Services, and an object that no Service is like."""
-    (crd,) = definitions_named(["services"])
-    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    del crd["spec"]["versions"][0]["selectableFields"]
-    await install(api, crd, "a")
-    await api.ok("POST", SERVICES, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "odd"}, "spec": "text"})
-
-
-@pytest.mark.parametrize("path", [SERVICES, f"{SERVICES}/odd", "/clusters/a/api/v1/services", f"{SERVICES}?watch=true&timeoutSeconds=1"])
-async def test_a_tenants_kind_with_a_known_name_is_answered_in_json(api: Api, path: str) -> None:
-    """It is offered in protobuf as little as any custom resource: JSON where the client takes that, else 406."""
-    await own_services(api)
-    answer = await api("GET", path, headers=EITHER)
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
-    assert '"spec":"text"' in answer.text
-    assert (await api("GET", path, headers=ANSWERED)).status_code == 406
-
-
-async def test_a_tenants_kind_with_a_known_name_leaves_the_wildcard_alone(api: Api) -> None:
-    """Over all clusters its objects are left out of protobuf with a warning; its single object is 406."""
-    await own_services(api)
-    await install(api, definitions_named(["services"])[0], "b")
-    await api.ok("POST", SERVICES.replace("/a/", "/b/"), {"metadata": {"name": "plain"}, "spec": {"ports": [{"port": 80}]}})
-    listed = await api("GET", "/clusters/*/api/v1/services", headers=ANSWERED)
-    assert listed.status_code == 200
-    assert b"plain" in listed.content
-    assert b"odd" not in listed.content
-    assert "cluster a are left out" in listed.headers["warning"]
-    watched = await api("GET", "/clusters/*/api/v1/services?watch=true&timeoutSeconds=1", headers=ANSWERED)
-    assert watched.status_code == 200
-    assert b"plain" in watched.content
-    assert (await api("GET", "/clusters/*/api/v1/namespaces/default/services/odd", headers=ANSWERED)).status_code == 406
