@@ -19,7 +19,7 @@ import apsw
 from kcp_py.storage.contract import StorageError
 from kcp_py.storage.sqlite import checksums
 from kcp_py.storage.sqlite.errors import CorruptDatabaseError, DatabaseFileError, is_damage, translated
-from kcp_py.storage.sqlite.header import check_header, check_size
+from kcp_py.storage.sqlite.header import BACKUP, STORE, Advice, check_header, check_size
 from kcp_py.storage.sqlite.locks import FileLock, LockFile
 from kcp_py.storage.sqlite.log import read_log
 from kcp_py.storage.sqlite.rewriting import rewrite, sync_folder
@@ -76,7 +76,7 @@ def restore(backup: str | Path, path: str | Path, *, bump: int = DEFAULT_BUMP) -
     try:
         with contextlib.suppress(FileNotFoundError):
             file_lock = FileLock(real)
-        with _reading(backup, in_use=False) as source:
+        with _reading(backup, in_use=False, advice=BACKUP) as source:
             revision = _raised(max(read_state(source).revision, _last_revision(real)), bump)
             state = rewrite(source, f"{real}.restored", history=False, revision=revision)
         replaced = _set_aside(real) if file_lock is not None else None
@@ -96,16 +96,16 @@ def restore(backup: str | Path, path: str | Path, *, bump: int = DEFAULT_BUMP) -
 
 
 @contextlib.contextmanager
-def _reading(path: str | Path, *, in_use: bool) -> Iterator[apsw.Connection]:
+def _reading(path: str | Path, *, in_use: bool, advice: Advice = STORE) -> Iterator[apsw.Connection]:
     """A connection to a database that is as it should be, as far as that shows without reading all of it."""
     real = os.path.realpath(path)
     try:
-        check_header(real, in_use=in_use)
+        check_header(real, in_use=in_use, advice=advice)
         if not in_use:
             log = read_log(real)
             if log.damage:
                 raise CorruptDatabaseError(f"{real}: {log.damage}")
-            check_size(real, log)
+            check_size(real, log, advice=advice)
         connection = checksums.connect(real, flags=apsw.SQLITE_OPEN_READONLY)
     except OSError as error:
         raise DatabaseFileError(f"cannot read {real}: {error.strerror}") from error

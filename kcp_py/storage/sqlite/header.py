@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from kcp_py.storage.sqlite.checksums import PAGE_SIZE, RESERVED, page_is_sound, pages
 from kcp_py.storage.sqlite.errors import CorruptDatabaseError, IncompatibleDatabaseError
@@ -13,16 +13,28 @@ from kcp_py.storage.sqlite.schema import APPLICATION_ID, CHECKED_FORMAT, FORMAT
 
 WHAT_TO_DO: Final = "kcp-py doctor says what is damaged; kcp-py restore puts a backup in its place"
 
+
+class Advice(NamedTuple):
+    """What an error about a file tells its reader to do."""
+
+    empty: str
+    damaged: str
+
+
+STORE: Final = Advice("put the file back or run kcp-py restore; to begin with an empty store, remove it", WHAT_TO_DO)
+BACKUP: Final = Advice("use another backup", "use another backup; kcp-py doctor --storage-path FILE says what is damaged in this one")
+
 _MAGIC: Final = b"SQLite format 3\x00"
 _HEADER: Final = 100
 
 
-def check_header(path: str, *, in_use: bool = False) -> int:
+def check_header(path: str, *, in_use: bool = False, advice: Advice = STORE) -> int:
     """The format of a database (https://sqlite.org/fileformat.html#the_database_header).
 
     Args:
         path: the file.
         in_use: connections may be open to it.
+        advice: what errors tell the reader to do.
 
     Raises:
         OSError: it cannot be read.
@@ -31,7 +43,7 @@ def check_header(path: str, *, in_use: bool = False) -> int:
     """
     page = _beginning(path, in_use=in_use)
     if not page:
-        raise CorruptDatabaseError(f"{path} is empty: put the file back or run kcp-py restore; to begin with an empty store, remove it")
+        raise CorruptDatabaseError(f"{path} is empty: {advice.empty}")
     if page[:16] != _MAGIC or len(page) < _HEADER:
         raise IncompatibleDatabaseError(f"{path} is not a database")
     reserved = page[20]
@@ -41,20 +53,21 @@ def check_header(path: str, *, in_use: bool = False) -> int:
     if version > FORMAT:
         raise IncompatibleDatabaseError(f"{path} was written by a newer version (format {version}; this version reads up to {FORMAT})")
     if reserved != (RESERVED if version >= CHECKED_FORMAT else 0) or page[16:18] != PAGE_SIZE.to_bytes(2, "big"):
-        raise CorruptDatabaseError(f"{path} is damaged: its header contradicts itself; {WHAT_TO_DO}")
+        raise CorruptDatabaseError(f"{path} is damaged: its header contradicts itself; {advice.damaged}")
     # A page that is being written into the file when the power fails is in the log, too.
     if reserved and not page_is_sound(page) and not _has_log(path):
-        raise CorruptDatabaseError(f"{path} is damaged: the checksum of its first page is wrong; {WHAT_TO_DO}")
+        raise CorruptDatabaseError(f"{path} is damaged: the checksum of its first page is wrong; {advice.damaged}")
     return version
 
 
-def check_size(path: str, log: Log, *, in_use: bool = False) -> None:
+def check_size(path: str, log: Log, *, in_use: bool = False, advice: Advice = STORE) -> None:
     """Whether all pages are there.
 
     Args:
         path: the file.
         log: its write-ahead log.
         in_use: connections may be open to it.
+        advice: what errors tell the reader to do.
 
     Raises:
         CorruptDatabaseError: it was cut short.
@@ -63,7 +76,7 @@ def check_size(path: str, log: Log, *, in_use: bool = False) -> None:
     size = Path(path).stat().st_size
     there = size // PAGE_SIZE
     if wanted > there and not log.pages.issuperset(range(there + 1, wanted + 1)):
-        raise CorruptDatabaseError(f"{path} is damaged: it has {size} bytes, and should have {wanted * PAGE_SIZE}; {WHAT_TO_DO}")
+        raise CorruptDatabaseError(f"{path} is damaged: it has {size} bytes, and should have {wanted * PAGE_SIZE}; {advice.damaged}")
 
 
 def _beginning(path: str, *, in_use: bool) -> bytes:

@@ -103,7 +103,7 @@ async def test_a_backup_of_an_older_format(tmp_path: Path) -> None:
     assert integrity_check(path) == []
 
 
-@pytest.mark.parametrize("how", ["damaged", "empty", "foreign", "missing", "far"])
+@pytest.mark.parametrize("how", ["damaged", "cut", "empty", "foreign", "missing", "far"])
 async def test_what_cannot_be_restored_changes_nothing(tmp_path: Path, how: str) -> None:
     """The store is as it was, and the error says what is wrong with the backup."""
     path, copy = tmp_path / "store.db", tmp_path / "copy.db"
@@ -114,6 +114,8 @@ async def test_what_cannot_be_restored_changes_nothing(tmp_path: Path, how: str)
     match how:
         case "damaged":
             content[-5000] ^= 1
+        case "cut":
+            del content[-5000:]
         case "empty":
             content.clear()
         case "foreign":
@@ -122,8 +124,14 @@ async def test_what_cannot_be_restored_changes_nothing(tmp_path: Path, how: str)
     if how == "missing":
         copy.unlink()
     before = path.read_bytes()
-    with pytest.raises(CorruptDatabaseError if how in ("damaged", "empty") else StorageError):
+    with pytest.raises(CorruptDatabaseError if how in ("damaged", "cut", "empty") else StorageError) as caught:
         restore(copy, path, bump=LARGEST_REVISION if how == "far" else 1)
+    if how in ("cut", "empty"):
+        # What helps is another backup: this file is not the store's, and restoring it is what was asked for.
+        assert str(copy) in str(caught.value)
+        assert "use another backup" in str(caught.value)
+        assert "kcp-py restore" not in str(caught.value)
+        assert "empty store" not in str(caught.value)
     assert path.read_bytes() == before
     assert len(await _keys(path)) == 100
     if how == "damaged":
