@@ -22,6 +22,12 @@ from kcp_py.options.kinds import is_host
 
 DEFAULT_KUBECONFIG: Final = ".kcp/admin.kubeconfig"
 TIMEOUT: Final = 30.0
+_UNSUPPORTED: Final = {
+    "exec": "exec: credential plugins are not supported: run the plugin and give its token",
+    "auth-provider": "auth-provider: authentication providers are not supported",
+    "username": "username: the server knows no passwords",
+}
+_SUPPORTED: Final = "use a kubeconfig with token, tokenFile or a client certificate"
 _WRONG_FORM: Final = "it does not have the form of a kubeconfig"
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386"}
 
@@ -256,11 +262,25 @@ def _token_header(access: Access) -> dict[str, str]:
     if not token and (path := access.user.get("tokenFile")):
         token = _read_token(access, path)
     if not token:
+        _check_authentication(access)
         return {}
     text = str(token)
     if not (text.isascii() and text.isprintable()) or " " in text:
         raise CommandError(f"{access.file}: token: it holds characters that no bearer token has")
     return {"Authorization": f"Bearer {text}"}
+
+
+def _check_authentication(access: Access) -> None:
+    """Refuse a user whose only credential is of a kind that is not supported: its requests would be anonymous without a word.
+
+    Raises:
+        CommandError: it is.
+    """
+    if any(access.user.get(key) for key in ("client-certificate", "client-certificate-data")):
+        return
+    for key in ("exec", "auth-provider", "username"):
+        if access.user.get(key):
+            raise CommandError(f"{access.file}: user {access.user_name!r}: {_UNSUPPORTED[key]}; {_SUPPORTED}")
 
 
 def _read_token(access: Access, path: str) -> str:

@@ -93,6 +93,26 @@ def test_unusable_kubeconfigs_are_named(kubeconfig, change, message, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("exec", {"apiVersion": "client.authentication.k8s.io/v1", "command": "plugin"}, "exec: credential plugins are not supported"),
+        ("auth-provider", {"name": "oidc"}, "auth-provider: authentication providers are not supported"),
+        ("username", "jane", "username: the server knows no passwords"),
+    ],
+    ids=["exec", "auth-provider", "username"],
+)
+def test_credentials_that_are_not_supported_are_named(kubeconfig, key, value, message):
+    """Where they are the only ones: no command talks to the server as anonymous in their stead."""
+    path = kubeconfig(lambda document: document["users"][0].update(user={key: value}))
+    with pytest.raises(CommandError) as caught:
+        RemoteServer(Access.load(path, None))
+    assert message in caught.value.message
+    assert caught.value.message.endswith("use a kubeconfig with token, tokenFile or a client certificate")
+    both = kubeconfig(lambda document: document["users"][0].update(user={key: value, "token": "t"}))
+    RemoteServer(Access.load(both, None))
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "no usable kubeconfig: it does not have the form of a kubeconfig"),
