@@ -16,6 +16,8 @@ from kcp_py.cli.exits import UsageError
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 STDIN: Final = "-"
+LARGEST_FILE: Final = 64 * 2**20
+"""Bytes of a file that is read: devices and pipes may have no end, and no server takes an object of this size."""
 
 
 @dataclass(frozen=True)
@@ -78,21 +80,31 @@ def read_documents(file: str) -> Iterator[Document]:
     """The documents of a file that are not empty.
 
     Raises:
-        UsageError: the file cannot be read.
+        UsageError: the file cannot be read, or has more than `LARGEST_FILE` bytes.
     """
+    name = "<stdin>" if file == STDIN else file
     try:
-        if file == STDIN and sys.stdin is None:
-            raise UsageError("standard input is closed")
-        content = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+        content = _read(file)
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror or error}") from None
-    name = "<stdin>" if file == STDIN else file
+    if len(content) > LARGEST_FILE:
+        raise UsageError(f"{name}: larger than {LARGEST_FILE >> 20} MiB: split it into several files")
     content = content.removeprefix(b"\xef\xbb\xbf")
     if file.endswith(".json"):
         yield Document(name, 1, content, "json")
         return
     for line, body in split(content):
         yield Document(name, line, body, "yaml")
+
+
+def _read(file: str) -> bytes:
+    """The content of a file, at most one byte more than `LARGEST_FILE`."""
+    if file != STDIN:
+        with Path(file).open("rb") as opened:
+            return opened.read(LARGEST_FILE + 1)
+    if sys.stdin is None:
+        raise UsageError("standard input is closed")
+    return sys.stdin.buffer.read(LARGEST_FILE + 1)
 
 
 def split(content: bytes) -> Iterator[tuple[int, bytes]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kcp_py.cli.exits import UsageError
@@ -57,3 +59,13 @@ def test_find_files(tmp_path):
         list(find_files([str(tmp_path / "empty")]))
     with pytest.raises(UsageError, match="Is a directory"):
         list(read_documents(str(tmp_path)))
+
+
+def test_a_file_without_an_end_is_refused(monkeypatch):
+    """A device that never ends is read up to the limit, as a file and as standard input."""
+    with pytest.raises(UsageError, match="/dev/zero: larger than 64 MiB: split it"):
+        list(read_documents("/dev/zero"))
+    with Path("/dev/zero").open() as endless:
+        monkeypatch.setattr("sys.stdin", endless)
+        with pytest.raises(UsageError, match="<stdin>: larger than 64 MiB: split it"):
+            list(read_documents("-"))
