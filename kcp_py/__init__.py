@@ -1,10 +1,63 @@
-"""kcp-py: a Kubernetes-compatible control plane that serves very many logical clusters from one process."""
+"""kcp-py: a Kubernetes-compatible control plane that serves very many logical clusters from one process.
 
-from typing import Any
+What this package exports is the public API; everything else may change. Names are imported when they are first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from kcp_py._version import __version__
 
-__all__ = ["__version__", "builtin_definitions"]
+if TYPE_CHECKING:
+    from kcp_py.apimachinery import errors
+    from kcp_py.controlplane import ControlPlane
+    from kcp_py.options import Options
+    from kcp_py.registry.admission import AdmissionPlugin, Attributes
+    from kcp_py.registry.computed import ComputedResource
+    from kcp_py.registry.rest.storage import ObjectEvent, ReadRequest, RestStorage
+    from kcp_py.registry.writerequest import WriteRequest
+    from kcp_py.request.user import UserInfo
+
+__all__ = [
+    "AdmissionPlugin",
+    "Attributes",
+    "ComputedResource",
+    "ControlPlane",
+    "ObjectEvent",
+    "Options",
+    "ReadRequest",
+    "RestStorage",
+    "UserInfo",
+    "WriteRequest",
+    "__version__",
+    "builtin_definitions",
+    "errors",
+]
+
+_HOMES = {
+    "AdmissionPlugin": "kcp_py.registry.admission",
+    "Attributes": "kcp_py.registry.admission",
+    "ComputedResource": "kcp_py.registry.computed",
+    "ControlPlane": "kcp_py.controlplane",
+    "ObjectEvent": "kcp_py.registry.rest.storage",
+    "Options": "kcp_py.options",
+    "ReadRequest": "kcp_py.registry.rest.storage",
+    "RestStorage": "kcp_py.registry.rest.storage",
+    "UserInfo": "kcp_py.request.user",
+    "WriteRequest": "kcp_py.registry.writerequest",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return import_module("kcp_py.apimachinery.errors")
+    if (home := _HOMES.get(name)) is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def builtin_definitions(*names: str) -> list[dict[str, Any]]:

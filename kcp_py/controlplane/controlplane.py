@@ -20,9 +20,11 @@ from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apis.metrics import ClusterUsages, cluster_usages
+from kcp_py.authn.authenticator import Authenticator
 from kcp_py.authn.authenticator import Union as AuthenticatorUnion
 from kcp_py.authn.certificate import ClientCertificates
 from kcp_py.authn.tokenfile import TokenFiles
+from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.authorizer import Union as AuthorizerUnion
 from kcp_py.authz.static import AlwaysAllowPaths, PrivilegedGroups
 from kcp_py.client import LocalClient
@@ -95,6 +97,8 @@ class ControlPlane:
         *,
         storage: Storage | None = None,
         services: ServiceResolver | None = None,
+        authenticators: Sequence[Authenticator] = (),
+        authorizers: Sequence[Authorizer] = (),
         admission: Sequence[AdmissionPlugin] = (),
         apis: Sequence[ComputedResource] = (),
     ) -> None:
@@ -104,10 +108,14 @@ class ControlPlane:
             options: the settings.
             storage: an unopened store to use instead of the one that the options name.
             services: finds the services that webhooks refer to; without it there are none.
+            authenticators: find out who makes a request, before client certificates and tokens are looked at.
+            authorizers: decide what users may do, after the paths that are open to all and before `system:masters`.
             admission: plugins that see every write, after those of the server.
             apis: resources that are served by code, in every cluster.
         """
         self._apis = tuple(apis)
+        self._authenticators = tuple(authenticators)
+        self._authorizers = tuple(authorizers)
         self._admission = tuple(admission)
         self._options = options
         self._given_storage = storage
@@ -270,8 +278,8 @@ class ControlPlane:
         if access_log is not None:
             self._stack.callback(access_log.flush)
         settings = ChainSettings(
-            authenticator=AuthenticatorUnion(ClientCertificates(), token_files.tokens),
-            authorizer=AuthorizerUnion(AlwaysAllowPaths(), PrivilegedGroups()),
+            authenticator=AuthenticatorUnion(*self._authenticators, ClientCertificates(), token_files.tokens),
+            authorizer=AuthorizerUnion(AlwaysAllowPaths(), *self._authorizers, PrivilegedGroups()),
             metrics=self.backend.metrics,
             access_log=access_log,
             anonymous=options.anonymous_auth,
