@@ -10,6 +10,7 @@ Source: sigs.k8s.io/json and sigs.k8s.io/yaml as used by apimachinery `pkg/runti
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -38,16 +39,22 @@ __all__ = [
 
 _IN_PIECES_BYTES: Final = 256 * 1024
 """Documents above this size are decoded in pieces."""
+_INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
-_SUMMARY: Final = bytes.maketrans(b"0123456789[", b"0000000000{")
-"""Makes what is looked for in a body findable by one fast search each: nesting, long numbers."""
+_SUMMARY: Final = bytes.maketrans(b"0123456789[E", b"0000000000{e")
+"""Makes what is looked for in a body findable by one fast search each: nesting, long numbers, exponents."""
 _NINETEEN_DIGITS: Final = b"0" * 19
-_WHOLE_DOUBLES: Final = (b".0,", b".0}", b".0]", b".0\n", b".0\r", b".0 ")
+_ZERO_FRACTION: Final = re.compile(rb"\.0+[,}\]\s]")
 """How a double without a fraction ends, as other languages write it."""
+_EXPONENT: Final = re.compile(rb"0e[+-]?0")
+_BEFORE_NUMBER: Final = frozenset((b"", b":", b",", b"{", b" ", b"\n", b"\r", b"\t"))
+"""What may stand before a number, with `[` as `_SUMMARY` has it."""
+_LONGEST_LOOK: Final = 24
+"""Bytes before an exponent that are looked at: most numbers are shorter."""
 
 
 def decode_json(body: bytes) -> Any:
-    """Decode JSON; ints beyond 64 bits become floats, floats that other languages write as 1.0 become ints, of repeated keys the last wins.
+    """Decode JSON; ints beyond 64 bits become floats, floats such as 1.0 and 1e3 become ints, of repeated keys the last wins.
 
     Go writes a double without a fraction as an integer, and its typed clients refuse anything else in an integer's place.
 
@@ -121,10 +128,25 @@ def _checked(body: bytes, value: Any, depth: int) -> Any:
     # orjson keeps ints up to 2^64-1; a number that large has nineteen digits in a row.
     if _NINETEEN_DIGITS in summary:
         value = _shrink(value)
-    for end in _WHOLE_DOUBLES:
-        if end in body:
-            return _without_fractions(value)
+    if _ZERO_FRACTION.search(body) is not None or _has_exponent(summary):
+        return _without_fractions(value)
     return value
+
+
+def _has_exponent(summary: bytes) -> bool:
+    """Whether a number of a document has an exponent. Texts in it may seem to be such numbers; most, such as UIDs, do not.
+
+    Args:
+        summary: the document, translated by `_SUMMARY`.
+    """
+    if b"0e0" not in summary and b"0e+" not in summary and b"0e-" not in summary:
+        return False
+    for match in _EXPONENT.finditer(summary):
+        end = match.start()
+        before = summary[max(0, end - _LONGEST_LOOK) : end].rstrip(b"0.").removesuffix(b"-")
+        if before[-1:] in _BEFORE_NUMBER:
+            return True
+    return False
 
 
 def duplicate_fields(body: bytes, value: Any = None) -> list[str]:
@@ -271,7 +293,7 @@ def _without_fractions(value: Any) -> Any:
         return {key: _without_fractions(item) for key, item in value.items()}
     if kind is list:
         return [_without_fractions(item) for item in value]
-    return int(value) if kind is float and value.is_integer() and abs(value) <= _INT64_MAX else value
+    return int(value) if kind is float and value.is_integer() and _INT64_MIN <= value <= _INT64_MAX else value
 
 
 def _go_text(body: bytes, error: orjson.JSONDecodeError) -> str:

@@ -122,9 +122,38 @@ def test_any_bytes_are_decoded_or_refused(body):
         (b'{"a":1.0\n}', b'{"a":1}'),
         (b"[1.0 ]", b"[1]"),
         (b'{"a":"1.0","b":"1.0, 2.0"}', b'{"a":"1.0","b":"1.0, 2.0"}'),
+        (b'{"a":1.00}', b'{"a":1}'),
+        (b'{"a":1.0\t}', b'{"a":1}'),
+        (b'{"a":1e3}', b'{"a":1000}'),
+        (b'{"a": 1E2, "b":[1e0,2E+1,-3e2]}', b'{"a":100,"b":[1,20,-300]}'),
+        (b"[ 1.5e1 ,\t15e-1,150e-1]", b"[15,1.5,15]"),
+        (b'{"a":-0.0,"b":-0e0}', b'{"a":0,"b":0}'),
+        (b'{"a":1' + 30 * b"0" + b"e-20}", b'{"a":10000000000}'),
+        (b'{"uid":"6e1b3c0e-3e4f-4e+3","a":1.5}', b'{"uid":"6e1b3c0e-3e4f-4e+3","a":1.5}'),
+        (b'{"a":"1e3: 1e3"}', b'{"a":"1e3: 1e3"}'),
+        (b'{"a":-9223372036854775808.0}', b'{"a":-9223372036854775808}'),
         (b'{"a":9223372036854775808.0}', b'{"a":9.223372036854776e+18}'),
     ],
 )
 def test_doubles_without_fraction_are_written_as_integers(body: bytes, written: bytes) -> None:
     """As Go writes them: typed clients refuse 1.0 where an integer is due."""
     assert orjson.dumps(decode_json(body)) == written
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.from_regex(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,5})?([eE][+-]?[0-9]{1,2})?", fullmatch=True, alphabet="0123456789.eE+-"),
+            st.sampled_from(["", " ", "\n", "\t", "\r\n"]),
+        ),
+        min_size=1,
+    )
+)
+def test_no_whole_double_is_overlooked(numbers: list[tuple[str, str]]) -> None:
+    """However a number is written and whatever stands around it: what fits into 64 bits and has no fraction is an int."""
+    body = f"[{','.join(f'{space}{number}{space}' for number, space in numbers)}]".encode()
+    for value, (number, _) in zip(decode_json(body), numbers, strict=True):
+        exact = float(number)
+        whole = exact.is_integer() and -(2**63) <= exact < 2**63
+        assert type(value) is (int if whole else float)
+        assert float(value) == exact

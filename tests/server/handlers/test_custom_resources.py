@@ -346,3 +346,17 @@ async def test_metadata_of_the_wrong_type(api: Api, metadata: Any, problem: str)
     await install(api)
     status = await api.fails(400, "POST", WIDGETS, {**instance("one"), "metadata": metadata})
     assert status["message"] == f'Widget in version "v1" cannot be handled as a Widget: json: cannot unmarshal {problem}'
+
+
+@pytest.mark.parametrize(
+    ("sent", "answered"),
+    [(b"1e3", b"1000"), (b"1E2", b"100"), (b"1.00", b"1"), (b"1e0", b"1"), (b"-0.0", b"0"), (b"1.5e1", b"15"), (b"15e-1", b"1.5")],
+)
+async def test_whole_numbers_are_answered_as_go_writes_them(api: Api, sent: bytes, answered: bytes) -> None:
+    """Clients that decode into integers can read what others wrote with an exponent, in the answer of the create and from then on."""
+    await install(api)
+    obj = orjson.dumps(instance("one", spec={"size": 1, "free": {"any": {"n": "N"}}})).replace(b'"N"', sent)
+    created = await api("POST", WIDGETS, content=obj, headers={"Content-Type": "application/json"})
+    assert created.status_code == 201, created.text
+    for response in (created, await api("GET", f"{WIDGETS}/one"), await api("GET", WIDGETS)):
+        assert b'"any":{"n":%b}' % answered in response.content
