@@ -75,6 +75,7 @@ def test_a_flipped_bit_is_told_to_its_owner_and_spares_all_others(new_server: Ne
         answer = server.request("GET", path)
         assert answer.code == 500
         assert "/configmaps/green/default/large is damaged" in answer.json["message"]
+        assert "until a backup is restored; kcp-py doctor lists what is damaged" in answer.json["message"]
     assert server.request("GET", _configmaps("green", "small")).code == 200
     assert len(server.request("GET", _configmaps("blue")).json["items"]) == 2
     wildcard = server.request("GET", "/clusters/*/api/v1/configmaps")

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
@@ -97,6 +97,9 @@ class Written(NamedTuple):
     """The resourceVersion of the request for a dry run of a create, which answers with it."""
 
 
+_DAMAGED_ADVICE: Final = "it can neither be read nor deleted until a backup is restored; kcp-py doctor lists what is damaged"
+
+
 def translate(error: contract.StorageError) -> StatusError:
     """What a client is told about a storage error."""
     match error:
@@ -105,7 +108,7 @@ def translate(error: contract.StorageError) -> StatusError:
         case contract.FutureRevisionError():
             return errors.too_large_resource_version(error.revision, error.current)
         case contract.DamagedError():
-            return errors.internal(str(error))
+            return errors.internal(f"{error}: {_DAMAGED_ADVICE}")
         case contract.NoSpaceError():
             return StatusError(507, "", "the store is full: nothing can be written until objects are deleted or space is made")
         case contract.UnknownOutcomeError():
