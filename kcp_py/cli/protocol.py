@@ -226,9 +226,11 @@ class Connection(Feeding):
         socket = WatchSocket(self.config, self.server_state, state, self.loop)
         socket.seat = self.seat
         socket.connection_made(transport)
-        transport.set_protocol(socket)
         if isinstance(reader, Records):
+            transport.set_protocol(Records(socket, self.buffer))
             reader.leave()
+        else:
+            transport.set_protocol(socket)
         socket.data_received(request_head(scope) + rest)
 
     def on_body(self, body: bytes) -> None:

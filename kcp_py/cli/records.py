@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from typing import Final, Protocol
+import ssl
+from typing import Any, Final, Protocol
 
 RECORD_BYTES: Final = 16 * 1024
 """The longest record of TLS (RFC 8446, 5.1). No part of one can be decrypted."""
@@ -87,6 +88,25 @@ class Records(asyncio.BufferedProtocol):
     def leave(self) -> None:
         """Forget the connection: transports keep the methods above, and would keep it, too."""
         self._receiver = None
+
+
+class ServerEnd(ssl.SSLObject):
+    """The server's end of a TLS connection, which reads little once it has said that it ends.
+
+    The event loops read on until the client answers the end, for seconds, and drop what they decrypt. They do so without a
+    buffer, `Records` with one.
+    """
+
+    _dropped = 0
+
+    def read(self, len: int = 1024, buffer: Any = None) -> Any:  # noqa: A002 # as the base class has it
+        if buffer is not None:
+            return super().read(len, buffer)
+        dropped = super().read(len)
+        self._dropped += memoryview(dropped).nbytes
+        if self._dropped > MOST_BYTES:
+            raise ConnectionAbortedError("the client goes on behind the end of the connection")
+        return dropped
 
 
 def discard(descriptor: int, buffer: Buffer, most: int) -> int | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from kcp_py.cli.certificates import CertificateError
+from kcp_py.cli.records import ServerEnd
 from kcp_py.options import Options
 
 _VERSIONS: Final = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
@@ -77,6 +78,7 @@ def _file_stamp(path: Path) -> _Stamp:
 
 def _build(options: Options) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.sslobject_class = ServerEnd
     context.minimum_version = _VERSIONS[options.tls_min_version]
     context.verify_mode = ssl.CERT_OPTIONAL
     # Without tickets every connection is verified anew: a removed authority is not let in by resumption, and idle watches cost less.

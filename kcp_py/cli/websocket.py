@@ -24,6 +24,7 @@ class WatchSocket(WebSocketsSansIOProtocol):
     """One connection, taken over from the HTTP protocol behind the head of its request."""
 
     seat: Seat | None = None
+    reads_body: Final = False
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

@@ -8,7 +8,7 @@ import ssl
 import pytest
 
 from kcp_py.cli.intake import DRAIN_BYTES
-from kcp_py.cli.records import DISCARDED_BYTES, RECORD_BYTES
+from kcp_py.cli.records import DISCARDED_BYTES, MOST_BYTES, RECORD_BYTES
 from tests.cli.tls_clients import BODY, CHUNK, EVENT_LOOPS, Counted, answers, post, serving_clients
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", EVENT_LOOPS)]
@@ -56,3 +56,21 @@ async def test_a_client_that_sends_on_and_on_is_cut_off(served):
     assert sent is not None
     assert sent < DISCARDED_BYTES + 32 * 1024 * 1024
     assert Counted.decrypted <= DRAIN_BYTES + 2 * RECORD_BYTES
+
+
+async def test_a_client_that_sends_on_behind_the_end_is_cut_off(served):
+    """The answer said that the connection ends, at the client's own wish: what it sends then is not decrypted for long."""
+    _, connect = served
+
+    def pour():
+        with connect() as connection:
+            connection.sendall(b"GET /refuse HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            for sent in range(2000):
+                try:
+                    connection.sendall(CHUNK)
+                except (ConnectionError, ssl.SSLError):
+                    return sent
+        return None
+
+    assert await asyncio.to_thread(pour) is not None
+    assert Counted.decrypted <= MOST_BYTES + 2 * RECORD_BYTES

@@ -77,7 +77,7 @@ async def serving_clients(options, serving, context):
     Counted.decrypted = 0
     server = Server()
     tls = ReloadingContext(options).context
-    tls.sslobject_class = Counted
+    tls.sslobject_class = type("CountedEnd", (Counted, tls.sslobject_class), {})
     async with serving(server, options, tls=tls) as port:
 
         def connect():
