@@ -12,9 +12,31 @@ from kcp_py.cli.records import DISCARDED_BYTES, Buffer, discard
 
 LINGER: Final = 0.5
 """Seconds that a client has to read an answer before the connection is closed with bytes of it unread, and to answer the end of TLS."""
+UNREAD_SECONDS: Final = 5.0
+"""Seconds for which a client may read nothing of what waits for it while the server stops."""
 
 _LAST_WRITE: Final = 0.01
 _MAX_LINGERS: Final = 20
+
+
+class Unread:
+    """What a client leaves unread, by looks at it every `LINGER` seconds while the server stops."""
+
+    __slots__ = ("_looks", "_unsent")
+
+    def __init__(self) -> None:
+        self._unsent = 0
+        self._looks = 0
+
+    def stands_still(self, unsent: int) -> bool:
+        """Whether nothing was read for `UNREAD_SECONDS`: the client would take all of the grace period.
+
+        Args:
+            unsent: bytes that wait to be sent now.
+        """
+        self._looks = self._looks + 1 if 0 < self._unsent <= unsent else 0
+        self._unsent = unsent
+        return self._looks * LINGER >= UNREAD_SECONDS
 
 
 class Ending(HttpToolsProtocol):
@@ -55,9 +77,11 @@ class Ending(HttpToolsProtocol):
         else:
             self._linger_timer = self.loop.call_later(_LAST_WRITE, self._discard, until, most - gone)
 
-    def _abort_when_flushed(self, lingers: int = 0) -> None:
+    def _abort_when_flushed(self, lingers: int = 0, unread: Unread | None = None) -> None:
         closing = self.transport.is_closing()
-        if closing and (lingers == _MAX_LINGERS or not self.transport.get_write_buffer_size()):
+        unsent = self.transport.get_write_buffer_size()
+        unread = unread or Unread()
+        if (closing and (lingers == _MAX_LINGERS or not unsent)) or unread.stands_still(unsent):
             self.transport.abort()
         else:
-            self._linger_timer = self.loop.call_later(LINGER, self._abort_when_flushed, lingers + closing)
+            self._linger_timer = self.loop.call_later(LINGER, self._abort_when_flushed, lingers + closing, unread)

@@ -12,10 +12,9 @@ from typing import Any, Final
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
+from kcp_py.cli.ending import LINGER, Unread
 from kcp_py.cli.seats import Seat
 
-_LINGER: Final = 0.5
-"""Seconds that a client has to answer the end of TLS when the server stops, as over HTTP."""
 _MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024
 """More waits to be sent only where the client keeps asking for it: a stream stops far below, behind one event of at most 3 MiB."""
 
@@ -44,13 +43,14 @@ class WatchSocket(WebSocketsSansIOProtocol):
 
     def shutdown(self) -> None:
         super().shutdown()
-        self.loop.call_later(_LINGER, self._abort_when_flushed)
+        self.loop.call_later(LINGER, self._abort_when_flushed, Unread())
 
-    def _abort_when_flushed(self) -> None:
+    def _abort_when_flushed(self, unread: Unread) -> None:
         if self.disconnected:
             return
-        if self.transport.get_write_buffer_size():
-            self.loop.call_later(_LINGER, self._abort_when_flushed)
+        unsent = self.transport.get_write_buffer_size()
+        if unsent and not unread.stands_still(unsent):
+            self.loop.call_later(LINGER, self._abort_when_flushed, unread)
         else:
             self.transport.abort()
 

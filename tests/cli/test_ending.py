@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
 
 import pytest
 
+from kcp_py.cli.ending import LINGER, UNREAD_SECONDS, Unread
 from kcp_py.cli.intake import DRAIN_BYTES
 from kcp_py.cli.records import DISCARDED_BYTES, MOST_BYTES, RECORD_BYTES
 from tests.cli.tls_clients import BODY, CHUNK, EVENT_LOOPS, Counted, answers, post, serving_clients
@@ -74,3 +76,13 @@ async def test_a_client_that_sends_on_behind_the_end_is_cut_off(served):
 
     assert await asyncio.to_thread(pour) is not None
     assert Counted.decrypted <= MOST_BYTES + 2 * RECORD_BYTES
+
+
+async def test_only_who_reads_nothing_for_long_stands_still():
+    """Each byte that is read gives the client its time anew; where nothing waits there is nothing to read."""
+    looks = math.ceil(UNREAD_SECONDS / LINGER)
+    unread = Unread()
+    assert [unread.stands_still(100) for _ in range(looks + 1)] == [False] * looks + [True]
+    unread = Unread()
+    assert not any(unread.stands_still(0) for _ in range(3 * looks))
+    assert not any(unread.stands_still(10_000 - number // 2) for number in range(3 * looks))

@@ -9,7 +9,9 @@ import socket
 import httpx
 import pytest
 
+from kcp_py.cli import ending
 from kcp_py.cli.serving import ListenError, listen
+from kcp_py.cli.tls import ReloadingContext
 from kcp_py.controlplane import ControlPlane
 
 
@@ -80,6 +82,54 @@ async def test_shutdown_is_announced_before_anything_closes(options, serving):
     assert b"last" in answered[0]
     assert (await watch.read()).endswith(b"0\r\n\r\n")
     writer.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("secured", [False, True], ids=["plain", "TLS"])
+async def test_a_client_that_does_not_read_does_not_hold_a_stop_up(certified, client_context, serving, monkeypatch, secured):
+    """Its connection is aborted long before the grace period ends, and the request on it ends."""
+    monkeypatch.setattr(ending, "LINGER", 0.01)
+    monkeypatch.setattr(ending, "UNREAD_SECONDS", 0.05)
+    full = asyncio.Event()
+    ended = asyncio.Event()
+
+    async def app(scope, _receive, send):
+        if scope["type"] != "http":
+            return
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            while True:
+                sending = asyncio.ensure_future(send({"type": "http.response.body", "body": bytes(1 << 20), "more_body": True}))
+                await asyncio.wait([sending], timeout=0.2)
+                if not sending.done():
+                    full.set()
+                await sending
+                if scope["state"]["gone"].is_set():
+                    return
+        finally:
+            ended.set()
+
+    async def told(scope, receive, send):
+        if scope["type"] == "http":
+            scope["state"]["gone"] = gone = asyncio.Event()
+            scope["state"]["on_disconnect"](gone.set)
+        await app(scope, receive, send)
+
+    options = dataclasses.replace(certified, shutdown_grace_period=3600)
+    async with asyncio.timeout(30):
+        async with serving(told, options, tls=ReloadingContext(certified).context if secured else None) as port:
+            client = socket.create_connection(("127.0.0.1", port))
+            client.setblocking(False)
+            _, writer = await asyncio.open_connection(
+                sock=client,
+                ssl=client_context(certified) if secured else None,
+                server_hostname="127.0.0.1" if secured else None,
+                limit=1024,
+            )
+            writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            await full.wait()
+        assert ended.is_set()
+    writer.transport.abort()
 
 
 @pytest.mark.anyio
