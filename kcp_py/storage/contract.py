@@ -98,8 +98,8 @@ class Delete(NamedTuple):
 Operation = Put | Delete
 
 
-LARGEST_PAGE_BYTES: Final = 32 * 1024 * 1024
-"""A page that was asked for with a limit ends with the first value that goes beyond this."""
+LARGEST_PAGE_BYTES: Final = 16 * 1024 * 1024
+"""A page that was asked for with a limit ends with the first value that goes beyond this, unless less was asked for."""
 
 _NAMED_KEYS: Final = 10
 
@@ -185,16 +185,18 @@ class Storage(Protocol):
         revision: int = 0,
         count: bool = False,
         keys_only: bool = False,
+        max_bytes: int = LARGEST_PAGE_BYTES,
     ) -> RangeResult:
         """The keys that begin with `prefix`, in order.
 
         Args:
             prefix: what the keys begin with; an empty prefix is every key.
             start: skip keys smaller than this one; empty for the first.
-            limit: return at most so many items, and none behind `LARGEST_PAGE_BYTES` of values; 0 for all, however large.
+            limit: return at most so many items, and none behind `max_bytes` of values; 0 for all, however large.
             revision: read the store as it stood then; 0 for now.
             count: also count the range.
             keys_only: items come with the value `b""`, which is cheaper.
+            max_bytes: a page with a limit ends with the first value that goes beyond this; at least 0.
 
         Raises:
             CompactedError: `revision` is no longer kept.
@@ -281,12 +283,12 @@ async def readable(reading: Awaitable[RangeResult]) -> RangeResult:
         return error.found
 
 
-def fitting(items: Sequence[KeyValue]) -> int:
-    """How many of the items, which come in a page with a limit, `LARGEST_PAGE_BYTES` leave in it."""
+def fitting(items: Sequence[KeyValue], max_bytes: int) -> int:
+    """How many of the items, which come in a page with a limit, stay in it: up to the first that goes beyond the bytes."""
     size = 0
     for count, item in enumerate(items, start=1):
         size += len(item.value)
-        if size > LARGEST_PAGE_BYTES:
+        if size > max_bytes:
             return count
     return len(items)
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kcp_py.storage.contract import LARGEST_PAGE_BYTES, FutureRevisionError, KeyValue, Put, RangeResult, Storage
+from kcp_py.storage.contract import LARGEST_PAGE_BYTES, Delete, FutureRevisionError, KeyValue, Put, RangeResult, Storage
 from kcp_py.testing.storage_calls import create, delete, put
 
 
@@ -81,6 +81,21 @@ class ReadTests:
         assert seen == keys
         assert await _keys(storage, "/l/") == keys
         assert len((await storage.range("/l/", limit=1000, keys_only=True)).items) == len(keys)
+
+    async def test_a_page_is_bounded_in_the_bytes_that_are_asked_for(self, storage: Storage) -> None:
+        """The value that goes beyond is the last one, also in the past; pages make progress even where no byte is asked for."""
+        keys = [f"/l/{index}" for index in range(9)]
+        for key in keys:
+            await create(storage, key, b"x" * 1_000)
+        then = await storage.revision()
+        await storage.transact([], [Put(keys[1], b"y"), Delete(keys[2])])
+        for max_bytes, count in ((0, 1), (999, 1), (1_000, 2), (2_500, 3), (9_000, 9)):
+            page = await storage.range("/l/", limit=100, revision=then, count=True, max_bytes=max_bytes)
+            assert ([item.key for item in page.items], page.more, page.total) == (keys[:count], count < len(keys), len(keys))
+        page = await storage.range("/l/", limit=2, max_bytes=1_001)
+        assert ([item.value for item in page.items], page.more) == ([b"x" * 1_000, b"y"], True)
+        assert len((await storage.range("/l/", limit=100, keys_only=True, max_bytes=0)).items) == len(keys) - 1
+        assert len((await storage.range("/l/", max_bytes=0)).items) == len(keys) - 1
 
     async def test_values_are_bytes(self, storage: Storage) -> None:
         """Any bytes come back as they were."""

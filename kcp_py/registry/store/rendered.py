@@ -16,7 +16,7 @@ from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.read import load
 from kcp_py.registry.store.scan import Scan, default_items, definition_at, with_defaults
-from kcp_py.storage.contract import LARGEST_PAGE_BYTES, KeyValue, prefix_end
+from kcp_py.storage.contract import KeyValue, prefix_end
 from kcp_py.storage.spans import Reading, Span
 
 _READ: Final = 500
@@ -43,6 +43,14 @@ class RenderedPage(NamedTuple):
     more: bool
     remaining: int
     """How many objects remain behind the last one; -1 where that was not asked for."""
+
+
+class _Limits(NamedTuple):
+    """What of a page is still to be read: the object that goes beyond the bytes is its last."""
+
+    items: int
+    """0 for any number."""
+    bytes: int
 
 
 class _Sight(NamedTuple):
@@ -114,7 +122,9 @@ async def _render(sight: _Sight, what: Scan, reading: Reading | None) -> Rendere
         if span is None:
             if count:
                 await asyncio.sleep(0)
-            span = await _read(sight, lower, wanted, revision, reading, latest=not what.revision)
+            span = await _read(
+                sight, lower, _Limits(wanted, max(what.max_bytes - size, 0)), revision, reading=reading, latest=not what.revision
+            )
             revision, trusted = span.since, True
         first = bisect_left(span.keys, lower)
         cut = bisect_left(span.keys, upper)
@@ -127,7 +137,7 @@ async def _render(sight: _Sight, what: Scan, reading: Reading | None) -> Rendere
         lower = last + "\x00" if end < cut else span.upper if cut == len(span.keys) else upper
         if lower >= upper:
             return RenderedPage(parts, last, revision, more=False, remaining=0 if what.counted and not sight.defaults else -1)
-        if limit and (count >= limit or size > LARGEST_PAGE_BYTES):
+        if limit and (count >= limit or size > what.max_bytes):
             if not what.counted or sight.defaults:
                 # What a default object hides behind is not counted.
                 more = any(item.key >= lower for item in sight.defaults) or await _behind(sight, lower, revision, counted=False) > 0
@@ -153,14 +163,14 @@ async def _beginning(sight: _Sight, lower: str, asked: int) -> tuple[int, bool]:
     return (max(current, span.since), True) if span is not None else (0, False)
 
 
-async def _read(sight: _Sight, lower: str, wanted: int, revision: int, reading: Reading | None, *, latest: bool) -> Span:
+async def _read(sight: _Sight, lower: str, wanted: _Limits, revision: int, *, reading: Reading | None, latest: bool) -> Span:
     """Read a span that begins at `lower` from the store, and keep it."""
     spans = sight.access.spans
     following = spans.next_lower(sight.kept, sight.maker, lower) if spans is not None else ""
     upper = min(following, sight.upper) if following else sight.upper
     limit = _READ_AFAR if spans is None else _READ if upper == sight.upper else _REREAD
-    limit = min(wanted, limit) if wanted else limit
-    found = await sight.access.storage.range(sight.prefix, start=lower, limit=limit, revision=revision)
+    limit = min(wanted.items, limit) if wanted.items else limit
+    found = await sight.access.storage.range(sight.prefix, start=lower, limit=limit, revision=revision, max_bytes=wanted.bytes)
     items = found.items
     if items and items[-1].key >= upper:
         items = items[: bisect_left(items, upper, key=_key)]

@@ -11,7 +11,7 @@ from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.read import defaults_of, origin_of
-from kcp_py.storage.contract import KeyValue, RangeResult, Storage, prefix_end, readable
+from kcp_py.storage.contract import LARGEST_PAGE_BYTES, KeyValue, RangeResult, Storage, prefix_end, readable
 
 ScopeScan = Callable[[Name | None, int, int], Awaitable[Sequence[ClusterScope]]]
 """(first cluster or None, limit or 0, revision or 0) -> the clusters that exist, in the order of their keys."""
@@ -31,6 +31,8 @@ class Scan(NamedTuple):
     limit: int = 0
     revision: int = 0
     counted: bool = False
+    max_bytes: int = LARGEST_PAGE_BYTES
+    """Of a page with a limit; the item that goes beyond is its last."""
 
 
 class Page(NamedTuple):
@@ -63,7 +65,9 @@ async def scan(access: Access, served: Served, what: Scan, *, clusters: ServedSc
         prefix = resource.keys.namespace_prefix(what.scope.name, what.namespace)
     else:
         prefix = resource.keys.cluster_prefix(what.scope.name)
-    reading = access.storage.range(prefix, start=what.start, limit=what.limit, revision=what.revision, count=what.counted)
+    reading = access.storage.range(
+        prefix, start=what.start, limit=what.limit, revision=what.revision, count=what.counted, max_bytes=what.max_bytes
+    )
     # An object that is damaged is an error in its own cluster, and must not keep those of all others from who reads them together.
     found = await (readable(reading) if what.scope is None else reading)
     if what.scope is None and (foreign := resource.keys.foreign_prefix):
@@ -97,7 +101,8 @@ async def _without(foreign: str, access: Access, prefix: str, what: Scan, *, fou
         total -= hidden.total
     if not found.more or kept[at:]:
         return found._replace(items=kept, total=total)
-    rest = await readable(access.storage.range(prefix, start=end, limit=what.limit - len(kept), revision=found.revision))
+    limit = what.limit - len(kept)
+    rest = await readable(access.storage.range(prefix, start=end, limit=limit, revision=found.revision, max_bytes=what.max_bytes))
     return RangeResult([*kept, *rest.items], found.revision, rest.more, total)
 
 

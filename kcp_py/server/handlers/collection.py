@@ -40,6 +40,64 @@ def list_encoding(resource: ServedResource, representation: Representation) -> L
     return ListEncoding(representation, head["apiVersion"], head["kind"], item_kind)
 
 
+class ObjectList:
+    """An answer of decoded, dressed objects: each is encoded as it comes, and not kept as anything else."""
+
+    def __init__(self, backend: Backend, exchange: Exchange, target: Target, representation: Representation) -> None:
+        """Prepare.
+
+        Args:
+            backend: for the time.
+            exchange: the request.
+            target: the collection.
+            representation: of the answer.
+
+        Raises:
+            StatusError: 406 where the metadata of one object was asked for.
+        """
+        if representation.transform == "PartialObjectMetadata":
+            raise not_of_kind(target.resource, representation.transform)
+        self.size = 0
+        """Bytes of the elements."""
+        self._exchange = exchange
+        self._resource = target.resource
+        self._representation = representation
+        self._encoding = list_encoding(target.resource, representation)
+        self._include = decode_include_object(exchange.query)
+        self._now = backend.clock()
+        self._columns = TableColumns(target.resource, wildcard=target.scope is None)
+        self._elements: list[bytes] = []
+
+    async def add(self, obj: dict[str, Any], size: int) -> None:
+        """Encode an object.
+
+        Args:
+            obj: as it is to be shown, but for the transform.
+            size: bytes of its JSON, roughly.
+        """
+        resource, representation = self._resource, self._representation
+        match representation.transform:
+            case "":
+                document = resource.renderer.bare(obj)
+            case "Table":
+                document = table_row(
+                    obj, self._columns.of(resource), self._now, include_object=self._include, api_version=representation.api_version
+                )
+            case _:
+                document = partial_object_metadata(obj, representation.api_version)
+        element = await self._encoding.element_apart(document, size)
+        self._elements.append(element)
+        self.size += len(element)
+
+    async def send(self, revision: int) -> None:
+        """Answer with the list as of a revision."""
+        metadata = {"resourceVersion": str(revision)}
+        head = list_head(self._resource, self._representation, metadata, columns=self._columns.union)
+        parts = self._encoding.whole(head, self._elements)
+        self._elements = []
+        await self._exchange.respond_in_parts(200, parts, self._representation.content_type)
+
+
 async def send_objects(  # as its like
     backend: Backend,
     exchange: Exchange,
@@ -49,37 +107,22 @@ async def send_objects(  # as its like
     *,
     revision: int,
 ) -> None:
-    """Answer with a list of decoded, dressed objects.
+    """Answer with a list of decoded, dressed objects that are at hand.
 
     Args:
         backend: for the time.
         exchange: the request.
         target: the collection.
-        objects: as they are to be shown, but for the transform.
+        objects: small ones, as they are to be shown, but for the transform.
         representation: of the answer.
         revision: of the list.
 
     Raises:
         StatusError: 406 where the metadata of one object was asked for.
     """
-    resource = target.resource
-    if representation.transform == "PartialObjectMetadata":
-        raise not_of_kind(resource, representation.transform)
-    encoding = list_encoding(resource, representation)
-    include = decode_include_object(exchange.query)
-    now = backend.clock()
-    elements: list[bytes] = []
-    columns = TableColumns(resource, wildcard=target.scope is None)
+    answer = ObjectList(backend, exchange, target, representation)
     turns = Turns()
     for obj in objects:
-        match representation.transform:
-            case "":
-                document = resource.renderer.bare(obj)
-            case "Table":
-                document = table_row(obj, columns.of(resource), now, include_object=include, api_version=representation.api_version)
-            case _:
-                document = partial_object_metadata(obj, representation.api_version)
-        elements.append(encoding.element(document))
+        await answer.add(obj, 0)
         await turns.take()
-    parts = encoding.whole(list_head(resource, representation, {"resourceVersion": str(revision)}, columns=columns.union), elements)
-    await exchange.respond(200, b"".join(parts), representation.content_type)
+    await answer.send(revision)

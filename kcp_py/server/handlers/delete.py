@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from kcp_py.aio.turns import Turns
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import decode_json, decode_yaml
 from kcp_py.apimachinery.errors import StatusError
@@ -18,7 +19,7 @@ from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_document, send_written
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import decode_delete_options_message
-from kcp_py.server.handlers.collection import send_objects
+from kcp_py.server.handlers.collection import ObjectList
 from kcp_py.server.handlers.list import Listing, list_options, matching_items
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import request_media
@@ -46,25 +47,36 @@ async def delete(backend: Backend, exchange: Exchange, target: Target) -> None:
 
 
 async def delete_collection(backend: Backend, exchange: Exchange, target: Target) -> None:
-    """Delete every object that the list options select, and answer with the list of them."""
+    """Delete every object that the list options select, and answer with the list of them.
+
+    Raises:
+        StatusError: 429 where the list takes more memory than lists of the cluster may; what was deleted before stays deleted.
+    """
     representation = representation_of(exchange, target.resource)
     delete_options = await _options(backend, exchange)
     _warn(exchange, target, delete_options)
     options = list_options(exchange, target)
     listing = Listing(backend, target, options)
-    deleted: list[dict[str, Any]] = []
-    async for items in matching_items(listing):
-        for item in items:
-            key = target.resource.keys.parse(item.key)
-            try:
-                one = target._replace(namespace=key.namespace, name=key.name)
-                written = await delete_stored(backend.access, one.write(exchange, delete_options, 0))
-            except StatusError as error:
-                if error.code == 404:
-                    continue
-                raise
-            deleted.append(await _dressed(target, written))
-    await send_objects(backend, exchange, target, deleted, representation, revision=listing.revision)
+    answer = ObjectList(backend, exchange, target, representation)
+    turns = Turns()
+    # A name of its own: how large lists of the collection are is not learned from it.
+    with backend.lists.share(str(target.one_cluster().name), f"{target.resource.keys.prefix}deleted") as share:
+        async for items in matching_items(listing):
+            for item in items:
+                key = target.resource.keys.parse(item.key)
+                try:
+                    one = target._replace(namespace=key.namespace, name=key.name)
+                    written = await delete_stored(backend.access, one.write(exchange, delete_options, 0))
+                except StatusError as error:
+                    if error.code == 404:
+                        continue
+                    raise
+                await answer.add(await _dressed(target, written), len(written.value))
+                # What is gone is gone: who tries again has the rest deleted.
+                share.hold(answer.size)
+                await turns.take()
+            del items
+        await answer.send(listing.revision)
 
 
 def _warn(exchange: Exchange, target: Target, options: DeleteOptions) -> None:

@@ -27,11 +27,14 @@ from kcp_py.server.handlers.selection import Selection, can_select
 from kcp_py.server.handlers.tablecolumns import TableColumns
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation
-from kcp_py.storage.contract import CompactedError, KeyValue
+from kcp_py.storage.contract import LARGEST_PAGE_BYTES, CompactedError, KeyValue
 from kcp_py.storage.keys import InvalidSegmentError
 
 _WHOLE_LIST_CHUNK = 10_000
 """A list without limit is read in chunks of this many objects, all at one revision."""
+
+_WHOLE_LIST_BYTES = 8 * 1024 * 1024
+"""A chunk of large objects ends behind so many bytes of them: a list holds a small multiple of this at once, however long it is."""
 
 _SELECTIVE_CHUNK = 500
 """A page with selectors is looked for in chunks of at least this many objects."""
@@ -131,8 +134,12 @@ class Listing:
         """The token with which the next page is fetched."""
         return self.backend.tokens.encode(self._token_scope(), self.revision, self.start)
 
-    async def page(self, limit: int) -> Page:
+    async def page(self, limit: int, max_bytes: int = LARGEST_PAGE_BYTES) -> Page:
         """Read on.
+
+        Args:
+            limit: how many objects at the most.
+            max_bytes: the object that goes beyond is the last.
 
         Raises:
             StatusError: 410 where the revision is no longer kept, 504 where it has not happened.
@@ -140,7 +147,9 @@ class Listing:
         await self._check_age()
         await self._check_life()
         try:
-            page = await scan(self.backend.access, self.target.served, self._next(limit), clusters=self.backend.serving(self.target.served))
+            page = await scan(
+                self.backend.access, self.target.served, self._next(limit, max_bytes), clusters=self.backend.serving(self.target.served)
+            )
         except CompactedError as error:
             raise self._expired() from error
         await self.confirm()
@@ -150,9 +159,9 @@ class Listing:
     @property
     def renderable(self) -> bool:
         """Whether all of the list is answered, and pages can be had as bytes."""
-        return self.selection.empty and can_render(self.target.served, self._next(0))
+        return self.selection.empty and can_render(self.target.served, self._next(0, 0))
 
-    async def rendered(self, limit: int) -> RenderedPage:
+    async def rendered(self, limit: int, max_bytes: int = LARGEST_PAGE_BYTES) -> RenderedPage:
         """`page` as bytes.
 
         Raises:
@@ -161,16 +170,16 @@ class Listing:
         await self._check_age()
         await self._check_life()
         try:
-            page = await render(self.backend.access, self.target.served, self._next(limit))
+            page = await render(self.backend.access, self.target.served, self._next(limit, max_bytes))
         except CompactedError as error:
             raise self._expired() from error
         await self.confirm()
         self._came_to(page, page.last)
         return page
 
-    def _next(self, limit: int) -> Scan:
+    def _next(self, limit: int, max_bytes: int) -> Scan:
         target = self.target
-        return Scan(target.scope, target.namespace, self.start, limit, self.revision, counted=bool(self.options.limit))
+        return Scan(target.scope, target.namespace, self.start, limit, self.revision, bool(self.options.limit), max_bytes)
 
     async def _check_age(self) -> None:
         if self._not_older_than:
@@ -232,16 +241,17 @@ async def matching(listing: Listing, items: Items, *, answered: bool = True) -> 
     limit = listing.options.limit
     selection = listing.selection
     target = listing.target
-    chosen = 0
+    chosen = size = 0
+    full = False
     turns = Turns()
     while True:
         if not limit and selection.names_only and (single := await _single(listing)) is not None:
             page = single
         elif not limit:
-            page = await listing.page(_WHOLE_LIST_CHUNK)
+            page = await listing.page(_WHOLE_LIST_CHUNK, _WHOLE_LIST_BYTES)
         else:
             # A selection may leave little of a page: many small reads for one answer would cost more than what is read in vain.
-            page = await listing.page(max(limit, _SELECTIVE_CHUNK) if listing.selective else limit)
+            page = await (listing.page(max(limit, _SELECTIVE_CHUNK), _WHOLE_LIST_BYTES) if listing.selective else listing.page(limit))
         if selection.empty and target.scope is not None:
             # Nothing to choose: the page is what is answered.
             if page.items:
@@ -249,8 +259,11 @@ async def matching(listing: Listing, items: Items, *, answered: bool = True) -> 
                 if answered and target.resource.converter is not None:
                     objects = await items.converted([(item, target.served, target.scope.name) for item in page.items])
                 yield [Found(item, target.served, target.scope.name, obj) for item, obj in zip_longest(page.items, objects)]
+                del objects
             if not listing.more or limit:
                 return
+            # One page is freed before the next is read.
+            del page
             continue
         found: list[Found] = []
         candidates = await _candidates(listing, items, page, answered=answered)
@@ -263,7 +276,9 @@ async def matching(listing: Listing, items: Items, *, answered: bool = True) -> 
                 if not selection.matches(obj, served.resource):
                     continue
             found.append(Found(item, served, cluster, obj))
-            if limit and chosen + len(found) >= limit:
+            size += len(item.value)
+            if limit and (chosen + len(found) >= limit or size > LARGEST_PAGE_BYTES):
+                full = True
                 listing.stop_behind(item, more=page.more or position < len(candidates))
                 break
             if len(found) >= _DECODED_AT_ONCE:
@@ -271,9 +286,11 @@ async def matching(listing: Listing, items: Items, *, answered: bool = True) -> 
                 yield found
                 found = []
         chosen += len(found)
+        del page, candidates
         if found:
             yield found
-        if not listing.more or (limit and chosen >= limit):
+        del found
+        if not listing.more or full:
             return
 
 
@@ -368,25 +385,25 @@ async def _body_of_elements(exchange: Exchange, listing: Listing, items: Items, 
     streaming = False
     turns = Turns()
     async for found in matching(listing, items):
-        parts = await items.spliced([one.item for one in found])
-        if parts is None:
-            parts = []
-            for one in found:
-                parts.append(await items.element(one.item, one.served, one.cluster, one.obj))
-                await turns.take()
+        parts = await _elements(items, found, turns)
         elements += parts
         size += sum(map(len, parts))
+        # What was sent must not be held by these names while the next portion is read.
+        del found, parts
         share.hold(size, started=streaming)
         if streaming:
             elements[0] = b"," + elements[0]
         elif listing.more and not options.limit:
             streaming = True
+            _warn(exchange, items)
             await exchange.start_stream()
             elements[0] = _compact_head(listing, representation, items.columns) + elements[0]
         if streaming:
-            await exchange.send_chunk(b",".join(elements))
+            chunk = b",".join(elements)
             elements.clear()
             size = 0
+            await exchange.send_chunk(chunk)
+            del chunk
     if streaming:
         await exchange.send_chunk(_END)
         await exchange.finish()
@@ -400,6 +417,17 @@ async def _body_of_elements(exchange: Exchange, listing: Listing, items: Items, 
         elements[0] = head + elements[0]
         elements[-1] += _END
     return b",".join(elements) if elements else head + _END
+
+
+async def _elements(items: Items, found: Sequence[Found], turns: Turns) -> list[bytes]:
+    """The elements of one portion."""
+    parts = await items.spliced([one.item for one in found])
+    if parts is None:
+        parts = []
+        for one in found:
+            parts.append(await items.element(one.item, one.served, one.cluster, one.obj))
+            await turns.take()
+    return parts
 
 
 async def _answer_encoded(exchange: Exchange, listing: Listing, items: Items, representation: Representation, *, share: Share) -> None:
@@ -444,7 +472,7 @@ def _warn(exchange: Exchange, items: Items) -> None:
 async def _answer_rendered(exchange: Exchange, listing: Listing, representation: Representation, share: Share) -> None:
     """The same for a list whose elements need not be looked at one by one."""
     limit = listing.options.limit
-    parts = (await listing.rendered(limit or _WHOLE_LIST_CHUNK)).parts
+    parts = (await (listing.rendered(limit) if limit else listing.rendered(_WHOLE_LIST_CHUNK, _WHOLE_LIST_BYTES))).parts
     share.hold(sum(map(len, parts)))
     head = _compact_head(listing, representation)
     # The first comma is one too many. Parts are large, so that none is copied more than once.
@@ -461,15 +489,20 @@ async def _answer_rendered(exchange: Exchange, listing: Listing, representation:
     parts[0] = b"".join((head, first))
     del first
     await exchange.start_stream()
-    for part in parts:
-        await exchange.send_chunk(part)
+    await _send_parts(exchange, parts)
     while listing.more:
-        parts = (await listing.rendered(_WHOLE_LIST_CHUNK)).parts
+        parts = (await listing.rendered(_WHOLE_LIST_CHUNK, _WHOLE_LIST_BYTES)).parts
         share.hold(sum(map(len, parts)), started=True)
-        for part in parts:
-            await exchange.send_chunk(part)
+        await _send_parts(exchange, parts)
     await exchange.send_chunk(_END)
     await exchange.finish()
+
+
+async def _send_parts(exchange: Exchange, parts: list[bytes]) -> None:
+    """Send parts of a stream; each is freed when it was sent, before the next is read."""
+    parts.reverse()
+    while parts:
+        await exchange.send_chunk(parts.pop())
 
 
 def _head(listing: Listing, representation: Representation, columns: TableColumns | None = None) -> dict[str, Any]:

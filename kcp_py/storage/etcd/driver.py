@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Self
 
-from kcp_py.storage.contract import Compare, KeyValue, Operation, RangeResult, WatchBatch
+from kcp_py.storage.contract import LARGEST_PAGE_BYTES, Compare, KeyValue, Operation, RangeResult, WatchBatch
 from kcp_py.storage.etcd.channel import Connections
 from kcp_py.storage.etcd.kv import KeyValues
 from kcp_py.storage.etcd.lease import Lease
@@ -43,9 +43,19 @@ class EtcdStorage:
         return await self._key_values.get(key)
 
     async def range(
-        self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0, count: bool = False, keys_only: bool = False
+        self,
+        prefix: str,
+        *,
+        start: str = "",
+        limit: int = 0,
+        revision: int = 0,
+        count: bool = False,
+        keys_only: bool = False,
+        max_bytes: int = LARGEST_PAGE_BYTES,
     ) -> RangeResult:
-        return await self._key_values.range(prefix, start=start, limit=limit, revision=revision, count=count, keys_only=keys_only)
+        return await self._key_values.range(
+            prefix, start=start, limit=limit, revision=revision, count=count, keys_only=keys_only, max_bytes=max_bytes
+        )
 
     async def transact(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
         return await self._key_values.transact(compares, operations)

@@ -78,7 +78,15 @@ class KeyValues:
         return key_value(response.kvs[0]) if response.kvs else None
 
     async def range(
-        self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0, count: bool = False, keys_only: bool = False
+        self,
+        prefix: str,
+        *,
+        start: str = "",
+        limit: int = 0,
+        revision: int = 0,
+        count: bool = False,
+        keys_only: bool = False,
+        max_bytes: int = LARGEST_PAGE_BYTES,
     ) -> RangeResult:
         first, end = key_range(prefix)
         first = max(first, start.encode())
@@ -88,14 +96,17 @@ class KeyValues:
             return RangeResult([], revision or response.header.revision, more=False, total=0 if count else -1)
         for _ in range(_RESTARTS):
             try:
-                return await self._pages(first, end, limit=limit, revision=revision, count=count, keys_only=keys_only)
+                return await self._pages((first, end), limit, revision=revision, count=count, keys_only=keys_only, max_bytes=max_bytes)
             except CompactedError:
                 # A list of "now" that took so long that its revision is gone begins again at a newer one.
                 if revision:
                     raise
         raise UnavailableError("the store is compacted faster than it can be listed")
 
-    async def _pages(self, first: bytes, end: bytes, *, limit: int, revision: int, count: bool, keys_only: bool) -> RangeResult:
+    async def _pages(
+        self, bounds: tuple[bytes, bytes], limit: int, *, revision: int, count: bool, keys_only: bool, max_bytes: int
+    ) -> RangeResult:
+        first, end = bounds
         items: list[KeyValue] = []
         total = -1
         held = 0
@@ -110,8 +121,8 @@ class KeyValues:
             items += [KeyValue(kv.key.decode(), kv.value, kv.mod_revision, kv.create_revision) for kv in kvs]
             size = 0 if keys_only else sum(len(item.value) + len(item.key) for item in items[-len(kvs) :])
             held += size
-            if limit and held > LARGEST_PAGE_BYTES:
-                taken = fitting(items)
+            if limit and held > max_bytes:
+                taken = fitting(items, max_bytes)
                 return RangeResult(items[:taken], revision, more=response.more or taken < len(items), total=total)
             if not response.more or (limit and len(items) >= limit):
                 return RangeResult(items, revision, more=response.more, total=total)

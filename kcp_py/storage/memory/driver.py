@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Self
 
 from kcp_py.storage.contract import (
+    LARGEST_PAGE_BYTES,
     CompactedError,
     Compare,
     ConflictError,
@@ -53,6 +54,7 @@ class MemoryStorage:
         revision: int = 0,
         count: bool = False,
         keys_only: bool = False,
+        max_bytes: int = LARGEST_PAGE_BYTES,
     ) -> RangeResult:
         """`Storage.range`."""
         self._open_feed()
@@ -72,7 +74,7 @@ class MemoryStorage:
         if keys_only:
             items = [item._replace(value=b"") for item in items]
         elif limit > 0:
-            taken = fitting(items)
+            taken = fitting(items, max_bytes)
             del items[taken:]
         return RangeResult(items, revision or self._revision, taken < total, total if count else -1)
 

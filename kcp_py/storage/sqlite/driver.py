@@ -12,6 +12,7 @@ from typing import Final, Self
 import apsw
 
 from kcp_py.storage.contract import (
+    LARGEST_PAGE_BYTES,
     CompactedError,
     Compare,
     FutureRevisionError,
@@ -31,6 +32,7 @@ from kcp_py.storage.sqlite.errors import DatabaseFileError, may_lack_room, trans
 from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.reader import Reader
 from kcp_py.storage.sqlite.room import Room
+from kcp_py.storage.sqlite.salvage import Limit
 from kcp_py.storage.sqlite.state import read_state
 from kcp_py.storage.sqlite.worker import Worker
 from kcp_py.storage.sqlite.writer import Writer
@@ -103,9 +105,11 @@ class SQLiteStorage:
         revision: int = 0,
         count: bool = False,
         keys_only: bool = False,
+        max_bytes: int = LARGEST_PAGE_BYTES,
     ) -> RangeResult:
         """`Storage.range`."""
-        return await self._opened().reader.range(prefix, start=start, limit=limit, revision=revision, count=count, keys_only=keys_only)
+        reader = self._opened().reader
+        return await reader.range(prefix, start=start, limit=Limit(limit, max_bytes), revision=revision, count=count, keys_only=keys_only)
 
     async def transact(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
         """`Storage.transact`."""

@@ -11,7 +11,7 @@ from kcp_py.storage.sqlite import checksums
 from kcp_py.storage.sqlite.errors import CorruptDatabaseError, DatabaseFileError
 from kcp_py.storage.sqlite.header import check_header, check_size
 from kcp_py.storage.sqlite.log import read_log
-from kcp_py.storage.sqlite.salvage import salvage
+from kcp_py.storage.sqlite.salvage import Limit, salvage
 from kcp_py.storage.sqlite.schema import CHECKED_FORMAT, key_bounds
 
 _MOST_PROBLEMS = 20
@@ -72,7 +72,7 @@ def _damaged_log_and_pages(path: str, *, checked: bool) -> list[str]:
 def _damaged_keys(connection: apsw.Connection) -> list[str]:
     """The keys that cannot be read, a few of them."""
     connection.execute("BEGIN")
-    damage = salvage(connection, key_bounds(""), limit=0, revision=0, undone={}, keys_only=False)
+    damage = salvage(connection, key_bounds(""), limit=Limit(0, 0), revision=0, undone={}, keys_only=False)
     return [f"the value of {key} cannot be read" for key in damage.keys[:_MOST_PROBLEMS]]
 
 

@@ -13,7 +13,6 @@ import apsw
 import structlog
 
 from kcp_py.storage.contract import (
-    LARGEST_PAGE_BYTES,
     CompactedError,
     DamagedError,
     Event,
@@ -25,12 +24,14 @@ from kcp_py.storage.contract import (
 from kcp_py.storage.feed import Changes
 from kcp_py.storage.sqlite.database import Database
 from kcp_py.storage.sqlite.errors import is_damage, translated
-from kcp_py.storage.sqlite.salvage import salvage
+from kcp_py.storage.sqlite.salvage import Limit, salvage
 from kcp_py.storage.sqlite.schema import ORDINAL_BITS, ORDINAL_MASK, key_bounds, last_seq
 from kcp_py.storage.sqlite.state import State, fetch, read_state
 
 _ROWS: Final = 64
 """Rows read between two looks at the clock."""
+_BOUNDED_ROWS: Final = 32
+"""The same for a page that is bounded in bytes: with large values so many may be read in vain."""
 _LONGEST_TURN: Final = 0.002
 """Seconds for which a range holds the event loop."""
 _COUNTED: Final = 10_000
@@ -119,7 +120,7 @@ class Reader:
         except apsw.Error as error:
             raise translated(error) from error
 
-    async def range(self, prefix: str, *, start: str, limit: int, revision: int, count: bool, keys_only: bool) -> RangeResult:
+    async def range(self, prefix: str, *, start: str, limit: Limit, revision: int, count: bool, keys_only: bool) -> RangeResult:
         """`Storage.range`, from one snapshot."""
         try:
             connection = self._idle.pop() if self._idle else self._database.connect()
@@ -181,7 +182,7 @@ class Reader:
             raise translated(error) from error
 
     async def _salvaged(
-        self, connection: apsw.Connection, bounds: tuple[str, str | bytes], *, limit: int, revision: int, keys_only: bool
+        self, connection: apsw.Connection, bounds: tuple[str, str | bytes], *, limit: Limit, revision: int, keys_only: bool
     ) -> DamagedError:
         for _ in range(_SALVAGES):
             # An error ends the snapshot, so what was read belongs together only if nothing was written meanwhile.
@@ -262,29 +263,33 @@ _MOST_ROWS: Final = 2**31
 
 
 async def _items(
-    connection: apsw.Connection, lower: str, upper: str | bytes, limit: int, undone: _Undone, *, keys_only: bool
+    connection: apsw.Connection, lower: str, upper: str | bytes, limits: Limit, undone: _Undone, *, keys_only: bool
 ) -> tuple[list[KeyValue], bool]:
     """The items of a page, and whether more remain behind it."""
-    limit = min(limit, _MOST_ROWS)
+    limit = min(limits.items, _MOST_ROWS)
     wanted = limit + 1 if limit > 0 else -1
     # A page at an old revision may skip as many of the present keys as were written since.
     rows = connection.execute(_KEYS if keys_only else _RANGE, (lower, upper, wanted + len(undone.then) if wanted > 0 else -1))
     items: list[KeyValue] = []
     counted = size = 0
+    bounded = wanted > 0 and not keys_only
+    together = 1 if bounded else _ROWS
     turn = perf_counter() + _LONGEST_TURN
     while True:
-        chunk = list(islice(rows, _ROWS))
-        ended = len(chunk) < _ROWS
+        chunk = list(islice(rows, together))
+        ended = len(chunk) < together
         if undone.then:
             _merge(connection, items, chunk, undone, ended=ended, keys_only=keys_only)
         else:
             items.extend(map(_key_value, chunk))
-        if wanted > 0 and not keys_only:
-            size += sum(len(item.value) for item in items[counted:])
+        if bounded:
+            size += sum([len(item.value) for item in items[counted:]])
             counted = len(items)
+            # As many as are likely to fit, by the mean of those before.
+            together = min(_BOUNDED_ROWS, max(1, (limits.bytes - size) * counted // (size or 1)))
         ended = ended or 0 < wanted <= len(items)
-        if ended or size > LARGEST_PAGE_BYTES:
-            taken = len(items) if size <= LARGEST_PAGE_BYTES else fitting(items)
+        if ended or size > limits.bytes:
+            taken = len(items) if size <= limits.bytes else fitting(items, limits.bytes)
             taken = min(taken, limit) if limit > 0 else taken
             more = taken < len(items) or (not ended and (bool(undone.then) or next(rows, None) is not None))
             rows.close()

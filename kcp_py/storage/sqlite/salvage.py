@@ -6,11 +6,11 @@ It costs several times what a range costs, and is done only after one has failed
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import apsw
 
-from kcp_py.storage.contract import LARGEST_PAGE_BYTES, DamagedError, KeyValue, RangeResult
+from kcp_py.storage.contract import DamagedError, KeyValue, RangeResult
 from kcp_py.storage.sqlite.errors import is_damage
 from kcp_py.storage.sqlite.schema import ORDINAL_BITS
 from kcp_py.storage.sqlite.state import fetch
@@ -19,11 +19,20 @@ _KEYS: Final = "SELECT key, seq, create_revision FROM current WHERE key >= ? AND
 _VALUE: Final = "SELECT value FROM value WHERE seq = ?"
 
 
+class Limit(NamedTuple):
+    """Where a page ends."""
+
+    items: int
+    """As `limit` in `Storage.range`."""
+    bytes: int
+    """As `max_bytes`."""
+
+
 def salvage(
     connection: apsw.Connection,
     bounds: tuple[str, str | bytes],
     *,
-    limit: int,
+    limit: Limit,
     revision: int,
     undone: Mapping[str, tuple[int, int]],
     keys_only: bool,
@@ -46,7 +55,7 @@ def salvage(
     damaged: list[str] = []
     size = seen = 0
     for key, seq, create_revision in rows:
-        if (limit and len(items) == limit) or (limit and items and size > LARGEST_PAGE_BYTES):
+        if limit.items and (len(items) == limit.items or (items and size > limit.bytes)):
             break
         seen += 1
         value = b"" if keys_only else _value(connection, seq)

@@ -20,7 +20,17 @@ from kcp_py.registry.writerequest import FieldManager, Resolved, WriteOptions, W
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import UNPARSED
 from kcp_py.request.user import LOOPBACK
-from kcp_py.storage.contract import Compare, Delete, KeyValue, Operation, Put, RangeResult, Storage, WatchBatch
+from kcp_py.storage.contract import (
+    LARGEST_PAGE_BYTES,
+    Compare,
+    Delete,
+    KeyValue,
+    Operation,
+    Put,
+    RangeResult,
+    Storage,
+    WatchBatch,
+)
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.storage.sqlite import SQLiteStorage
 from tests.client.registry import CONFIG_MAPS, ROOT, Registry, open_registry
@@ -67,9 +77,19 @@ class InterleavingStorage:
         return await self._storage.get(key)
 
     async def range(
-        self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0, count: bool = False, keys_only: bool = False
+        self,
+        prefix: str,
+        *,
+        start: str = "",
+        limit: int = 0,
+        revision: int = 0,
+        count: bool = False,
+        keys_only: bool = False,
+        max_bytes: int = LARGEST_PAGE_BYTES,
     ) -> RangeResult:
-        return await self._storage.range(prefix, start=start, limit=limit, revision=revision, count=count, keys_only=keys_only)
+        return await self._storage.range(
+            prefix, start=start, limit=limit, revision=revision, count=count, keys_only=keys_only, max_bytes=max_bytes
+        )
 
     def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
         return self._storage.watch(prefix, start_revision=start_revision)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import tracemalloc
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from starlette.types import Message
 
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.server.handlers import list as list_handler
 from kcp_py.server.handlers.listbudget import ListBudget
 from tests.server.handlers.conftest import ADMIN, Api, config_map
 
@@ -25,11 +27,11 @@ FORMS = {
 }
 
 
-def list_scope(accept: str, query: str) -> dict[str, Any]:
-    """A request for the config maps of cluster `a`."""
+def list_scope(accept: str, query: str, path: str = MAPS.format("a"), method: str = "GET") -> dict[str, Any]:
+    """A request for the config maps of cluster `a`, or another."""
     return {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "https", "path": MAPS.format("a"),
-        "raw_path": MAPS.format("a").encode(), "query_string": query.encode(), "state": {},
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "https", "path": path,
+        "raw_path": path.encode(), "query_string": query.encode(), "state": {},
         "headers": [(b"authorization", ADMIN.encode()), (b"accept", accept.encode())],
     }  # fmt: skip
 
@@ -137,3 +139,80 @@ async def test_a_list_that_waits_for_its_client_is_in_memory_once(api: Api, acce
     await slow
     assert size > 4_000_000
     assert held < 1.25 * size
+
+
+LONG = {
+    **{name: (*form, MAPS.format("a")) for name, form in FORMS.items() if name != "yaml"},
+    "wildcard": ("application/json", "", "/clusters/*/api/v1/configmaps"),
+    "metadata": ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", "", MAPS.format("a")),
+    "nothing as yaml": ("application/yaml", "labelSelector=a%3Db", MAPS.format("a")),
+}
+
+
+@pytest.mark.parametrize(("accept", "query", "path"), LONG.values(), ids=LONG)
+async def test_a_long_list_is_never_in_memory_as_a_whole(
+    api: Api, monkeypatch: pytest.MonkeyPatch, accept: str, query: str, path: str
+) -> None:
+    """It is read in pages of so many bytes, and has all objects as of one revision, although one is deleted meanwhile."""
+    monkeypatch.setattr(list_handler, "_WHOLE_LIST_BYTES", 1_000_000)
+    for number in range(40):
+        await api.ok("POST", MAPS.format("a"), config_map(f"large-{number:02}", {"a": f"{number:02}" * 250_000}))
+    names: set[bytes] = set()
+    deleted = tracing = False
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        nonlocal deleted
+        if message["type"] == "http.response.body":
+            names.update(re.findall(rb'"name":"(large-\d+)"', message["body"]))
+            if tracing and message["body"] and not deleted:
+                deleted = True
+                await api.ok("DELETE", f"{MAPS.format('a')}/large-39")
+
+    # Modules and caches are filled.
+    await api.control_plane.app(list_scope(accept, f"{query}&limit=2", path), receive, send)
+    names.clear()
+    gc.collect()
+    tracing = True
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        await api.control_plane.app(list_scope(accept, query, path), receive, send)
+        most = tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+    assert len(names) == (0 if "labelSelector" in query else 40)
+    assert most < 12_000_000
+
+
+async def test_a_collection_that_is_deleted_is_not_in_memory_decoded(api: Api) -> None:
+    """Its deletion ends with 429 where the answer would take more than lists may; another one deletes the rest."""
+    for number in range(6):
+        await api.ok("POST", MAPS.format("a"), config_map(f"large-{number}", {"a": "x" * 400_000}))
+    api.control_plane.backend.lists.limit = 1_500_000
+    refused = await api("DELETE", MAPS.format("a"))
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+    assert api.control_plane.backend.lists.held == {}
+    left = [item["metadata"]["name"] for item in (await api.ok("GET", MAPS.format("a"), params={"limit": "3"}))["items"]]
+    assert left == ["large-4", "large-5"]
+    deleted = await api.ok("DELETE", MAPS.format("a"))
+    assert [item["metadata"]["name"] for item in deleted["items"]][:2] == left
+    assert (await api.ok("GET", MAPS.format("a")))["items"] == []
+
+
+async def test_a_page_of_selected_large_objects_ends_early(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit is not reached where the objects that were selected take too much; the list goes on behind them."""
+    monkeypatch.setattr(list_handler, "LARGEST_PAGE_BYTES", 1_000_000)
+    for number in range(7):
+        await api.ok("POST", MAPS.format("a"), config_map(f"large-{number}", {"a": "x" * 400_000}))
+    params = {"limit": "500", "fieldSelector": "metadata.name!=large-1"}
+    pages: list[list[str]] = []
+    while True:
+        page = await api.ok("GET", MAPS.format("a"), params=params)
+        pages.append([item["metadata"]["name"] for item in page["items"]])
+        if not page["metadata"].get("continue"):
+            break
+        params["continue"] = page["metadata"]["continue"]
+    assert pages == [["large-0", "large-2", "large-3"], ["large-4", "large-5", "large-6"]]
