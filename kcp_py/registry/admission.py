@@ -141,8 +141,13 @@ class AdmissionChain:
         plugins = (*self._mutating[operation], *self._validating[operation])
         return any(plugin.resources is None or resource in plugin.resources for plugin in plugins)
 
-    async def mutate(self, attributes: Attributes) -> None:
+    async def mutate(self, attributes: Attributes, *, own_kind: bool = True) -> None:
         """Let each plugin change the object.
+
+        Args:
+            attributes: the write.
+            own_kind: whether the object is of the kind of the resource. Bodies of computed subresources may be of another one, which has no
+                schema here.
 
         Raises:
             StatusError: of the first plugin that refuses the write.
@@ -151,7 +156,7 @@ class AdmissionChain:
         for plugin in self._mutating[attributes.operation]:
             if plugin.resources is None or resource in plugin.resources:
                 await plugin.mutate(attributes)
-                if not plugin.conforming and attributes.obj is not None:
+                if own_kind and not plugin.conforming and attributes.obj is not None:
                     conform(attributes.resource, attributes.obj, plugin.name)
 
     async def validate(self, attributes: Attributes) -> None:

@@ -21,6 +21,7 @@ from kcp_py.apimachinery.metaoptions import (
     decode_update_options,
 )
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.admission import Attributes, Operation
 from kcp_py.registry.computed import ANY_OBJECT
 from kcp_py.registry.rest.conform import BodyKind
 from kcp_py.registry.rest.storage import Object, ReadRequest, RestStorage
@@ -163,6 +164,7 @@ async def create(backend: Backend, exchange: Exchange, target: Target) -> None:
     """Answer a POST with what the storage makes of the body: 201."""
     representation = representation_of(exchange, target.resource)
     request, obj = await _decoded(backend, exchange, target, decode_create_options(exchange.query))
+    await _admit(backend, target, "CREATE", request, obj)
     made = await _rest(target).create(request, obj)
     await _answer(backend, exchange, target, made, representation=representation, status=201)
 
@@ -173,6 +175,7 @@ async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
     request, obj = await _decoded(backend, exchange, target, decode_update_options(exchange.query))
     if not target.subresource:
         check_identity(obj, request.target)
+    await _admit(backend, target, "UPDATE", request, obj)
     made = await _rest(target).update(request, obj)
     await _answer(backend, exchange, target, made, representation=representation, status=200)
 
@@ -181,7 +184,9 @@ async def delete(backend: Backend, exchange: Exchange, target: Target) -> None:
     """Delete an object; answer with what the storage shows, or with a Status."""
     representation = representation_of(exchange, target.resource)
     await exchange.read_body(backend.limits.max_body_bytes)
-    gone = await _rest(target).delete(target.write(exchange, decode_delete_options(exchange.query), 0))
+    request = target.write(exchange, decode_delete_options(exchange.query), 0)
+    await _admit(backend, target, "DELETE", request, None)
+    gone = await _rest(target).delete(request)
     if gone is not None:
         await _answer(backend, exchange, target, gone, representation=representation, status=200)
         return
@@ -257,6 +262,19 @@ async def _decoded(backend: Backend, exchange: Exchange, target: Target, options
     body = await exchange.read_body(backend.limits.max_body_bytes)
     obj = await read(body, media, _body_kind(target), field_validation=options.field_validation, warnings=exchange.warnings)
     return target.write(exchange, options, len(body), manager_of(backend, exchange, options)), obj
+
+
+async def _admit(backend: Backend, target: Target, operation: Operation, request: WriteRequest, obj: Object | None) -> None:
+    """Ask admission. There is no stored object to compare with, and no transaction: conditions of plugins hold when they are asked.
+
+    Raises:
+        StatusError: a plugin refuses the write.
+    """
+    name = target.name or (obj or {}).get("metadata", {}).get("name", "")
+    attributes = Attributes(operation, request, target.namespace, name, obj, None, [])
+    admission = backend.access.admission
+    await admission.mutate(attributes, own_kind=_body_kind(target) is target.resource)
+    await admission.validate(attributes)
 
 
 async def _answer(

@@ -14,6 +14,7 @@ import pytest
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.controlplane import ControlPlane
+from kcp_py.registry.admission import AdmissionPlugin, Attributes
 from kcp_py.registry.computed import ComputedResource
 from kcp_py.registry.rest.storage import Object, ObjectEvent, ReadRequest, RestStorage
 from kcp_py.registry.writerequest import WriteRequest
@@ -80,6 +81,19 @@ def quotes() -> Quotes:
     return Quotes()
 
 
+class Refusing(AdmissionPlugin):
+    """Adds a word to what is encoded, and refuses one text."""
+
+    async def mutate(self, attributes: Attributes) -> None:
+        if attributes.resource.resource == "quotes" and attributes.obj is not None:
+            attributes.obj["spec"]["text"] += "!"
+
+    async def validate(self, attributes: Attributes) -> None:
+        if attributes.resource.resource == "quotes" and attributes.obj is not None and "rude" in attributes.obj["spec"]["text"]:
+            detail = f"{attributes.user.name} must not {attributes.operation} {attributes.subresource} of {attributes.name}"
+            raise errors.forbidden(attributes.resource.group_resource, attributes.name, detail)
+
+
 @pytest.fixture
 async def api(tmp_path: Path, quotes: Quotes) -> AsyncIterator[Api]:
     resource = ComputedResource(
@@ -94,7 +108,7 @@ async def api(tmp_path: Path, quotes: Quotes) -> AsyncIterator[Api]:
         subresources={"base64": Encoding()},
         subresource_kinds={"base64": GroupVersionKind("example.com", "v1", "Encoding")},
     )
-    async with ControlPlane(options(tmp_path), apis=[resource]) as control_plane:
+    async with ControlPlane(options(tmp_path), apis=[resource], admission=[Refusing()]) as control_plane:
         transport = httpx.ASGITransport(control_plane.app)
         async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:
             yield Api(client, control_plane)
@@ -191,15 +205,17 @@ async def test_a_watch_ends_with_its_cluster(api: Api, quotes: Quotes) -> None:
 
 
 async def test_a_subresource_takes_a_post(api: Api) -> None:
-    """And answers with its own kind; it has no other verb, and its body is of its kind."""
+    """And answers with its own kind; admission sees it, it has no other verb, and its body is of its kind."""
     body = {"apiVersion": "example.com/v1", "kind": "Encoding", "spec": {"text": "x"}}
     answer = await api("POST", f"{QUOTES}/long/base64", body)
     assert answer.status_code == 201
     assert answer.json() == {
         "apiVersion": "example.com/v1",
         "kind": "Encoding",
-        "status": {"encoded": base64.b64encode(b"long: x").decode()},
+        "status": {"encoded": base64.b64encode(b"long: x!").decode()},
     }
+    refused = await api.fails(403, "POST", f"{QUOTES}/long/base64", {**body, "spec": {"text": "rude"}})
+    assert "shard-admin must not CREATE base64 of long" in refused["message"]
     await api.fails(405, "GET", f"{QUOTES}/long/base64")
     await api.fails(400, "POST", f"{QUOTES}/long/base64", {**body, "apiVersion": "v2"})
     assert (await api("POST", f"{QUOTES}/long/other", body)).status_code == 404
