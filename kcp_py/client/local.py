@@ -120,10 +120,10 @@ class LocalClient:
     async def get(self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str) -> dict[str, Any]:
         """`Client.get`."""
         scope, served = await self._resolve(cluster, resource)
-        if isinstance(rest := served.resource.rest, RestStorage):
-            obj = await rest.get(self._reading("get", Resolved(scope, served, namespace, name)))
-            return _dressed(obj, served.resource, scope.name)
         try:
+            if isinstance(rest := served.resource.rest, RestStorage):
+                obj = await rest.get(self._reading("get", Resolved(scope, served, namespace, name)))
+                return _dressed(obj, served.resource, scope.name)
             item = await get(self._access, scope, served, namespace, name)
             return await _decoded(served, item, scope.name)
         except StorageError as error:
@@ -529,9 +529,15 @@ class LocalClient:
     async def _carry_out(
         self, cluster: Name, resource: GroupVersionResource, attempt: Callable[[ClusterScope, Served], Awaitable[T]]
     ) -> tuple[Served, T]:
-        """Carry a write out, again where what it relied on has changed meanwhile."""
+        """Carry a write out, again where what it relied on has changed meanwhile.
+
+        Raises:
+            StatusError: 405 for a computed resource; 503 when every attempt fails on changes of the cluster.
+        """
         for tried in range(GUARD_ATTEMPTS):
             scope, served = await self._resolve(cluster, resource)
+            if served.resource.rest is not None:
+                raise errors.method_not_supported(resource.group_resource, "this verb", " by the in-process client")
             try:
                 return served, await attempt(scope, served)
             except StaleScopeError:

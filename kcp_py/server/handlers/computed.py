@@ -8,14 +8,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Final, NamedTuple
 
+import structlog
+
 from kcp_py.aio.turns import Turns
-from kcp_py.apimachinery import errors
+from kcp_py.apimachinery import errors, fielderrors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.metaoptions import (
     CreateOptions,
     ListOptions,
     decode_create_options,
-    decode_delete_options,
     decode_include_object,
     decode_list_options,
     decode_update_options,
@@ -24,9 +25,11 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import Attributes, Operation
 from kcp_py.registry.computed import ANY_OBJECT
 from kcp_py.registry.rest.conform import BodyKind
+from kcp_py.registry.rest.create import check_namespace
 from kcp_py.registry.rest.storage import Object, ReadRequest, RestStorage
 from kcp_py.registry.rest.update import check_identity
 from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.store.access import translate
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.structural import compile_schema
@@ -35,14 +38,19 @@ from kcp_py.server.handlers.answer import not_of_kind, representation_of, send_d
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import read
 from kcp_py.server.handlers.collection import send_objects
+from kcp_py.server.handlers.delete import read_delete_options
 from kcp_py.server.handlers.frames import Frames
 from kcp_py.server.handlers.manager import manager_of
 from kcp_py.server.handlers.selection import Selection
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation, request_media
+from kcp_py.storage.contract import StorageError
 from kcp_py.watchcache import Watcher
 
 _CLUSTERS_AT_ONCE: Final = 100
+_HIDDEN: Final = "the server could not complete the request; the audit id of the response finds the cause in its log"
+
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.server")
 
 
 async def get(backend: Backend, exchange: Exchange, target: Target) -> None:
@@ -76,6 +84,7 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> 
             if selection.matches(one):
                 found.append(one)
             await turns.take()
+        await turns.take()
     if target.scope is not None:
         await backend.clusters.confirm(target.scope)
     await send_objects(backend, exchange, target, found, representation, revision=revision)
@@ -85,13 +94,17 @@ async def watch(backend: Backend, exchange: Exchange, target: Target) -> None:
     """Stream the changes of a computed collection in one cluster, until its generator, the cluster, the client or the clock ends it.
 
     Raises:
-        StatusError: 503 when the server is shutting down, 405 over all clusters.
+        StatusError: 503 when the server is shutting down, 405 over all clusters, 422 where initial events are asked for: their end is
+            known to the generator alone. Clients list first then, as with servers that do not know the option.
     """
     if backend.shutting_down:
         raise errors.service_unavailable("apiserver is shutting down", retry_after_seconds=1)
     scope = target.one_cluster()
     representation = representation_of(exchange, target.resource, watch=True, listed=True)
     options = decode_list_options(exchange.query)
+    if options.send_initial_events:
+        problem = fielderrors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for watches of computed resources")
+        raise errors.invalid("ListOptions.meta.k8s.io", "", [problem])
     selection = Selection(options, target.resource)
     frames = Frames(backend, target, representation, selection, decode_include_object(exchange.query))
     events = _rest(target).watch(_read(exchange, target, scope, options))
@@ -109,11 +122,20 @@ async def watch(backend: Backend, exchange: Exchange, target: Target) -> None:
     seconds = options.timeout_seconds or backend.limits.min_watch_seconds * random.uniform(1, 2)
 
     async def shown_frames() -> AsyncGenerator[bytes, None]:
-        async with aclosing(events):
-            async for event in events:
-                obj = shown(event.obj, target, scope.name)
-                if selection.matches(obj):
-                    yield await frames.of_object(event.type, obj, target.served, scope.name)
+        selected = _SelectedEvents(selection)
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    obj = shown(event.obj, target, scope.name)
+                    if kind := selected.kind_of(event.type, obj):
+                        yield await frames.of_object(kind, obj, target.served, scope.name)
+        except StatusError:
+            raise
+        except StorageError as error:
+            raise translate(error) from error
+        except Exception as error:
+            _log.exception("watch_failed", audit_id=exchange.audit_id, resource=str(target.resource.group_resource))
+            raise errors.internal(_HIDDEN) from error
 
     async def stream() -> None:
         try:
@@ -128,6 +150,27 @@ async def watch(backend: Backend, exchange: Exchange, target: Target) -> None:
     exchange.continuation = stream
 
 
+class _SelectedEvents:
+    """Event types under selectors: an object that begins to match is ADDED, one that ceases to match is DELETED."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._shown: set[tuple[str, str]] = set()
+        """Namespace and name of each object that the client knows; empty where everything is selected."""
+
+    def kind_of(self, kind: str, obj: Object) -> str:
+        """The type of the event for the client; empty for an event that it does not see."""
+        if self._selection.empty:
+            return kind
+        place = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+        known = place in self._shown
+        if kind == "DELETED" or not self._selection.matches(obj):
+            self._shown.discard(place)
+            return "DELETED" if known else ""
+        self._shown.add(place)
+        return "MODIFIED" if known else "ADDED"
+
+
 async def _stream(exchange: Exchange, frames: AsyncGenerator[bytes, None], watcher: Watcher, seconds: float) -> None:
     """Send frames until there are no more, the watcher ends, or the time is over.
 
@@ -137,14 +180,12 @@ async def _stream(exchange: Exchange, frames: AsyncGenerator[bytes, None], watch
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     ended = asyncio.ensure_future(_until_end(watcher))
+    following: asyncio.Future[bytes | None] | None = None
     try:
-        while True:
+        while (left := deadline - loop.time()) > 0:
             following = asyncio.ensure_future(anext(frames, None))
-            left = max(0.0, deadline - loop.time())
             await asyncio.wait((following, ended), timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if ended.done() or not following.done():
-                following.cancel()
-                await asyncio.wait((following,))
                 return
             frame = following.result()
             if frame is None:
@@ -152,6 +193,10 @@ async def _stream(exchange: Exchange, frames: AsyncGenerator[bytes, None], watch
             await exchange.send_frames([frame])
     finally:
         ended.cancel()
+        if following is not None and not following.done():
+            # A generator that runs cannot be closed.
+            following.cancel()
+            await asyncio.wait((following,))
         await frames.aclose()
 
 
@@ -164,6 +209,7 @@ async def create(backend: Backend, exchange: Exchange, target: Target) -> None:
     """Answer a POST with what the storage makes of the body: 201."""
     representation = representation_of(exchange, target.resource)
     request, obj = await _decoded(backend, exchange, target, decode_create_options(exchange.query))
+    check_namespace(obj, request.target)
     await _admit(backend, target, "CREATE", request, obj)
     made = await _rest(target).create(request, obj)
     await _answer(backend, exchange, target, made, representation=representation, status=201)
@@ -183,8 +229,7 @@ async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
 async def delete(backend: Backend, exchange: Exchange, target: Target) -> None:
     """Delete an object; answer with what the storage shows, or with a Status."""
     representation = representation_of(exchange, target.resource)
-    await exchange.read_body(backend.limits.max_body_bytes)
-    request = target.write(exchange, decode_delete_options(exchange.query), 0)
+    request = target.write(exchange, await read_delete_options(backend, exchange), 0)
     await _admit(backend, target, "DELETE", request, None)
     gone = await _rest(target).delete(request)
     if gone is not None:

@@ -31,7 +31,7 @@ async def delete(backend: Backend, exchange: Exchange, target: Target) -> None:
     202 where finalizers remain and the caller has asked by the old option for dependents to be deleted.
     """
     representation = representation_of(exchange, target.resource)
-    options = await _options(backend, exchange)
+    options = await read_delete_options(backend, exchange)
     _warn(exchange, target, options)
     written = await delete_stored(backend.access, target.write(exchange, options, 0))
     if not written.deleted or target.resource.strategy.return_deleted_object:
@@ -53,7 +53,7 @@ async def delete_collection(backend: Backend, exchange: Exchange, target: Target
         StatusError: 429 where the list takes more memory than lists of the cluster may; what was deleted before stays deleted.
     """
     representation = representation_of(exchange, target.resource)
-    delete_options = await _options(backend, exchange)
+    delete_options = await read_delete_options(backend, exchange)
     _warn(exchange, target, delete_options)
     options = list_options(exchange, target)
     listing = Listing(backend, target, options)
@@ -90,7 +90,12 @@ async def _dressed(target: Target, written: Written) -> dict[str, Any]:
     return target.resource.renderer.dress(obj, written.mod_revision, target.one_cluster().name)
 
 
-async def _options(backend: Backend, exchange: Exchange) -> DeleteOptions:
+async def read_delete_options(backend: Backend, exchange: Exchange) -> DeleteOptions:
+    """The options of a deletion: those of its body, or else of its query.
+
+    Raises:
+        StatusError: 400 for options that cannot be decoded, 413 for a body that is too large.
+    """
     body = await exchange.read_body(backend.limits.max_body_bytes)
     document: dict[str, Any] | None = None
     if body.strip():

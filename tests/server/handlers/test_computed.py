@@ -12,8 +12,10 @@ import httpx
 import pytest
 
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.kinds import GroupVersionKind
+from kcp_py.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from kcp_py.apimachinery.metaoptions import DeleteOptions
 from kcp_py.controlplane import ControlPlane
+from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionPlugin, Attributes
 from kcp_py.registry.computed import ComputedResource
 from kcp_py.registry.rest.storage import Object, ObjectEvent, ReadRequest, RestStorage
@@ -29,9 +31,10 @@ class Quotes(RestStorage):
     """Two quotes in each cluster, which know it, and changes that a test makes."""
 
     def __init__(self) -> None:
-        self.changes: asyncio.Queue[ObjectEvent | errors.StatusError] = asyncio.Queue()
+        self.changes: asyncio.Queue[ObjectEvent | Exception] = asyncio.Queue()
         self.closed = asyncio.Event()
         self.users: list[str] = []
+        self.endless = False
 
     async def list(self, request: ReadRequest) -> Sequence[Object]:
         self.users.append(request.context.user.name)
@@ -48,9 +51,11 @@ class Quotes(RestStorage):
         try:
             for found in await self.list(request):
                 yield ObjectEvent("ADDED", found)
+            while self.endless:
+                yield ObjectEvent("MODIFIED", quote("long", 9, request.target.scope.name))
             while True:
                 change = await self.changes.get()
-                if isinstance(change, errors.StatusError):
+                if isinstance(change, Exception):
                     raise change
                 yield change
         finally:
@@ -192,6 +197,107 @@ async def test_a_watch_ends_with_the_error_of_its_storage(api: Api, quotes: Quot
         assert event is not None
         assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
         assert await watch.next() is None
+
+
+@pytest.mark.parametrize("failure", [KeyError("secret"), AttributeError("secret")])
+async def test_a_watch_whose_generator_fails_ends_with_an_error(api: Api, quotes: Quotes, failure: Exception) -> None:
+    """As an ERROR event that does not say what has failed, and the stream is complete."""
+    async with Watch(api, QUOTES) as watch:
+        await watch.brief(), await watch.brief()
+        quotes.changes.put_nowait(failure)
+        event = await watch.next()
+        assert event is not None
+        assert (event["type"], event["object"]["code"]) == ("ERROR", 500)
+        assert "secret" not in event["object"]["message"]
+        assert await watch.next() is None
+
+
+async def test_a_watch_shows_an_object_that_enters_or_leaves_the_selection(api: Api, quotes: Quotes) -> None:
+    """As ADDED and as DELETED, as watches of stored objects do; one that was never shown is not shown as deleted."""
+    async with Watch(api, QUOTES, labelSelector="size=1") as watch:
+        assert await watch.brief() == ("ADDED", "short")
+        quotes.changes.put_nowait(ObjectEvent("MODIFIED", quote("short", 2, "a")))
+        assert await watch.brief() == ("DELETED", "short")
+        quotes.changes.put_nowait(ObjectEvent("DELETED", quote("long", 1, "a")))
+        quotes.changes.put_nowait(ObjectEvent("MODIFIED", quote("short", 1, "a")))
+        assert await watch.brief() == ("ADDED", "short")
+
+
+async def test_a_watch_cannot_begin_with_the_initial_events(api: Api) -> None:
+    """422: clients that would wait for the bookmark at their end list instead."""
+    params = {"watch": "true", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    await api.fails(422, "GET", QUOTES, params=params)
+
+
+async def test_a_watch_of_a_generator_that_never_waits_ends_in_time(api: Api, quotes: Quotes) -> None:
+    """A stream of changes without a pause does not outlast `timeoutSeconds`."""
+    quotes.endless = True
+    async with Watch(api, QUOTES, timeoutSeconds="1") as watch:
+        async with asyncio.timeout(30):
+            while await watch.next() is not None:
+                pass
+    await asyncio.wait_for(quotes.closed.wait(), 10)
+
+
+class Notes(RestStorage):
+    """Takes writes, and keeps them for a look."""
+
+    def __init__(self) -> None:
+        self.deleted: list[DeleteOptions] = []
+
+    async def create(self, request: WriteRequest, obj: Object) -> Object:
+        assert not request.dry_run
+        return obj
+
+    async def delete(self, request: WriteRequest) -> None:
+        assert isinstance(request.options, DeleteOptions)
+        self.deleted.append(request.options)
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+@pytest.fixture
+async def writable(tmp_path: Path, notes: Notes) -> AsyncIterator[Api]:
+    resource = ComputedResource(group="example.com", version="v1", resource="notes", kind="Note", rest=notes)
+    async with ControlPlane(options(tmp_path), apis=[resource]) as control_plane:
+        transport = httpx.ASGITransport(control_plane.app)
+        async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:
+            yield Api(client, control_plane)
+
+
+NOTES = "/clusters/a/apis/example.com/v1/namespaces/default/notes"
+
+
+async def test_the_options_in_the_body_of_a_deletion_count(writable: Api, notes: Notes) -> None:
+    """Clients send them there: a dry run and preconditions reach the storage, and wrong ones are refused."""
+    body = {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"], "preconditions": {"uid": "u"}}
+    await writable.ok("DELETE", f"{NOTES}/n", body)
+    (options_seen,) = notes.deleted
+    assert options_seen.dry_run
+    assert options_seen.preconditions is not None
+    assert options_seen.preconditions.uid == "u"
+    await writable.fails(422, "DELETE", f"{NOTES}/n", {**body, "dryRun": ["Some"]})
+    assert len(notes.deleted) == 1
+
+
+async def test_a_new_object_is_of_the_namespace_of_its_url(writable: Api) -> None:
+    """400 for another one."""
+    note = {"apiVersion": "example.com/v1", "kind": "Note", "metadata": {"name": "n", "namespace": "other"}}
+    await writable.fails(400, "POST", NOTES, note)
+    note["metadata"] = {"name": "n", "namespace": "default"}
+    assert (await writable("POST", NOTES, note)).status_code == 201
+
+
+async def test_the_client_of_the_process_does_not_store_computed_objects(writable: Api) -> None:
+    """405, as long as it does not call their storage for writes."""
+    resource = GroupVersionResource("example.com", "v1", "notes")
+    note = {"metadata": {"name": "n", "namespace": "default"}}
+    with pytest.raises(errors.StatusError) as refused:
+        await writable.control_plane.client.create(Name("a"), resource, note)
+    assert refused.value.code == 405
 
 
 async def test_a_watch_ends_with_its_cluster(api: Api, quotes: Quotes) -> None:
