@@ -218,7 +218,11 @@ class _Pass:
                     continue
                 if any(compare.key == conflict.key for compare in self._guard) and not await holds(self._access.storage, self._guard):
                     raise holder_gone(conflict.key) from conflict
-                # The definition changed: whoever waits for the object comes again.
+                # The definition changed, or a condition of an admission plugin does not hold any more: the object is still there, and
+                # the next pass asks again.
+                self.left += 1
+                self.finalizers.update(awaited)
+                return
             if not isinstance(operation, Delete):
                 self.left += 1
                 self.finalizers.update(awaited)
