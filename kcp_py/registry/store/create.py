@@ -52,7 +52,9 @@ async def create(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
     resource.strategy.fill_new(obj, request.context.user)
     metadata = obj["metadata"]
     base_name = metadata.get("generateName", "") if not metadata.get("name") else ""
+    warnings_before = len(request.warnings)
     for attempt in range(MAX_ATTEMPTS):
+        del request.warnings[warnings_before:]
         if base_name:
             metadata["name"] = generate_name(base_name, random.randrange)
         try:

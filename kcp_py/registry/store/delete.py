@@ -57,7 +57,9 @@ async def delete(access: Access, request: WriteRequest) -> Written:
     options = request.options
     assert isinstance(options, DeleteOptions), "a deletion has its own options"
     resource = served.resource
+    warnings_before = len(request.warnings)
     for _ in range(LOCK_ATTEMPTS):
+        del request.warnings[warnings_before:]
         item = await find(access, scope, served, namespace, name)
         if item is None:
             raise errors.not_found(resource.group_resource, name)
