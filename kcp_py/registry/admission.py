@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, MutableMapping, Sequence
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
+import orjson
+
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.objectmeta import prune_object_meta, type_problem
@@ -17,6 +19,17 @@ from kcp_py.request.user import UserInfo
 from kcp_py.schema.default import MAX_FILLED, TooManyDefaultsError
 from kcp_py.schema.embedded import metadata_mistake
 from kcp_py.storage.contract import Compare
+
+_SERVER_METADATA: Final = (
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+)
+"""What no request sets, and no plugin."""
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 OPERATIONS: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE", "DELETE")
@@ -32,7 +45,11 @@ class Attributes(NamedTuple):
     name: str
     """Of the object; a create may just have generated it."""
     obj: dict[str, Any] | None
-    """The new object in the served version; None for a deletion. Mutating plugins change it in place."""
+    """The new object in the served version; None for a deletion. Mutating plugins change it in place.
+
+    Name and namespace must stay. What only the server sets is put back: uid, timestamps, generation, the status in a write of the object,
+    and everything but the status in a write of the status of a custom resource.
+    """
     old: dict[str, Any] | None
     """The stored object; None for a create. Must not be changed."""
     compares: list[Compare]
@@ -141,6 +158,10 @@ class AdmissionChain:
         plugins = (*self._mutating[operation], *self._validating[operation])
         return any(plugin.resources is None or resource in plugin.resources for plugin in plugins)
 
+    def changes(self, operation: Operation, resource: GroupResource) -> bool:
+        """Whether any plugin may change the objects of an operation on a resource."""
+        return any(plugin.resources is None or resource in plugin.resources for plugin in self._mutating[operation])
+
     async def mutate(self, attributes: Attributes, *, own_kind: bool = True) -> None:
         """Let each plugin change the object.
 
@@ -155,9 +176,12 @@ class AdmissionChain:
         resource = attributes.request.target.served.resource.group_resource
         for plugin in self._mutating[attributes.operation]:
             if plugin.resources is None or resource in plugin.resources:
-                await plugin.mutate(attributes)
                 if own_kind and not plugin.conforming and attributes.obj is not None:
-                    conform(attributes.resource, attributes.obj, plugin.name)
+                    before = orjson.dumps(attributes.obj)
+                    await plugin.mutate(attributes)
+                    _settle_change(attributes, attributes.obj, before, plugin.name)
+                else:
+                    await plugin.mutate(attributes)
 
     async def validate(self, attributes: Attributes) -> None:
         """Ask each plugin.
@@ -169,6 +193,40 @@ class AdmissionChain:
         for plugin in self._validating[attributes.operation]:
             if plugin.resources is None or resource in plugin.resources:
                 await plugin.validate(attributes)
+
+
+def _settle_change(attributes: Attributes, obj: dict[str, Any], before: bytes, plugin: str) -> None:
+    """Bring what a plugin made of an object into the form of its kind, with the fields that the server sets as they were.
+
+    An object that the plugin did not change is left alone: it may be older than the present schema.
+
+    Raises:
+        StatusError: see `conform`; 500, too, for another name or namespace, and for values that JSON does not have.
+    """
+    try:
+        after = orjson.dumps(obj)
+    except TypeError as error:
+        raise errors.internal(f"admission plugin {plugin} made an invalid object: {error}") from error
+    if after == before:
+        return
+    resource = attributes.resource
+    conform(resource, obj, plugin)
+    given = orjson.loads(before)
+    metadata, kept = obj["metadata"], given["metadata"]
+    if any(metadata.get(key) != kept.get(key) for key in ("name", "namespace")):
+        raise errors.internal(f"admission plugin {plugin} changed the name or the namespace of the object")
+    if attributes.operation == "CREATE":  # updates begin with these fields of the stored object again
+        _restore(metadata, kept, _SERVER_METADATA)
+        if resource.has_status and resource.strategy.resets_status:
+            _restore(obj, given, ("status",))
+
+
+def _restore(obj: dict[str, Any], given: dict[str, Any], fields: Iterable[str]) -> None:
+    for field in fields:
+        if field in given:
+            obj[field] = given[field]
+        else:
+            obj.pop(field, None)
 
 
 def _for(operation: Operation, plugins: Iterable[AdmissionPlugin]) -> Sequence[AdmissionPlugin]:

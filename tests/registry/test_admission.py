@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,11 @@ import pytest
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.client.contract import StoredResource
 from kcp_py.controlplane import ControlPlane
+from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin, Attributes, Operation
+from kcp_py.storage.contract import Compare
 from tests.server.handlers.conftest import Api, config_map, definition, established, instance, options
 
 pytestmark = pytest.mark.anyio
@@ -184,6 +187,7 @@ async def test_garbage_is_collected_before_its_eyes(tmp_path: Path) -> None:
         await api.ok("POST", MAPS, dependent)
         await api.ok("DELETE", f"{MAPS}/owner", {"propagationPolicy": "Foreground"})
         await gone(api, f"{MAPS}/owner")
+        await gone(api, f"{MAPS}/dependent")
         assert ("dependent", COLLECTOR) in recorder.of("DELETE", "configmaps")
 
 
@@ -230,6 +234,124 @@ async def test_a_plugin_cannot_change_what_an_object_is(tmp_path: Path, fields: 
         await define(api)
         assert "admission plugin Changing" in (await api.fails(500, "POST", WIDGETS, instance("w")))["message"]
         assert (await api.ok("GET", WIDGETS))["items"] == []
+
+
+class Meddling(AdmissionPlugin):
+    """Changes what is not a plugin's."""
+
+    name = "Meddling"
+
+    def __init__(self, meddle: Callable[[dict[str, Any]], object], *, operation: Operation = "CREATE") -> None:
+        self.meddle = meddle
+        self.operations = frozenset({operation})
+
+    async def mutate(self, attributes: Attributes) -> None:
+        if attributes.obj is not None and attributes.resource.resource in {"configmaps", "namespaces", "widgets"}:
+            self.meddle(attributes.obj)
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+@pytest.mark.parametrize("field", ["name", "namespace"])
+async def test_a_plugin_cannot_move_an_object(tmp_path: Path, operation: Operation, field: str) -> None:
+    """Nothing is stored below a key of another name or namespace than the object has."""
+    meddling = Meddling(lambda obj: obj["metadata"].update({field: "other"}), operation=operation)
+    async with api_with(tmp_path, meddling) as api:
+        method, path = "POST", MAPS
+        if operation == "UPDATE":
+            await api.ok("POST", MAPS, config_map("one"))
+            method, path = "PUT", f"{MAPS}/one"
+        assert "changed the name" in (await api.fails(500, method, path, config_map("one", {"a": "b"})))["message"]
+        assert [one["metadata"]["name"] for one in (await api.ok("GET", MAPS))["items"]] == ["one"] * (operation == "UPDATE")
+
+
+SERVER_FIELDS = {"uid": "mine", "creationTimestamp": None, "deletionTimestamp": "2020-01-01T00:00:00Z", "generation": 77}
+
+
+async def test_a_plugin_cannot_set_what_only_the_server_sets(tmp_path: Path) -> None:
+    """On create: uid, timestamps and generation are the server's."""
+    async with api_with(tmp_path, Meddling(lambda obj: obj["metadata"].update(SERVER_FIELDS, labels={"a": "b"}))) as api:
+        await define(api)
+        metadata = (await api.ok("POST", WIDGETS, instance("w")))["metadata"]
+        assert metadata["labels"] == {"a": "b"}
+        assert metadata["uid"] != "mine"
+        assert metadata["creationTimestamp"]
+        assert "deletionTimestamp" not in metadata
+        assert metadata["generation"] == 1
+
+
+async def test_the_generation_counts_what_a_plugin_changes(tmp_path: Path) -> None:
+    """An update whose request changes labels alone has another generation where a plugin changes the spec."""
+    async with api_with(tmp_path, Meddling(lambda obj: obj["spec"].update(size=9), operation="UPDATE")) as api:
+        await define(api, SIZES)
+        await api.ok("POST", WIDGETS, instance("w", spec={"size": 1}))
+        patch = {"Content-Type": "application/merge-patch+json"}
+        changed = await api.ok("PATCH", f"{WIDGETS}/w", {"metadata": {"labels": {"a": "b"}}}, headers=patch)
+        assert (changed["spec"]["size"], changed["metadata"]["generation"]) == (9, 2)
+
+
+async def test_a_plugin_cannot_change_the_status_in_a_write_of_the_object(tmp_path: Path) -> None:
+    """Nor the stored object through the parts that the new one has of it."""
+
+    def meddle(obj: dict[str, Any]) -> None:
+        obj["status"]["phase"] = "Meddled"
+
+    async with api_with(tmp_path, Meddling(meddle, operation="UPDATE")) as api:
+        body = {"metadata": {"name": "n", "labels": {"a": "b"}}}
+        await api.ok("POST", NAMESPACES, body)
+        patch = {"Content-Type": "application/merge-patch+json"}
+        changed = await api.ok("PATCH", f"{NAMESPACES}/n", {"metadata": {"labels": {"a": "c"}}}, headers=patch)
+        assert (changed["metadata"]["labels"]["a"], changed["status"]["phase"]) == ("c", "Active")
+
+
+async def test_a_warning_is_shown_once_where_a_deletion_is_tried_again(tmp_path: Path) -> None:
+    """The object changes while admission looks at its deletion, which is asked about twice."""
+
+    class Slow(AdmissionPlugin):
+        operations = frozenset[Operation]({"DELETE"})
+
+        def __init__(self) -> None:
+            self.calls = 0
+
+        async def validate(self, attributes: Attributes) -> None:
+            self.calls += 1
+            attributes.warnings.append("noted")
+            if self.calls == 1:
+                patch = {"Content-Type": "application/merge-patch+json"}
+                await api.ok("PATCH", f"{MAPS}/one", {"data": {"b": "c"}}, headers=patch)
+
+    slow = Slow()
+    async with api_with(tmp_path, slow) as api:
+        await api.ok("POST", MAPS, config_map("one"))
+        answer = await api("DELETE", f"{MAPS}/one")
+        assert (answer.status_code, slow.calls) == (200, 2)
+        assert answer.headers.get_list("warning") == ['299 - "noted"']
+
+
+async def test_a_condition_that_does_not_hold_keeps_the_object_and_its_namespace(tmp_path: Path) -> None:
+    """A namespace is not removed while an object is left whose deletion a plugin's condition stopped; the next pass asks again."""
+
+    class Conditional(AdmissionPlugin):
+        name = "Conditional"
+        operations = frozenset[Operation]({"DELETE"})
+        resources = frozenset({CONFIG_MAPS})
+
+        def __init__(self) -> None:
+            self.holds = False
+
+        async def validate(self, attributes: Attributes) -> None:
+            attributes.compares.append(Compare("/registry/no/such/key", mod_revision=0 if self.holds else 7))
+
+    conditional = Conditional()
+    async with api_with(tmp_path, conditional) as api:
+        await api.ok("POST", NAMESPACES, {"metadata": {"name": "n"}})
+        await api.ok("POST", f"{NAMESPACES}/n/configmaps", config_map("one"))
+        client = api.control_plane.client
+        left = await client.delete_collection(Name("a"), StoredResource(CONFIG_MAPS, custom=False, namespaced=True), "n")
+        assert left.objects == 1
+        conditional.holds = True
+        left = await client.delete_collection(Name("a"), StoredResource(CONFIG_MAPS, custom=False, namespaced=True), "n")
+        assert left.objects == 0
+        assert (await api("GET", f"{NAMESPACES}/n/configmaps/one")).status_code == 404
 
 
 class Narrow(Recorder):

@@ -98,13 +98,13 @@ def _empty(resource: ServedResource) -> dict[str, Any] | None:
 
 
 async def mutate(admission: AdmissionChain, attributes: Attributes) -> None:
-    """Let admission change the object. What it changes is nobody's; owners that it has made unreadable are put back, with a warning.
+    """Let admission change the object. Changes of plugins have no field owner; unreadable `managedFields` are put back, with a warning.
 
     Source: apiserver `endpoints/handlers/fieldmanager/admission.go`. A step of admission that changes owners replaces their list.
     """
-    metadata = (attributes.obj or {}).get("metadata") or {}
-    before = metadata.get("managedFields")
+    before = ((attributes.obj or {}).get("metadata") or {}).get("managedFields")
     await admission.mutate(attributes)
+    metadata = (attributes.obj or {}).get("metadata") or {}  # a plugin may have put another one there
     after = metadata.get("managedFields")
     if after is before or after is None:
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from copy import deepcopy
 from typing import Any
 
 import orjson
@@ -106,8 +107,19 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     metadata = new["metadata"]
     name = metadata["name"]
     admitted: list[Compare] = []
+    mutated = access.admission.changes("UPDATE", resource.group_resource)
+    if mutated:
+        # The new object shares parts with the stored one, which plugins must not change.
+        new = await run_aside(deepcopy, new) if size > LARGE else deepcopy(new)
     attributes = Attributes("UPDATE", request, namespace, name, new, old, admitted)
     await mutate(access.admission, attributes)
+    if mutated:
+        # As upstream, which admits the object before it sets what only the server sets (apiserver `rest.BeforeUpdate`).
+        if size > LARGE:
+            new = await run_aside(_prepared, new, old, resource, subresource=subresource)
+        else:
+            new = _prepared(new, old, resource, subresource=subresource)
+        metadata, attributes = new["metadata"], attributes._replace(obj=new)
     await check(resource, new, old, request.warnings, subresource=subresource, size=size)
     await access.admission.validate(attributes)
     finished = bool(metadata.get("deletionTimestamp")) and not resource.strategy.has_pending_finalizers(new)
