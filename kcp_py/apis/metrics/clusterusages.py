@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from kcp_py.aio.turns import Turns
 from kcp_py.apimachinery import errors
@@ -51,13 +54,29 @@ SCHEMA: Final[Mapping[str, Any]] = {
 }
 
 
+class _Counts:
+    """The counts of one cluster, which run one at a time."""
+
+    __slots__ = ("__weakref__", "begun", "latest", "lock")
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.begun = 0
+        """How many counts have begun."""
+        self.latest: Object = {}
+
+
 class ClusterUsages(RestStorage):
-    """Counts the objects of a cluster below the keys of each resource that it serves."""
+    """Counts the objects of a cluster below the keys of each resource that it serves.
+
+    A count reads everything that the cluster stores. Requests that wait for a running count share the next one.
+    """
 
     def __init__(self) -> None:
         """A storage that `connect` has to be called on before the first request."""
         self._storage: Storage | None = None
         self._tables: ResourceTables | None = None
+        self._counts: WeakValueDictionary[Name, _Counts] = WeakValueDictionary()
 
     def connect(self, storage: Storage, tables: ResourceTables) -> None:
         """Say where objects are, and which resources each cluster serves."""
@@ -71,11 +90,24 @@ class ClusterUsages(RestStorage):
         """
         if request.target.name != NAME:
             raise errors.not_found(request.target.resource.group_resource, request.target.name)
-        return await self._count(request.target.scope.name)
+        return await self._usage(request.target.scope.name)
 
     async def list(self, request: ReadRequest) -> Sequence[Object]:
         """The one usage of the cluster."""
-        return [await self._count(request.target.scope.name)]
+        return [await self._usage(request.target.scope.name)]
+
+    async def _usage(self, cluster: Name) -> Object:
+        """A count that begins after the call, by this request or by another one that waits."""
+        counts = self._counts.get(cluster)
+        if counts is None:
+            counts = self._counts[cluster] = _Counts()
+        begun_before = counts.begun
+        async with counts.lock:
+            if counts.begun == begun_before or not counts.latest:
+                counts.begun += 1
+                counts.latest = {}
+                counts.latest = await self._count(cluster)
+            return deepcopy(counts.latest)
 
     async def _count(self, cluster: Name) -> Object:
         assert self._storage is not None, "connected before the first request"

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+from typing import Any
+
 import orjson
 import pytest
 
 from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import Name
-from tests.server.handlers.conftest import Api, api, config_map, definition, established, instance
+from kcp_py.storage.contract import RangeResult
+from kcp_py.storage.memory import MemoryStorage
+from tests.server.handlers.conftest import Api, api, config_map, definition, established, instance, options
 
 __all__ = ["api"]
 
@@ -72,3 +79,39 @@ async def test_the_client_of_the_process_reads_it(api: Api) -> None:
     found = await client.get(Name("a"), usages, "", "cluster")
     assert orjson.loads(orjson.dumps(found)) == await api.ok("GET", USAGE)
     assert list((await client.list(Name("a"), usages)).items) == [found]
+
+
+class GatedStorage(MemoryStorage):
+    """Counts the pages that are read of config maps, and holds them back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pages = 0
+        self.gate = asyncio.Event()
+
+    async def range(self, prefix: str, **options: Any) -> RangeResult:
+        if "/core/configmaps/a/" in prefix and options.get("limit"):
+            self.pages += 1
+            await self.gate.wait()
+        return await super().range(prefix, **options)
+
+
+async def test_requests_at_the_same_time_share_counts(tmp_path: Path) -> None:
+    """Two counts serve any number of them: the running one, and the next one, which sees what was written before they came."""
+    storage = GatedStorage()
+    usages = GroupVersionResource("metrics.kcp-py.dev", "v1alpha1", "clusterusages")
+    async with ControlPlane(options(tmp_path), storage=storage) as control_plane:
+        client = control_plane.client
+        first = asyncio.ensure_future(client.get(Name("a"), usages, "", "cluster"))
+        while not storage.pages:
+            await asyncio.sleep(0)
+        maps = GroupVersionResource("", "v1", "configmaps")
+        await client.create(Name("a"), maps, {"metadata": {"name": "late", "namespace": "default"}})
+        others = [asyncio.ensure_future(client.get(Name("a"), usages, "", "cluster")) for _ in range(20)]
+        for _ in range(100):  # turns of the loop, in which all of them come to wait
+            await asyncio.sleep(0)
+        storage.gate.set()
+        await first
+        found = await asyncio.gather(*others)
+        assert storage.pages == 2
+        assert all({"configmaps"} <= {one["resource"] for one in usage["usage"]["resources"]} for usage in found)
