@@ -111,7 +111,8 @@ class ControlPlane:
             authenticators: find out who makes a request, before client certificates and tokens are looked at.
             authorizers: decide what users may do, after the paths that are open to all and before `system:masters`.
             admission: plugins that see every write, after those of the server.
-            apis: resources that are served by code, in every cluster.
+            apis: resources that are served by code, in every cluster. Entering the context raises ValueError for one that has the name or
+                the kind of another resource.
         """
         self._apis = tuple(apis)
         self._authenticators = tuple(authenticators)
@@ -174,6 +175,7 @@ class ControlPlane:
             known = known_resources(root, options.builtin_kinds, defaults)
         usages = ClusterUsages()
         computed = tuple(one.served(root) for one in (cluster_usages(usages), *self._apis))
+        _check_distinct((*builtin_resources(root), *known), computed)
         names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *known, *computed)}
         strategies: dict[GroupResource, Strategy] = {
             _DEFINITIONS: DefinitionStrategy(builtin=frozenset(names)),
@@ -300,6 +302,24 @@ class ControlPlane:
     async def _check_running(self) -> None:
         if self._stopping:
             raise RuntimeError("the server is shutting down")
+
+
+def _check_distinct(stored: Sequence[ServedResource], computed: Sequence[ServedResource]) -> None:
+    """Refuse computed resources that would be served in the place of another one.
+
+    Raises:
+        ValueError: a group has a resource or a kind twice in one version, or a computed resource has the name of a stored one.
+    """
+    stored_names = {resource.group_resource for resource in stored}
+    names = [(resource.group_resource, resource.version) for resource in computed]
+    kinds = [resource.group_version_kind for resource in (*stored, *computed)]
+    for resource in computed:
+        if (
+            resource.group_resource in stored_names
+            or names.count((resource.group_resource, resource.version)) > 1
+            or kinds.count(resource.group_version_kind) > 1
+        ):
+            raise ValueError(f"{resource.group_resource} in version {resource.version} has the name or the kind of another resource")
 
 
 def _access_log_of(options: Options) -> AccessLog | None:

@@ -360,3 +360,17 @@ async def test_a_definition_cannot_take_the_name(api: Api) -> None:
     }
     await api("POST", "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
     assert (await api.ok("GET", f"{QUOTES}/long"))["spec"]["size"] == 9
+
+
+@pytest.mark.parametrize(
+    ("group", "resource", "kind"),
+    [("", "configmaps", "Other"), ("", "others", "ConfigMap"), ("metrics.kcp-py.dev", "clusterusages", "Other"), ("a.b", "notes", "Note")],
+)
+async def test_a_resource_cannot_take_the_place_of_another(tmp_path: Path, group: str, resource: str, kind: str) -> None:
+    """Neither of a built-in one nor of another computed one, by name or by kind."""
+    version = "v1alpha1" if resource == "clusterusages" else "v1"
+    taken = ComputedResource(group=group, version=version, resource=resource, kind=kind, rest=Notes())
+    notes = ComputedResource(group="a.b", version="v1", resource="notes", kind="Note", rest=Notes())
+    with pytest.raises(ValueError, match="of another resource"):
+        async with ControlPlane(options(tmp_path), apis=[taken, notes]):
+            pass
