@@ -12,6 +12,8 @@ from kcp_py.cli.records import DISCARDED_BYTES, Buffer, discard
 
 LINGER: Final = 0.5
 """Seconds that a client has to read an answer before the connection is closed with bytes of it unread, and to answer the end of TLS."""
+DISCARD_SECONDS: Final = 2.0
+"""Seconds more for which the rest of a body is thrown away: a busy client needs them to send it, and reads the answer behind it."""
 UNREAD_SECONDS: Final = 5.0
 """Seconds for which a client may read nothing of what waits for it while the server stops."""
 
@@ -63,7 +65,7 @@ class Ending(HttpToolsProtocol):
     def _close_after_linger(self) -> None:
         if self.scheme == "https" and self.transport.get_read_buffer_size():  # type: ignore[attr-defined]
             # The end of TLS in order would decrypt what the client goes on sending.
-            self._discard(self.loop.time() + LINGER, DISCARDED_BYTES)
+            self._discard(self.loop.time() + DISCARD_SECONDS, DISCARDED_BYTES)
             return
         self.transport.close()
         # TLS tells the client of the end with the next write, and would then read on for as long as the client does not answer.

@@ -17,7 +17,7 @@ RECORD_BYTES: Final = 16 * 1024
 """The longest record of TLS (RFC 8446, 5.1). No part of one can be decrypted."""
 MOST_BYTES: Final = 256 * 1024
 """The most that is decrypted in one turn of the event loop, of a body that was asked for."""
-DISCARDED_BYTES: Final = 8 * 1024 * 1024
+DISCARDED_BYTES: Final = 16 * 1024 * 1024
 """What is thrown away of a request behind its answer, for clients that read the answer behind the last byte. Most bodies have 3 MiB."""
 
 
