@@ -394,6 +394,9 @@ class LocalClient:
     async def get_metadata(self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str) -> dict[str, Any]:
         """`Client.get_metadata`."""
         scope, served = await self._resolve(cluster, resource)
+        if served.resource.rest is not None:
+            computed = await self.get(cluster, resource, namespace, name)
+            return {"apiVersion": computed["apiVersion"], "kind": computed["kind"], "metadata": {"uid": "", **computed["metadata"]}}
         try:
             item = await get(self._access, scope, served, namespace, name)
         except StorageError as error:

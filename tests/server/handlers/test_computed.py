@@ -374,3 +374,31 @@ async def test_a_resource_cannot_take_the_place_of_another(tmp_path: Path, group
     with pytest.raises(ValueError, match="of another resource"):
         async with ControlPlane(options(tmp_path), apis=[taken, notes]):
             pass
+
+
+async def test_a_computed_owner_keeps_its_dependents(tmp_path: Path) -> None:
+    """The garbage collector asks the resource's code whether an owner exists; a dependent of one that is gone is collected."""
+
+    class Owners(RestStorage):
+        async def get(self, request: ReadRequest) -> Object:
+            if request.target.name != "here":
+                raise errors.not_found(request.target.resource.group_resource, request.target.name)
+            return {"metadata": {"name": "here", "namespace": "default", "uid": "u-here"}}
+
+    owners = ComputedResource(group="a.b", version="v1", resource="owners", kind="Owner", rest=Owners())
+    maps = "/clusters/a/api/v1/namespaces/default/configmaps"
+    async with ControlPlane(options(tmp_path), apis=[owners]) as control_plane:
+        transport = httpx.ASGITransport(control_plane.app)
+        async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:
+            api = Api(client, control_plane)
+            for name in ("here", "gone"):
+                dependent = config_map(name)
+                reference = {"apiVersion": "a.b/v1", "kind": "Owner", "name": name, "uid": f"u-{name}"}
+                dependent["metadata"]["ownerReferences"] = [reference]
+                await api.ok("POST", maps, dependent)
+            async with asyncio.timeout(30):
+                while (await api("GET", f"{maps}/gone")).status_code != 404:
+                    await asyncio.sleep(0)
+            await api.ok("GET", f"{maps}/here")
+        found = await control_plane.client.get_metadata(Name("a"), GroupVersionResource("a.b", "v1", "owners"), "default", "here")
+        assert found["metadata"]["uid"] == "u-here"
