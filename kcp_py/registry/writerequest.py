@@ -61,7 +61,7 @@ class WriteRequest(NamedTuple):
     size: int = 0
     """Bytes of the request body, about; large objects are handled in threads."""
     manager: FieldManager | None = None
-    """None: changed fields become nobody's."""
+    """None: changed fields have no owner."""
 
     @property
     def user(self) -> UserInfo:

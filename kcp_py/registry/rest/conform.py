@@ -141,7 +141,7 @@ async def conform(
     repeated: Sequence[str] = (),
     large: bool = False,
 ) -> dict[str, Any]:
-    """Prune what the kind does not know, tell the client as it asked to be told, and fill defaults; in place.
+    """Prune unknown fields, report them as `field_validation` says, and fill in defaults; in place.
 
     Args:
         obj: decoded.

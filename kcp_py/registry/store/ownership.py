@@ -44,7 +44,7 @@ _BROKEN: Final = (
 
 
 def reset_fields(resource: ServedResource, subresource: str, *objects: Mapping[str, Any] | None) -> FieldSet:
-    """What an endpoint takes from the stored object whatever the request says, and nobody comes to own through it."""
+    """Fields that an endpoint takes from the stored object, whatever the request has. A write through it does not own them."""
     if subresource == "status" and resource.builtin:
         resets = resource.strategy.status_resets
         metadata: FieldSet = {} if resets >= SETTABLE_METADATA else {f"f:{field}": {} for field in sorted(resets)}

@@ -51,7 +51,7 @@ def decode(body: bytes, media: Media, resource: BodyKind, repeated: list[str] | 
         body: as sent.
         media: its type.
         resource: the kind.
-        repeated: filled with what is to be said of keys that stand in it twice; None where nobody wants to know.
+        repeated: filled with the messages about duplicate keys; None: duplicate keys are not looked for.
 
     Raises:
         StatusError: 400 for what cannot be decoded or is of another version or kind, 422 for another kind of a custom resource.
