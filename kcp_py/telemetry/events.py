@@ -149,5 +149,10 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "error", "task error restart_seconds", "A background task failed. It starts again after the seconds that are named."
         ),
         "tokens_reloaded": _event("info", "", "Changed token files are in use."),
+        "watch_failed": _event(
+            "error",
+            "audit_id resource",
+            "The code that serves a computed resource failed during a watch. The client gets an ERROR event without details.",
+        ),
     }
 )
