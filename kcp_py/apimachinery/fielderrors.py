@@ -7,12 +7,11 @@ with `%q` for strings, plainly for numbers and booleans, and as compact JSON for
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-import orjson
-
-from kcp_py.apimachinery.go_floats import format_float
+from kcp_py.golang.floats import format_float
+from kcp_py.golang.json import go_json
+from kcp_py.golang.quoting import go_quote
 
 MAX_SHOWN: Final = 64 * 1024
 """Characters of a value in a message."""
@@ -96,73 +95,6 @@ def _shown(value: Any) -> str:
             return format_float(value)
         case _:
             return go_json(value, sort=True)
-
-
-def go_json(value: Any, *, sort: bool = False) -> str:
-    """A value as Go's `json.Marshal` prints it; `sort`: as a map, whose keys come in order, not as a struct."""
-    if _has_floats(value):
-        return _encode(value, sort=sort).translate(_HTML)
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort else None, default=str).decode().translate(_HTML)
-
-
-def _has_floats(value: Any) -> bool:
-    pending = [value]
-    while pending:
-        current = pending.pop()
-        if type(current) is float:
-            return True
-        if type(current) is dict:
-            pending.extend(current.values())
-        elif type(current) is list:
-            pending.extend(current)
-    return False
-
-
-def _encode(value: Any, *, sort: bool) -> str:
-    """JSON with the doubles that Go writes."""
-    if type(value) is float:
-        return _json_float(value)
-    if type(value) is list:
-        return f"[{','.join([_encode(part, sort=sort) for part in value])}]"
-    if type(value) is dict:
-        members = sorted(value.items()) if sort else value.items()
-        return "{" + ",".join([f"{orjson.dumps(name).decode()}:{_encode(part, sort=sort)}" for name, part in members]) + "}"
-    return orjson.dumps(value, default=str).decode()
-
-
-def _json_float(value: float) -> str:
-    """The fewest digits that read back the same; whole numbers have no point, an exponent comes below 1e-6 and from 1e21."""
-    shown = Decimal(repr(value)).normalize()
-    return f"{shown:e}" if value and not _SMALLEST_PLAIN <= abs(value) < _LARGEST_PLAIN else f"{shown:f}"
-
-
-_SMALLEST_PLAIN: Final = 1e-6
-_LARGEST_PLAIN: Final = 1e21
-# Go's encoder keeps its output harmless inside of HTML.
-_HTML = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
-
-
-_GO_ESCAPES = {
-    '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
-}  # fmt: skip
-
-
-def go_quote(text: str) -> str:
-    """Go's `strconv.Quote`."""
-    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    return '"' + "".join(map(_go_escape, text)) + '"'
-
-
-def _go_escape(character: str) -> str:
-    if (escape := _GO_ESCAPES.get(character)) is not None:
-        return escape
-    if character.isprintable():
-        return character
-    code = ord(character)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def join_path(parent: str, child: str) -> str:

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar, cast
 
 from kcp_py.apimachinery import errors, fielderrors, fieldselectors, selectors
-from kcp_py.apimachinery.fielderrors import FieldError, go_quote
+from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.apimachinery.fieldselectors import FieldSelector, parse_field_selector
 from kcp_py.apimachinery.names import byte_length
 from kcp_py.apimachinery.objectmeta import field_manager_problems
 from kcp_py.apimachinery.selectors import LabelSelector, parse_label_selector
 from kcp_py.apimachinery.table import INCLUDE_OBJECT, IncludeObject
+from kcp_py.golang.quoting import go_quote
 
 _T = TypeVar("_T")
 Query = Mapping[str, Sequence[str]]

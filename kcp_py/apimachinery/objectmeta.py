@@ -13,9 +13,10 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.apimachinery import fielderrors, names
-from kcp_py.apimachinery.fielderrors import FieldError, go_quote
+from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.apimachinery.names import NameRule, byte_length
 from kcp_py.apimachinery.objectmeta_decoding import OWNER_REFERENCE_FIELDS, prune_object_meta, type_problem
+from kcp_py.golang.quoting import go_quote
 
 __all__ = [
     "FINALIZER_FOREGROUND",

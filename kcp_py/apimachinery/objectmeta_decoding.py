@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from kcp_py.apimachinery import timestamps
-from kcp_py.apimachinery.go_types import json_type
+from kcp_py.golang.types import json_type
 
 OWNER_REFERENCE_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 """In the order in which upstream writes them; the first four are always written."""

@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, NoReturn
 
 from kcp_py.apimachinery import fielderrors, names
-from kcp_py.apimachinery.fielderrors import FieldError, aggregate, go_quote
+from kcp_py.apimachinery.fielderrors import FieldError, aggregate
+from kcp_py.golang.quoting import go_quote
 
 _TOKENS: Final = re.compile(r"[^ \t\r\n=!(),<>]+|==|!=|[=!(),<>]")
 _SPECIAL: Final = frozenset({"==", "!=", "=", "!", "(", ")", ",", "<", ">"})

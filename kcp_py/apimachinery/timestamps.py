@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-from kcp_py.apimachinery import go_times
-from kcp_py.apimachinery.go_times import RFC3339, RFC3339_MICRO
+from kcp_py.golang import times as go_times
+from kcp_py.golang.times import RFC3339, RFC3339_MICRO
 
 _RFC3339: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](?P<fraction>\d{1,30}))?(?:Z|(?P<sign>[+-])(?P<hours>\d\d):(?P<minutes>\d\d))",

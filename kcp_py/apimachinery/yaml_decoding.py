@@ -24,9 +24,9 @@ from yaml.events import (
 )
 
 from kcp_py.apimachinery.decoding import MAX_DEPTH, MAX_STRICT_ERRORS, DecodeError, too_deep
-from kcp_py.apimachinery.fielderrors import go_quote
-from kcp_py.apimachinery.go_floats import format_float
 from kcp_py.apimachinery.yaml_scalars import resolve
+from kcp_py.golang.floats import format_float
+from kcp_py.golang.quoting import go_quote
 
 MAX_NODES: Final = 250_000
 """Scalars, maps, lists and copies of them. The largest public CRDs, of three megabytes, have a quarter of it."""

@@ -24,8 +24,8 @@ from yaml.events import (
     StreamStartEvent,
 )
 
-from kcp_py.apimachinery.go_floats import format_float
 from kcp_py.apimachinery.yaml_scalars import resolve
+from kcp_py.golang.floats import format_float
 
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt ][0-9:]+.*)?", re.ASCII)
 _BASE_60: Final = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?", re.ASCII)

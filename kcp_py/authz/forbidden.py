@@ -6,8 +6,8 @@ from typing import Final
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.fielderrors import go_quote
 from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.golang.quoting import go_quote
 from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.request.user import UserInfo
 

@@ -15,10 +15,10 @@ from typing import Any, Final, Literal, NamedTuple
 from kcp_py.apimachinery.decoding import DecodeError
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.generate_name import generate_name
-from kcp_py.apimachinery.go_types import json_type
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.bootstrap.known import known_kinds
 from kcp_py.cli.manifests import Document, elements
+from kcp_py.golang.types import json_type
 from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.registry.definitions import Definitions, MalformedDefinitionError

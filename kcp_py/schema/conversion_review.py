@@ -12,9 +12,10 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.apimachinery.codec import decode_json
-from kcp_py.apimachinery.fielderrors import aggregate, go_quote
-from kcp_py.apimachinery.go_types import go_type, json_type
+from kcp_py.apimachinery.fielderrors import aggregate
 from kcp_py.apimachinery.objectmeta import annotation_problems, label_problems
+from kcp_py.golang.quoting import go_quote
+from kcp_py.golang.types import go_type, json_type
 from kcp_py.schema.definition_conversion import ACCEPTED_REVIEW_VERSIONS
 
 _GROUP: Final = "apiextensions.k8s.io"

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kcp_py.apimachinery.fielderrors import FieldError, go_quote, invalid, not_supported, required
+from kcp_py.apimachinery.fielderrors import FieldError, invalid, not_supported, required
 from kcp_py.apimachinery.names import dns_1035_label_problems, dns_subdomain_problems
+from kcp_py.golang.quoting import go_quote
 from kcp_py.schema.definition_conversion import bundle_errors, conversion_errors, knows_review_version
 from kcp_py.schema.definition_defaults import has_unpruned_defaults
 from kcp_py.schema.definition_names import approval_errors, missing_names, names_errors

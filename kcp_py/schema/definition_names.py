@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from kcp_py.apimachinery.fielderrors import FieldError, go_quote, invalid, required
+from kcp_py.apimachinery.fielderrors import FieldError, invalid, required
 from kcp_py.apimachinery.names import dns_1035_label_problems
+from kcp_py.golang.quoting import go_quote
 
 APPROVED_ANNOTATION: Final = "api-approved.kubernetes.io"
 _APPROVAL_FIELD: Final = f"metadata.annotations[{APPROVED_ANNOTATION}]"

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from kcp_py.apimachinery.fielderrors import FieldError, go_json
+from kcp_py.apimachinery.fielderrors import FieldError
+from kcp_py.golang.json import go_json
 
 _Print = Callable[[Any], Any]
 

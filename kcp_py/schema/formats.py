@@ -13,7 +13,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final
 
 from kcp_py.apimachinery import names
-from kcp_py.apimachinery.go_urls import UrlError, check_request_uri
+from kcp_py.golang.urls import UrlError, check_request_uri
 
 Format = Callable[[str], bool]
 

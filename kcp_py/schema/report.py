@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import orjson
 
-from kcp_py.apimachinery.fielderrors import FieldError, go_quote, invalid, not_supported, required, too_long, too_many, type_invalid
+from kcp_py.apimachinery.fielderrors import FieldError, invalid, not_supported, required, too_long, too_many, type_invalid
+from kcp_py.golang.quoting import go_quote
 from kcp_py.schema.correlated import Correlated
 from kcp_py.schema.embedded import resource_errors
 from kcp_py.schema.formats import find_format

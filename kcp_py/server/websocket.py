@@ -12,8 +12,8 @@ from typing import Final
 from starlette.types import Message, Receive, Scope, Send
 
 from kcp_py.apimachinery.errors import StatusError, bad_request
-from kcp_py.apimachinery.go_urls import UrlError, check_request_uri
 from kcp_py.authn.websocket import Subprotocols, split_subprotocols
+from kcp_py.golang.urls import UrlError, check_request_uri
 
 WEBSOCKET_KEY: Final = "kcp_py.websocket"
 """Where the scope that is made for the filters holds the connection."""

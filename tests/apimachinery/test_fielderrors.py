@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcp_py.apimachinery import fielderrors
-from kcp_py.apimachinery.fielderrors import aggregate, go_quote, go_value, invalid
+from kcp_py.apimachinery.fielderrors import aggregate, go_value, invalid
+from kcp_py.golang.quoting import go_quote
 
 
 @pytest.mark.parametrize(

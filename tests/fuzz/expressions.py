@@ -8,12 +8,12 @@ from typing import Any
 
 from kcp_py.apimachinery import names
 from kcp_py.apimachinery.fieldselectors import parse_field_selector
-from kcp_py.apimachinery.go_addresses import AddressError, parse_address, parse_prefix
-from kcp_py.apimachinery.go_urls import UrlError, check_request_uri, parse_url
 from kcp_py.apimachinery.quantity import canonical, parse_quantity
 from kcp_py.apimachinery.selectors import label_selector_of, parse_label_selector
 from kcp_py.apimachinery.table import age_of, human_duration
 from kcp_py.apimachinery.timestamps import format_time, normalize_time, parse_time
+from kcp_py.golang.addresses import AddressError, parse_address, parse_prefix
+from kcp_py.golang.urls import UrlError, check_request_uri, parse_url
 from kcp_py.logicalcluster.name import InvalidClusterError, is_system, parse_name, parse_path
 from kcp_py.options.kinds import parse_duration, render_duration
 from kcp_py.schema.cel.environment import Environment

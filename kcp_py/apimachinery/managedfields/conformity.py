@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kcp_py.apimachinery.fielderrors import go_quote
-from kcp_py.apimachinery.go_types import go_syntax, go_text, go_type
 from kcp_py.apimachinery.managedfields.fieldsets import show
 from kcp_py.apimachinery.managedfields.types import MergeType
 from kcp_py.apimachinery.managedfields.walks import item_element
+from kcp_py.golang.quoting import go_quote
+from kcp_py.golang.types import go_syntax, go_text, go_type
 
 __all__ = ["MAX_PROBLEMS", "typed_problems"]
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kcp_py.apimachinery.fielderrors import go_quote
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet, FieldSetError, decode, ordered, union
 from kcp_py.apimachinery.managedfields.ownership import Manager, Owned, Owners
 from kcp_py.apimachinery.timestamps import normalize_time
+from kcp_py.golang.quoting import go_quote
 
 __all__ = ["APPLY", "UPDATE", "Managed", "ManagedFieldsError", "cap", "decode_entries", "encode_entries", "is_reset"]
 

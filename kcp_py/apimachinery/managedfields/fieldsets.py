@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import orjson
 
-from kcp_py.apimachinery.fielderrors import go_json
 from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
+from kcp_py.golang.json import go_json
 
 __all__ = [
     "EMPTY",

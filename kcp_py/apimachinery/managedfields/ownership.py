@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kcp_py.apimachinery.fielderrors import go_json
 from kcp_py.apimachinery.managedfields.fieldsets import (
     EMPTY,
     FieldSet,
@@ -19,6 +18,7 @@ from kcp_py.apimachinery.managedfields.fieldsets import (
 )
 from kcp_py.apimachinery.managedfields.types import MergeType
 from kcp_py.apimachinery.managedfields.walks import Comparison, compare, fields_of, merge, remove
+from kcp_py.golang.json import go_json
 
 __all__ = ["ConflictsError", "Manager", "MissingVersionError", "Owned", "Owners", "Versions", "apply", "update"]
 

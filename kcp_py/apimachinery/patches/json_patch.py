@@ -16,8 +16,8 @@ import orjson
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import MAX_DEPTH, too_deep
-from kcp_py.apimachinery.fielderrors import go_quote
-from kcp_py.apimachinery.go_types import json_type
+from kcp_py.golang.quoting import go_quote
+from kcp_py.golang.types import json_type
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED_BYTES: Final = 3 * 1024 * 1024

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.go_types import json_type
+from kcp_py.golang.types import json_type
 
 
 def apply(original: Mapping[str, Any], patch: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.go_types import go_text, go_type, json_type
+from kcp_py.golang.types import go_text, go_type, json_type
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN_KEYS: Final = "$retainKeys"

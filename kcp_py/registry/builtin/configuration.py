@@ -13,8 +13,8 @@ import orjson
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, required, too_long
-from kcp_py.apimachinery.go_base64 import canonical_base64
 from kcp_py.apimachinery.names import byte_length, config_key_problems
+from kcp_py.golang.base64 import canonical_base64
 from kcp_py.registry.strategy import Strategy
 
 MAX_DATA_SIZE: Final = 1024 * 1024

@@ -9,10 +9,11 @@ from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import decode_json, decode_json_strict
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.fielderrors import go_json, invalid
-from kcp_py.apimachinery.go_types import go_text
+from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.apimachinery.metaoptions import PatchOptions
 from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge_patch
+from kcp_py.golang.json import go_json
+from kcp_py.golang.types import go_text
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.rest.conform import INLINE_BYTES, BodyKind, cannot_be_handled, check_kind, check_metadata, conform
 from kcp_py.registry.rest.update import body_kind, check_identity, other_uid, scaled

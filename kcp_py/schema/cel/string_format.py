@@ -9,7 +9,7 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any, Final
 
-from kcp_py.apimachinery.fielderrors import go_quote
+from kcp_py.golang.quoting import go_quote
 from kcp_py.schema.cel.arithmetic import grown
 from kcp_py.schema.cel.conversions import double_text, text_of_bytes
 from kcp_py.schema.cel.equality import type_of_value

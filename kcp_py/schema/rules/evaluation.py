@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from kcp_py.apimachinery.fielderrors import FieldError, duplicate, forbidden, go_quote, invalid, required
+from kcp_py.apimachinery.fielderrors import FieldError, duplicate, forbidden, invalid, required
+from kcp_py.golang.quoting import go_quote
 from kcp_py.schema.cel.errors import CostExceededError, EvaluationError
 from kcp_py.schema.cel.limits import CALL_LIMIT, OBJECT_BUDGET
 from kcp_py.schema.cel.values import NONE, Budget, Optional

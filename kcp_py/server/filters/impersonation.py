@@ -12,9 +12,9 @@ from urllib.parse import unquote_to_bytes
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kcp_py.apimachinery.errors import bad_request
-from kcp_py.apimachinery.fielderrors import go_quote
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.forbidden import forbidden
+from kcp_py.golang.quoting import go_quote
 from kcp_py.request.requestinfo import UNPARSED, RequestInfo
 from kcp_py.request.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo
 from kcp_py.server.exchange import Exchange, exchange_of

@@ -11,7 +11,7 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kcp_py.apimachinery.errors import StatusError, bad_request, timeout
-from kcp_py.apimachinery.fielderrors import go_quote
+from kcp_py.golang.quoting import go_quote
 from kcp_py.server.exchange import Exchange, exchange_of
 
 DEFAULT_SECONDS: Final = 60.0

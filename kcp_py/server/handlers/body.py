@@ -7,9 +7,9 @@ from typing import Any
 from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors, protobuf
 from kcp_py.apimachinery.codec import decode_json, decode_json_strict, decode_yaml_strict
-from kcp_py.apimachinery.go_types import json_type
 from kcp_py.apimachinery.protobuf import ProtobufError, decode_envelope
 from kcp_py.bootstrap.wire import META, message_of
+from kcp_py.golang.types import json_type
 from kcp_py.registry.rest.conform import (
     INLINE_BYTES,
     BodyKind,

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 import structlog
 
 from kcp_py.apimachinery.errors import unknown_path
-from kcp_py.apimachinery.fielderrors import go_quote
+from kcp_py.golang.quoting import go_quote
 from kcp_py.server.exchange import TEXT, Exchange
 
 Check = Callable[[], Awaitable[None]]

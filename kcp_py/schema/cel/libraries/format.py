@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from kcp_py.apimachinery import names
-from kcp_py.apimachinery.go_urls import UrlError, check_request_uri
+from kcp_py.golang.urls import UrlError, check_request_uri
 from kcp_py.schema.cel.declarations import Function, Library, Overload
 from kcp_py.schema.cel.types import STRING, Type, list_of, opaque, optional_of
 from kcp_py.schema.cel.values import NONE, Optional

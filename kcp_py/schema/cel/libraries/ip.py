@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from kcp_py.apimachinery.fielderrors import go_quote
-from kcp_py.apimachinery.go_addresses import Address, AddressError, parse_address
+from kcp_py.golang.addresses import Address, AddressError, parse_address
+from kcp_py.golang.quoting import go_quote
 from kcp_py.schema.cel.declarations import Function, Library, Overload
 from kcp_py.schema.cel.errors import EvaluationError
 from kcp_py.schema.cel.types import BOOL, INT, STRING, Type, opaque

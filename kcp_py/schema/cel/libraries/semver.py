@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from kcp_py.apimachinery.fielderrors import go_quote
+from kcp_py.golang.quoting import go_quote
 from kcp_py.schema.cel.conversions import uint_of_text
 from kcp_py.schema.cel.declarations import Function, Library, Overload
 from kcp_py.schema.cel.errors import EvaluationError

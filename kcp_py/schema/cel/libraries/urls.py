@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from kcp_py.apimachinery.go_urls import Url as GoUrl
-from kcp_py.apimachinery.go_urls import UrlError, check_request_uri, parse_url
+from kcp_py.golang.urls import Url as GoUrl
+from kcp_py.golang.urls import UrlError, check_request_uri, parse_url
 from kcp_py.schema.cel.declarations import Function, Library, Overload
 from kcp_py.schema.cel.errors import EvaluationError
 from kcp_py.schema.cel.types import BOOL, STRING, Type, list_of, map_of, opaque

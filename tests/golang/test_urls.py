@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcp_py.apimachinery.go_urls import UrlError, check_request_uri, parse_url
+from kcp_py.golang.urls import UrlError, check_request_uri, parse_url
 
 VALID = [
     "http://foo.com",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcp_py.apimachinery.fielderrors import go_quote
-from kcp_py.apimachinery.go_floats import format_float
+from kcp_py.golang.floats import format_float
+from kcp_py.golang.quoting import go_quote
 
 
 def go_type(value: Any) -> str:

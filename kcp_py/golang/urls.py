@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from kcp_py.apimachinery.fielderrors import go_quote
-from kcp_py.apimachinery.go_addresses import AddressError, parse_address
+from kcp_py.golang.addresses import AddressError, parse_address
+from kcp_py.golang.quoting import go_quote
 
 __all__ = ["Url", "UrlError", "check_request_uri", "parse_url"]
 

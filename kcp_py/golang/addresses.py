@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kcp_py.apimachinery.fielderrors import go_quote
+from kcp_py.golang.quoting import go_quote
 
 __all__ = ["Address", "AddressError", "Prefix", "parse_address", "parse_prefix"]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcp_py.apimachinery.go_addresses import AddressError, parse_address, parse_prefix
+from kcp_py.golang.addresses import AddressError, parse_address, parse_prefix
 
 WRITTEN = {
     "192.168.140.255": "192.168.140.255",

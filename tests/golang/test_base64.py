@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcp_py.apimachinery.go_base64 import canonical_base64, decode_base64
+from kcp_py.golang.base64 import canonical_base64, decode_base64
 
 
 @given(data=st.binary(), width=st.integers(1, 76), end=st.sampled_from(["\n", "\r\n", "\n\n"]))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.apimachinery.go_types import go_syntax, go_text, go_type, json_type
+from kcp_py.golang.types import go_syntax, go_text, go_type, json_type
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcp_py.apimachinery.go_times import RFC3339, RFC3339_MICRO, parse
+from kcp_py.golang.times import RFC3339, RFC3339_MICRO, parse
 
 
 @pytest.mark.parametrize(
