@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kcp_py.apimachinery.fielderrors import FieldError, invalid, not_supported, required
+from kcp_py.apimachinery.formats import is_recognized
 from kcp_py.apimachinery.names import dns_1035_label_problems, dns_subdomain_problems
 from kcp_py.golang.quoting import go_quote
 from kcp_py.schema.definition_conversion import bundle_errors, conversion_errors, knows_review_version
@@ -30,7 +31,6 @@ from kcp_py.schema.definition_versions import (
     subresource_errors,
     validation_errors,
 )
-from kcp_py.schema.formats import is_recognized
 from kcp_py.schema.names_conditions import is_condition_true
 from kcp_py.schema.nodes import read_schema
 from kcp_py.schema.values import equal

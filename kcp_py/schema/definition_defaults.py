@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kcp_py.apimachinery.fielderrors import FieldError, aggregate, invalid
-from kcp_py.schema.cel.limits import OBJECT_BUDGET
+from kcp_py.cel.limits import OBJECT_BUDGET
 from kcp_py.schema.default import copy_value
 from kcp_py.schema.embedded import first_type_error, resource_errors, type_error
 from kcp_py.schema.nodes import META_FIELDS, NO_DEFAULT, Node

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden
-from kcp_py.schema.patterns import compile_microseconds
+from kcp_py.golang.regexp import compile_microseconds
 
 MAX_MICROSECONDS: Final = 500_000
 """All different patterns of a CRD, those in rules included."""

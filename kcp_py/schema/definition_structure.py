@@ -10,8 +10,8 @@ from enum import Enum
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, required
+from kcp_py.golang.regexp import PatternError, check_pattern
 from kcp_py.schema.definition_printing import members_set
-from kcp_py.schema.patterns import PatternError, check_pattern
 
 Schema = Mapping[str, Any]
 

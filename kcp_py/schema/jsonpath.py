@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
-from kcp_py.schema.patterns import PatternError, compile_pattern
+from kcp_py.golang.regexp import PatternError, compile_pattern
 
 Path = Callable[[Any], list[Any]]
 """Finds the values of an expression in an object, in document order; nothing where the path does not lead anywhere."""

@@ -10,11 +10,11 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from kcp_py.apimachinery.formats import find_format
+from kcp_py.golang.regexp import PatternError, compile_pattern
 from kcp_py.schema import embedded
-from kcp_py.schema.formats import find_format
 from kcp_py.schema.listtypes import is_unique
 from kcp_py.schema.nodes import Node
-from kcp_py.schema.patterns import PatternError, compile_pattern
 from kcp_py.schema.values import NARROW_FORMATS, equal, in_range, is_integral, is_multiple, type_and_format
 
 Predicate = Callable[[Any], bool]

@@ -13,13 +13,13 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.apimachinery.fielderrors import FieldError, invalid, not_supported, required, too_long, too_many, type_invalid
+from kcp_py.apimachinery.formats import find_format
 from kcp_py.golang.quoting import go_quote
+from kcp_py.golang.regexp import PatternError, compile_pattern
 from kcp_py.schema.correlated import Correlated
 from kcp_py.schema.embedded import resource_errors
-from kcp_py.schema.formats import find_format
 from kcp_py.schema.listtypes import is_unique, list_errors
 from kcp_py.schema.nodes import Node
-from kcp_py.schema.patterns import PatternError, compile_pattern
 from kcp_py.schema.places import Path, render, step
 from kcp_py.schema.predicate import bound, number_kind, type_problem
 from kcp_py.schema.values import equal, go_number, in_range, is_multiple

@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.golang.regexp import SearchTooLongError, searches
 from kcp_py.schema.correlated import Correlated
 from kcp_py.schema.default import MAX_FILLED, Allowance, DefaultCompiler, Filler, TooManyDefaultsError, copy_value
 from kcp_py.schema.embedded import first_type_error, has_embedded
 from kcp_py.schema.nodes import META_FIELDS, Node, SchemaTooDeepError, read_schema
-from kcp_py.schema.patterns import SearchTooLongError, searches
 from kcp_py.schema.predicate import Predicate, PredicateCompiler
 from kcp_py.schema.prune import Clean, CleanCompiler, Pruner
 from kcp_py.schema.report import NO_FIELD, Reporter, structure_errors

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kcp_py.schema import patterns
+from kcp_py.golang import regexp
 from kcp_py.schema.nodes import Node
 
 _MANY_VALUES: Final = 5000
@@ -37,7 +37,7 @@ def pattern_weight(root: Node) -> int:
     while pending:
         node = pending.pop()
         if node.pattern:
-            heaviest = max(heaviest, patterns.weight(node.pattern))
+            heaviest = max(heaviest, regexp.weight(node.pattern))
         if len(node.enum) > _MANY_VALUES:
             heaviest = max(heaviest, len(node.enum))
         pending.extend(_junctors(node))

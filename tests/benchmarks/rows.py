@@ -15,11 +15,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kcp_py.schema.cel.environment import Environment
-from kcp_py.schema.cel.libraries.standard import STANDARD
-from kcp_py.schema.cel.program import compile_expression
-from kcp_py.schema.cel.types import INT, STRING, Field, list_of, object_of
-from kcp_py.schema.cel.values import Budget
+from kcp_py.cel.environment import Environment
+from kcp_py.cel.libraries.standard import STANDARD
+from kcp_py.cel.program import compile_expression
+from kcp_py.cel.types import INT, STRING, Field, list_of, object_of
+from kcp_py.cel.values import Budget
 from tests.benchmarks.load import Result, Stream, Target, run
 from tests.benchmarks.processes import Process, bare, kcp
 

@@ -8,22 +8,22 @@ from typing import Any
 
 from kcp_py.apimachinery import names
 from kcp_py.apimachinery.fieldselectors import parse_field_selector
+from kcp_py.apimachinery.formats import _FORMATS, find_format
 from kcp_py.apimachinery.quantity import canonical, parse_quantity
 from kcp_py.apimachinery.selectors import label_selector_of, parse_label_selector
 from kcp_py.apimachinery.table import age_of, human_duration
 from kcp_py.apimachinery.timestamps import format_time, normalize_time, parse_time
+from kcp_py.cel.environment import Environment
+from kcp_py.cel.errors import CompileError, CostExceededError, EvaluationError
+from kcp_py.cel.program import compile_expression
+from kcp_py.cel.values import Budget
 from kcp_py.golang.addresses import AddressError, parse_address, parse_prefix
+from kcp_py.golang.regexp import PatternError, check_pattern, compile_finder, compile_pattern
 from kcp_py.golang.urls import UrlError, check_request_uri, parse_url
 from kcp_py.logicalcluster.name import InvalidClusterError, is_system, parse_name, parse_path
 from kcp_py.options.kinds import parse_duration, render_duration
-from kcp_py.schema.cel.environment import Environment
-from kcp_py.schema.cel.errors import CompileError, CostExceededError, EvaluationError
-from kcp_py.schema.cel.program import compile_expression
-from kcp_py.schema.cel.values import Budget
 from kcp_py.schema.field_paths import FieldPathError, find_field
-from kcp_py.schema.formats import _FORMATS, find_format
 from kcp_py.schema.jsonpath import compile_path
-from kcp_py.schema.patterns import PatternError, check_pattern, compile_finder, compile_pattern
 from kcp_py.schema.rules.compilation import _ENVIRONMENT
 from kcp_py.schema.rules.declared_types import declare
 from tests.fuzz.mutation import of_text

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from kcp_py.schema.cel.environment import Environment
-from kcp_py.schema.cel.errors import CompileError, InstantiationError
-from kcp_py.schema.cel.libraries.kubernetes import KUBERNETES
-from kcp_py.schema.cel.program import Program, compile_expression
-from kcp_py.schema.cel.types import Type, optional_of
+from kcp_py.cel.environment import Environment
+from kcp_py.cel.errors import CompileError, InstantiationError
+from kcp_py.cel.libraries.kubernetes import KUBERNETES
+from kcp_py.cel.program import Program, compile_expression
+from kcp_py.cel.types import Type, optional_of
 from kcp_py.schema.field_paths import FieldPathError, find_field
 
 __all__ = ["CompiledRule", "compile_rules"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from kcp_py.schema.cel.limits import LARGEST_STRING, largest_list, largest_map
-from kcp_py.schema.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, Field, Type, list_of, map_of, object_of
+from kcp_py.cel.limits import LARGEST_STRING, largest_list, largest_map
+from kcp_py.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, Field, Type, list_of, map_of, object_of
 from kcp_py.schema.rules.property_names import KEYWORDS, escape
 
 __all__ = ["Declarations", "DeclaredType", "bound", "declare"]

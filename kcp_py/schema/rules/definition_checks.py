@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, internal, invalid
-from kcp_py.schema.cel.estimate import estimate
-from kcp_py.schema.cel.limits import (
+from kcp_py.cel.estimate import estimate
+from kcp_py.cel.limits import (
     DEFINITION_ESTIMATE_LIMIT,
     EXPRESSION_ESTIMATE_LIMIT,
     TotalEstimate,
@@ -20,7 +20,7 @@ from kcp_py.schema.cel.limits import (
     expression_cost,
     unbounded_cardinality,
 )
-from kcp_py.schema.cel.program import Program
+from kcp_py.cel.program import Program
 from kcp_py.schema.definition_printing import invalid_struct, printed_rule
 from kcp_py.schema.rules.compilation import CompiledRule, compile_rules
 from kcp_py.schema.rules.declared_types import Declarations

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from kcp_py.apimachinery.fielderrors import FieldError, duplicate, forbidden, invalid, required
+from kcp_py.cel.errors import CostExceededError, EvaluationError
+from kcp_py.cel.limits import CALL_LIMIT, OBJECT_BUDGET
+from kcp_py.cel.values import NONE, Budget, Optional
 from kcp_py.golang.quoting import go_quote
-from kcp_py.schema.cel.errors import CostExceededError, EvaluationError
-from kcp_py.schema.cel.limits import CALL_LIMIT, OBJECT_BUDGET
-from kcp_py.schema.cel.values import NONE, Budget, Optional
+from kcp_py.golang.regexp import searches
 from kcp_py.schema.correlated import ABSENT, Correlated, correlate_items
 from kcp_py.schema.nodes import Node
-from kcp_py.schema.patterns import searches
 from kcp_py.schema.places import Path, render, step
 from kcp_py.schema.rules.tree import RuleNode
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from kcp_py.schema.cel.estimate import estimate
-from kcp_py.schema.cel.limits import EXPRESSION_ESTIMATE_LIMIT, TotalEstimate
-from kcp_py.schema.cel.values import UINT_MAX
+from kcp_py.cel.estimate import estimate
+from kcp_py.cel.limits import EXPRESSION_ESTIMATE_LIMIT, TotalEstimate
+from kcp_py.cel.values import UINT_MAX
 from kcp_py.schema.rules.tree import compile_tree
 from tests.corpus import needs_corpus
 from tests.schema.go_tables import GoTable

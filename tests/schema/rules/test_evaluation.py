@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.schema.cel.limits import OBJECT_BUDGET
+from kcp_py.cel.limits import OBJECT_BUDGET
 from kcp_py.schema.correlated import ABSENT
 from kcp_py.schema.nodes import read_schema
 from kcp_py.schema.rules.evaluation import Outcome, evaluate
