@@ -1,6 +1,9 @@
-"""Check the documents: links lead to files and headings, and code that is marked as taken from a file stands there.
+"""Check the documents: links, quoted code and the form of decision records.
 
-A block of code below `<!-- from PATH -->` has to be a part of that file, word for word.
+- A link leads to a file of the repository, and its anchor to a heading of that file.
+- A block of code below `<!-- from PATH -->` is a verbatim part of that file.
+- A decision record in `docs/adr/` has a number, a title, a status with a date, and the sections of `docs/adr/template.md`.
+  `docs/adr/README.md` lists it with the same title and status.
 
 python hack/verify_documents.py
 """
@@ -17,6 +20,9 @@ FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 QUOTED = re.compile(r"^<!-- from (\S+) -->\n```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
+RECORDS = ROOT / "docs" / "adr"
+RECORD = re.compile(r"# (?P<number>\d+)\. (?P<title>.+)\n\nStatus: (?P<status>proposed|accepted|replaced by \d+), \d{4}-\d{2}-\d{2}\.\n")
+SECTION = re.compile(r"^## (.+)\n\n\S", re.MULTILINE)
 
 
 def main() -> None:
@@ -32,8 +38,30 @@ def main() -> None:
             if code not in (ROOT / path).read_text("utf-8")
         ]
         wrong += [f"{name}: link to {link}: {reason}" for link in _links(document) if (reason := _fault(document, link))]
+    index = (RECORDS / "README.md").read_text("utf-8")
+    sections = SECTION.findall((RECORDS / "template.md").read_text("utf-8"))
+    for record in sorted(RECORDS.glob("[0-9]*.md")):
+        faults = _faults_of_record(record.name, record.read_text("utf-8"), sections, index)
+        wrong += [f"{record.relative_to(ROOT)}: {fault}" for fault in faults]
     if wrong:
         sys.exit("\n".join(wrong))
+
+
+def _faults_of_record(name: str, text: str, sections: list[str], index: str) -> list[str]:
+    """What a decision record lacks, as messages: the opening lines, a section that is not empty, its row in the index."""
+    faults = []
+    opening = RECORD.match(text)
+    if opening is None:
+        faults.append("does not begin with `# NUMBER. TITLE` and `Status: proposed|accepted|replaced by N, YYYY-MM-DD.`")
+    else:
+        number, title, status = int(opening["number"]), opening["title"], opening["status"]
+        if not name.startswith(f"{number:04}-"):
+            faults.append(f"the number {number} differs from the file name")
+        if f"| {number} | [{title}]({name}) | {status} |" not in index:
+            faults.append(f"README.md has no row `| {number} | [{title}]({name}) | {status} |`")
+    if (present := SECTION.findall(text)) != sections:
+        faults.append(f"has the sections {', '.join(present)} instead of {', '.join(sections)}")
+    return faults
 
 
 def _links(document: Path) -> list[str]:
