@@ -13,7 +13,7 @@ from kcp_py.authn.authenticator import Authenticator
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.logicalcluster import ROOT, Name
 from kcp_py.server.bodybudget import BodyBudget
-from kcp_py.server.exchange import Exchange, exchange_of
+from kcp_py.server.exchange import Exchange, Handler
 from kcp_py.server.filters.authentication import AuthenticationFilter
 from kcp_py.server.filters.authorization import AuthorizationFilter
 from kcp_py.server.filters.cluster import ClusterFilter, Resolve, resolve_nothing
@@ -28,11 +28,10 @@ from kcp_py.server.websocket import WebSocket
 from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import RequestMetrics
 
-__all__ = ["ASGIApp", "ChainSettings", "Dispatch", "Edge", "Filter", "Tree", "compose", "create_edge", "filters"]
+__all__ = ["ASGIApp", "ChainSettings", "Dispatch", "Edge", "Filter", "Handler", "compose", "create_edge", "filters"]
 
-Filter = Callable[[ASGIApp], ASGIApp]
-Tree = Callable[[Exchange], Awaitable[None]]
-"""Answers requests for resources, discovery and OpenAPI."""
+Filter = Callable[[Handler], Handler]
+"""Wraps a handler: it sees each request before the handler does, answers in its place, or lets it answer."""
 
 _TREE_ROOTS: Final = frozenset(("api", "apis", "openapi"))
 _CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
@@ -58,7 +57,7 @@ class ChainSettings:
 def filters(settings: ChainSettings) -> tuple[Filter, ...]:
     """The filters, outermost first. No route exists before authentication and authorization."""
     return (
-        partial(ErrorsFilter, bodies=settings.bodies),
+        ErrorsFilter,
         partial(TelemetryFilter, metrics=settings.metrics, access_log=settings.access_log),
         partial(ClusterFilter, default_cluster=settings.default_cluster, header=settings.cluster_header, resolve=settings.resolve),
         RequestInfoFilter,
@@ -76,14 +75,14 @@ def filters(settings: ChainSettings) -> tuple[Filter, ...]:
     )
 
 
-def compose(outermost_first: Sequence[Filter], app: ASGIApp) -> ASGIApp:
-    """Wrap `app` in the filters."""
+def compose(outermost_first: Sequence[Filter], handler: Handler) -> Handler:
+    """Wrap `handler` in the filters."""
     for wrap in reversed(outermost_first):
-        app = wrap(app)
-    return app
+        handler = wrap(handler)
+    return handler
 
 
-def create_edge(settings: ChainSettings, *, tree: Tree, shell: ASGIApp) -> ASGIApp:
+def create_edge(settings: ChainSettings, *, tree: Handler, shell: ASGIApp) -> ASGIApp:
     """The whole ASGI application.
 
     Args:
@@ -91,48 +90,55 @@ def create_edge(settings: ChainSettings, *, tree: Tree, shell: ASGIApp) -> ASGIA
         tree: resources, discovery, OpenAPI.
         shell: every other path, and the lifespan.
     """
-    return Edge(compose(filters(settings), Dispatch(tree, shell)), shell)
+    return Edge(compose(filters(settings), Dispatch(tree, shell)), shell, settings.bodies)
 
 
 class Edge:
-    """Sends HTTP through the chain, requests for WebSocket in the same way, and the lifespan to the shell."""
+    """The ASGI application: HTTP and WebSocket requests become exchanges for the chain, the lifespan is the shell's."""
 
-    def __init__(self, chain: ASGIApp, shell: ASGIApp) -> None:
+    def __init__(self, chain: Handler, shell: ASGIApp, bodies: BodyBudget | None = None) -> None:
+        """Put the parts together.
+
+        Args:
+            chain: the filters around the innermost handler.
+            shell: handles the lifespan.
+            bodies: bounds what the bodies of all requests take.
+        """
         self._chain = chain
         self._shell = shell
+        self._bodies = bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            scope.setdefault("state", {})
-            await self._chain(scope, receive, send)
+            await self._chain(Exchange(scope, receive, send, self._bodies))
         elif scope["type"] == "lifespan":
             await self._shell(scope, receive, send)
         elif (await receive())["type"] == "websocket.connect":
             websocket = WebSocket(scope, receive, send)
-            await self._chain(websocket.scope(scope), websocket.receive, websocket.send)
+            http_scope = websocket.scope(scope)
+            await self._chain(Exchange(http_scope, websocket.receive, websocket.send, self._bodies, websocket=websocket))
 
 
 class Dispatch:
-    """The innermost application: resource paths go straight to the tree, so that they never pay for the framework."""
+    """The innermost handler: resource paths go straight to the tree, so that they never pay for the framework."""
 
-    def __init__(self, tree: Tree, shell: ASGIApp) -> None:
+    def __init__(self, tree: Handler, shell: ASGIApp) -> None:
         self._tree = tree
         self._shell = shell
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        exchange = exchange_of(scope)
+    def __call__(self, exchange: Exchange) -> Awaitable[None]:
         if exchange.info.is_resource or exchange.path.strip("/").partition("/")[0] in _TREE_ROOTS:
             return self._tree(exchange)
-        inner = dict(scope)
+        inner = dict(exchange.scope)
         inner["path"] = exchange.path
         inner["root_path"] = ""
         # Not what was sent: the cluster is gone from it, and nothing may parse the path a second time.
         inner["raw_path"] = exchange.path.encode()
         inner["state"] = {**exchange.state, "exchange": exchange}
-        return self._shell(inner, receive, partial(_send_for_shell, exchange, send))
+        return self._shell(inner, exchange.receive, partial(_send_for_shell, exchange))
 
 
-async def _send_for_shell(exchange: Exchange, send: Send, message: Message) -> None:
+async def _send_for_shell(exchange: Exchange, message: Message) -> None:
     if message["type"] == "http.response.start":
         exchange.status = message["status"]
         headers = list(message.get("headers", ()))
@@ -143,4 +149,4 @@ async def _send_for_shell(exchange: Exchange, send: Send, message: Message) -> N
     elif message["type"] == "http.response.body":
         exchange.sent_bytes += len(message.get("body", b""))
         exchange.finished = not message.get("more_body", False)
-    await send(message)
+    await exchange.send(message)

@@ -17,10 +17,8 @@ from kcp_py.request.requestinfo import UNPARSED, Query, RequestInfo, parse_query
 from kcp_py.request.user import UNKNOWN, UserInfo
 from kcp_py.server.bodybudget import LIGHT_BYTES, BodyBudget, Place
 from kcp_py.server.warnings import warning_headers
-from kcp_py.server.websocket import WEBSOCKET_KEY, WebSocket
+from kcp_py.server.websocket import WebSocket
 
-SCOPE_KEY: Final = "kcp_py.exchange"
-"""Where the ASGI scope holds the exchange."""
 PEER_CERTIFICATE: Final = "peer_certificate"
 """Where `scope["state"]` holds the client's verified certificate (DER bytes), put there by the server's protocol class."""
 ON_DISCONNECT: Final = "on_disconnect"
@@ -56,6 +54,7 @@ class Exchange:
     Attributes:
         scope: the ASGI scope.
         receive: the ASGI receive channel; use `read_body` and `on_disconnect` instead.
+        send: the ASGI send channel; use `respond` and the other methods that answer instead.
         method: as sent.
         state: what the server tells of the connection.
         headers: lower-case name to value; the first one where a name is repeated. `header_values` has all.
@@ -83,7 +82,6 @@ class Exchange:
         "_callbacks",
         "_place",
         "_query",
-        "_send",
         "_unregister",
         "_watcher",
         "audit_id",
@@ -103,6 +101,7 @@ class Exchange:
         "receive",
         "resolved",
         "scope",
+        "send",
         "sent_bytes",
         "state",
         "status",
@@ -116,7 +115,9 @@ class Exchange:
     path: str
     context: RequestContext
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, bodies: BodyBudget | None = None) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, bodies: BodyBudget | None = None, *, websocket: WebSocket | None = None
+    ) -> None:
         """Begin.
 
         Args:
@@ -124,19 +125,20 @@ class Exchange:
             receive: of ASGI.
             send: of ASGI.
             bodies: bounds what large bodies take; None where there is one request only.
+            websocket: the connection, of a request to go on over WebSocket.
         """
         headers: list[Header] = scope["headers"]
         by_name = dict(headers)
         duplicates = len(by_name) != len(headers)
         self.scope = scope
         self.receive = receive
-        self._send = send
+        self.send = send
         self.method: str = scope["method"]
         # Servers that have nothing to say leave it out.
         self.state: dict[str, Any] = scope.get("state") or {}
         self.headers: dict[bytes, bytes] = dict(reversed(headers)) if duplicates else by_name
         self.has_duplicates = duplicates
-        self.websocket: WebSocket | None = scope.get(WEBSOCKET_KEY)
+        self.websocket = websocket
         self.audit_id = ""
         self.info: RequestInfo = UNPARSED
         self.user: UserInfo = UNKNOWN
@@ -271,10 +273,10 @@ class Exchange:
             body = await asyncio.to_thread(_compress, (body,))
             extra = (*extra[:-1], *_GZIP_HEADERS, (b"content-length", b"%d" % len(body)))
         self.status = status
-        await self._send({"type": "http.response.start", "status": status, "headers": self._head(content_type, extra)})
+        await self.send({"type": "http.response.start", "status": status, "headers": self._head(content_type, extra)})
         self.finished = True
         self.sent_bytes = len(body)
-        await self._send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
+        await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
         if self._callbacks is not None or self._unregister is not None:
             self.release()
 
@@ -282,9 +284,9 @@ class Exchange:
         """Answer 304: the client has the document already."""
         self.status = 304
         headers = [(b"audit-id", self.audit_id.encode()), *headers]
-        await self._send({"type": "http.response.start", "status": 304, "headers": headers})
+        await self.send({"type": "http.response.start", "status": 304, "headers": headers})
         self.finished = True
-        await self._send({"type": "http.response.body", "body": b""})
+        await self.send({"type": "http.response.body", "body": b""})
 
     async def respond_in_parts(
         self, status: int, parts: Sequence[bytes], content_type: bytes = JSON, headers: Iterable[Header] = ()
@@ -303,12 +305,12 @@ class Exchange:
             return
         self.status = status
         head = self._head(content_type, (*headers, (b"content-length", b"%d" % size)))
-        await self._send({"type": "http.response.start", "status": status, "headers": head})
+        await self.send({"type": "http.response.start", "status": status, "headers": head})
         self.sent_bytes = size
         for part in parts[:-1]:
-            await self._send({"type": "http.response.body", "body": part, "more_body": True})
+            await self.send({"type": "http.response.body", "body": part, "more_body": True})
         self.finished = True
-        await self._send({"type": "http.response.body", "body": parts[-1]})
+        await self.send({"type": "http.response.body", "body": parts[-1]})
         if self._callbacks is not None or self._unregister is not None:
             self.release()
 
@@ -338,13 +340,13 @@ class Exchange:
         if self.websocket is not None:
             raise bad_request("only watches are served over WebSocket")
         self.status = 200
-        await self._send({"type": "http.response.start", "status": 200, "headers": self._head(content_type, tuple(headers))})
-        await self._send({"type": "http.response.body", "body": b"", "more_body": True})
+        await self.send({"type": "http.response.start", "status": 200, "headers": self._head(content_type, tuple(headers))})
+        await self.send({"type": "http.response.body", "body": b"", "more_body": True})
 
     async def send_chunk(self, chunk: bytes) -> None:
         """Send more of the stream. Returns once the connection takes more; after a disconnect it does nothing."""
         self.sent_bytes += len(chunk)
-        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await self.send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     async def start_watch(self, content_type: bytes, *, prefix: int = 0) -> None:
         """`start_stream` for frames, which over WebSocket are messages.
@@ -379,7 +381,7 @@ class Exchange:
         if self.websocket is not None:
             await self.websocket.close()
             return
-        await self._send({"type": "http.response.body", "body": b""})
+        await self.send({"type": "http.response.body", "body": b""})
 
     def go_on(self) -> Awaitable[None]:
         """The continuation, to be awaited. What was learned of the request is forgotten: nobody asks for it any more."""
@@ -434,10 +436,8 @@ class Exchange:
             self._watcher = None
 
 
-def exchange_of(scope: Scope) -> Exchange:
-    """The exchange that the errors filter put into the scope."""
-    exchange: Exchange = scope[SCOPE_KEY]
-    return exchange
+Handler = Callable[[Exchange], Awaitable[None]]
+"""Answers a request: a filter with all that it wraps, or what the innermost filter wraps."""
 
 
 def _compress(parts: Iterable[bytes]) -> bytes:

@@ -15,8 +15,6 @@ from kcp_py.apimachinery.errors import StatusError, bad_request
 from kcp_py.authn.websocket import Subprotocols, split_subprotocols
 from kcp_py.golang.urls import UrlError, check_request_uri
 
-WEBSOCKET_KEY: Final = "kcp_py.websocket"
-"""Where the scope that is made for the filters holds the connection."""
 _REFUSAL: Final = "websocket.http.response"
 _NORMAL: Final = 1000
 
@@ -40,7 +38,7 @@ class WebSocket:
     def scope(self, scope: Scope) -> Scope:
         """The scope of the request as one of HTTP."""
         scheme = {"ws": "http", "wss": "https"}.get(scope.get("scheme", ""), "http")
-        return {**scope, "type": "http", "method": "GET", "scheme": scheme, "state": scope.get("state") or {}, WEBSOCKET_KEY: self}
+        return {**scope, "type": "http", "method": "GET", "scheme": scheme, "state": scope.get("state") or {}}
 
     # The request
 

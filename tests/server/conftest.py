@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
 import pytest
 
-from kcp_py.server.exchange import Exchange, exchange_of
+from kcp_py.server.chain import Edge
+from kcp_py.server.exchange import Exchange
 
 
 class Answer(NamedTuple):
@@ -51,12 +52,12 @@ async def _ask(
     incoming: list[dict[str, Any]] = [
         {"type": "http.request", "body": chunk, "more_body": disconnect or at < len(chunks) - 1} for at, chunk in enumerate(chunks)
     ]
-    outgoing: list[dict[str, Any]] = []
+    outgoing: list[MutableMapping[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
         return incoming.pop(0) if incoming else {"type": "http.disconnect"}
 
-    async def send(message: dict[str, Any]) -> None:
+    async def send(message: MutableMapping[str, Any]) -> None:
         outgoing.append(message)
 
     scope = {
@@ -74,7 +75,8 @@ async def _ask(
         "server": ("127.0.0.1", 6443),
         "state": {"peer_certificate": peer},
     }
-    await app(scope, receive, send)
+    edge = app if isinstance(app, Edge) else Edge(app, _no_shell)
+    await edge(scope, receive, send)
     starts = [message for message in outgoing if message["type"] == "http.response.start"]
     bodies = [message for message in outgoing if message["type"] == "http.response.body"]
     assert len(starts) <= 1, "two responses"
@@ -84,13 +86,17 @@ async def _ask(
     return Answer(starts[0]["status"], list(starts[0]["headers"]), b"".join(item.get("body", b"") for item in bodies), complete)
 
 
+async def _no_shell(_scope: Any, _receive: Any, _send: Any) -> None:
+    raise AssertionError("filters alone have no lifespan")
+
+
 def _bytes(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else value.encode()
 
 
 @pytest.fixture
 def ask() -> Ask:
-    """`await ask(app, "/path?query", method=…, headers=…, body=…, peer=…)`."""
+    """`await ask(app, "/path?query", method=…, headers=…, body=…, peer=…)`; `app` is a whole edge, or a handler that is to get one."""
     return _ask
 
 
@@ -110,13 +116,12 @@ async def lifespan(app: Any) -> list[str]:
 
 
 class Probe:
-    """An innermost application that remembers the exchanges that reached it and answers 200."""
+    """An innermost handler that remembers the exchanges that reached it and answers 200."""
 
     def __init__(self) -> None:
         self.seen: list[Exchange] = []
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG002
-        exchange = exchange_of(scope)
+    async def __call__(self, exchange: Exchange) -> None:
         self.seen.append(exchange)
         await exchange.respond(200, b"{}")
 

@@ -219,6 +219,7 @@ async def test_websockets_pass_the_filters(server):
     await server.edge({**scope, "headers": [(b"authorization", b"Bearer admin-token")]}, receive, send)
     assert [message["type"] for message in sent] == ["websocket.http.response.start", "websocket.http.response.body"]
     assert (sent[0]["status"], sent[1]["body"]) == (200, b'{"from":"tree"}')
+    assert server.seen[-1].websocket is not None
     sent.clear()
     await server.edge({**scope, "headers": [], "extensions": {}}, receive, send)
     assert sent == [{"type": "websocket.close", "code": 1008}]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.server.websocket import WEBSOCKET_KEY, WebSocket
+from kcp_py.server.websocket import WebSocket
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,6 @@ def test_scope() -> None:
     client = Client()
     scope = client.websocket.scope(client.scope)
     assert (scope["type"], scope["method"], scope["scheme"], scope["state"]) == ("http", "GET", "https", {})
-    assert scope[WEBSOCKET_KEY] is client.websocket
 
 
 async def test_receive() -> None:

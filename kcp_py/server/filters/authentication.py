@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from starlette.types import ASGIApp, Receive, Scope, Send
-
 from kcp_py.apimachinery.errors import StatusError, bad_request, unauthorized
 from kcp_py.authn.authenticator import Authenticator
 from kcp_py.request.context import RequestContext
 from kcp_py.request.user import ANONYMOUS, UserInfo
-from kcp_py.server.exchange import PEER_CERTIFICATE, Exchange, exchange_of
+from kcp_py.server.exchange import PEER_CERTIFICATE, Exchange, Handler
 
 _HARMLESS_CONNECTION: Final = frozenset((b"keep-alive", b"Keep-Alive", b"close", b"Close"))
 _SECURITY_HEADERS: Final = frozenset((b"authorization", b"cookie", b"audit-id", b"x-kubernetes-cluster"))
@@ -21,22 +19,23 @@ _SECURITY_PREFIXES: Final = (b"impersonate-", b"x-remote-", b"x-forwarded-")
 class AuthenticationFilter:
     """Sets `user` and `context` of the exchange. `X-Remote-*` headers are ignored: no proxy is trusted to authenticate."""
 
-    def __init__(self, app: ASGIApp, *, authenticator: Authenticator, anonymous: bool = True, security_headers: Iterable[str] = ()) -> None:
-        """Wrap `app`.
+    def __init__(
+        self, handler: Handler, *, authenticator: Authenticator, anonymous: bool = True, security_headers: Iterable[str] = ()
+    ) -> None:
+        """Wrap `handler`.
 
         Args:
-            app: the next filter.
+            handler: the next filter, or what answers requests.
             authenticator: knows the credentials.
             anonymous: whether requests without credentials go on as `system:anonymous`; else they are 401.
             security_headers: further headers that `Connection:` must not name.
         """
-        self._app = app
+        self._handler = handler
         self._authenticator = authenticator
         self._anonymous = anonymous
         self._security_headers = _SECURITY_HEADERS.union(name.lower().encode() for name in security_headers)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = exchange_of(scope)
+    async def __call__(self, exchange: Exchange) -> None:
         headers = exchange.headers
         connection = headers.get(b"connection")
         if connection is not None and (connection not in _HARMLESS_CONNECTION or exchange.has_duplicates):
@@ -52,7 +51,7 @@ class AuthenticationFilter:
         exchange.context = RequestContext(
             exchange.audit_id, exchange.cluster, exchange.explicit_cluster, exchange.info, user, exchange.warnings, {}
         )
-        await self._app(scope, receive, send)
+        await self._handler(exchange)
 
     async def _authenticate(self, exchange: Exchange) -> UserInfo | None:
         certificate = exchange.state.get(PEER_CERTIFICATE)

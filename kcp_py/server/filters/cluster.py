@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
 from kcp_py.aio.aside import SHARE
 from kcp_py.apimachinery.errors import bad_request, not_found, unknown_path
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name, Path
 from kcp_py.request.clusterpath import parse_target
-from kcp_py.server.exchange import exchange_of
+from kcp_py.server.exchange import Exchange, Handler
 
 Resolve = Callable[[Path], Awaitable[Name | None]]
 """From a path of several segments to the logical cluster at its end, None where there is none."""
@@ -28,43 +28,42 @@ class ClusterFilter:
     """Sets `cluster`, `explicit_cluster` and `path` of the exchange."""
 
     def __init__(
-        self, app: ASGIApp, *, default_cluster: Name | None, header: str = "X-Kubernetes-Cluster", resolve: Resolve = resolve_nothing
+        self, handler: Handler, *, default_cluster: Name | None, header: str = "X-Kubernetes-Cluster", resolve: Resolve = resolve_nothing
     ) -> None:
-        """Wrap `app`.
+        """Wrap `handler`.
 
         Args:
-            app: the next filter.
+            handler: the next filter, or what answers requests.
             default_cluster: of requests that name none; None refuses them, unless they are for pages of the server itself.
             header: which may name the cluster; empty switches it off.
             resolve: what knows the tree of workspaces.
         """
-        self._app = app
+        self._handler = handler
         self._default = default_cluster
         self._header = header.lower().encode()
         also = f" or in the header {header}" if header else ""
         self._no_cluster = f"the request names no logical cluster: name it in the server URL (https://HOST:PORT/clusters/NAME){also}"
         self._resolve = resolve
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        exchange = exchange_of(scope)
+    def __call__(self, exchange: Exchange) -> Awaitable[None]:
         header = exchange.header_values(self._header) if self._header else ()
-        selection, exchange.explicit_cluster, exchange.path = parse_target(_path_below_root(scope), header, self._default)
+        selection, exchange.explicit_cluster, exchange.path = parse_target(_path_below_root(exchange.scope), header, self._default)
         if selection is None:
             raise bad_request(self._no_cluster)
         if isinstance(selection, str) and ":" in selection and not selection.startswith("system:"):
-            return self._go_to(Path(selection), scope, receive, send)
+            return self._go_to(exchange, Path(selection))
         exchange.cluster = selection  # type: ignore[assignment] # a Path was handled above
         # Every request has a task of its own, and so a context.
         SHARE.set(str(selection))
-        return self._app(scope, receive, send)
+        return self._handler(exchange)
 
-    async def _go_to(self, path: Path, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _go_to(self, exchange: Exchange, path: Path) -> None:
         resolved = await self._resolve(path)
         if resolved is None:
             raise not_found(_WORKSPACES, path)
-        exchange_of(scope).cluster = resolved
+        exchange.cluster = resolved
         SHARE.set(resolved)
-        await self._app(scope, receive, send)
+        await self._handler(exchange)
 
 
 def _path_below_root(scope: Scope) -> bytes:

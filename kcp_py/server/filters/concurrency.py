@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Final, Protocol
 
-from starlette.types import ASGIApp, Receive, Scope, Send
-
 from kcp_py.apimachinery.errors import too_many_requests
 from kcp_py.request.context import RequestContext
 from kcp_py.request.user import SYSTEM_MASTERS
-from kcp_py.server.exchange import exchange_of
+from kcp_py.server.exchange import Exchange, Handler
 
 MAX_READS: Final = 1000
 MAX_WRITES: Final = 500
@@ -53,19 +51,20 @@ class InFlight:
 class ConcurrencyFilter:
     """Asks `fairness` for every request but watches, which last too long to be counted, and those of administrators."""
 
-    def __init__(self, app: ASGIApp, *, fairness: Fairness) -> None:
-        self._app = app
+    def __init__(self, handler: Handler, *, fairness: Fairness) -> None:
+        self._handler = handler
         self._fairness = fairness
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        context = exchange_of(scope).context
+    def __call__(self, exchange: Exchange) -> Awaitable[None]:
+        context = exchange.context
         if context.info.verb == "watch" or SYSTEM_MASTERS in context.user.groups:
-            return self._app(scope, receive, send)
-        return self._counted(context, scope, receive, send)
+            return self._handler(exchange)
+        return self._counted(exchange)
 
-    async def _counted(self, context: RequestContext, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _counted(self, exchange: Exchange) -> None:
+        context = exchange.context
         await self._fairness.acquire(context)
         try:
-            await self._app(scope, receive, send)
+            await self._handler(exchange)
         finally:
             self._fairness.release(context)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 import structlog
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.server.bodybudget import BodyBudget
-from kcp_py.server.exchange import SCOPE_KEY, ClientDisconnectedError, Exchange
+from kcp_py.server.exchange import ClientDisconnectedError, Exchange, Handler
 from kcp_py.server.status import representation_of_errors, write_status
 from kcp_py.telemetry.auditid import accepted_audit_id, new_audit_id
 
@@ -21,24 +19,17 @@ _HIDDEN: Final = StatusError(
 
 
 class ErrorsFilter:
-    """The outermost filter: makes the exchange, gives it its audit id, and answers for everything that fails inside."""
+    """The outermost filter: gives the exchange its audit id, and answers for everything that fails inside."""
 
-    def __init__(self, app: ASGIApp, *, bodies: BodyBudget | None = None) -> None:
-        """Wrap `app`.
-
-        Args:
-            app: the next filter.
-            bodies: bounds what the bodies of all requests take.
-        """
-        self._app = app
-        self._bodies = bodies
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
         self._log = structlog.get_logger("kcp_py.server")
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = scope[SCOPE_KEY] = Exchange(scope, receive, send, self._bodies)
-        exchange.audit_id = accepted_audit_id(exchange.headers.get(b"audit-id")) or new_audit_id()
+    async def __call__(self, exchange: Exchange) -> None:
+        given = exchange.headers.get(b"audit-id")
+        exchange.audit_id = (accepted_audit_id(given) if given is not None else "") or new_audit_id()
         try:
-            await self._app(scope, receive, send)
+            await self._handler(exchange)
             if exchange.continuation is not None:
                 await exchange.go_on()
         except StatusError as error:
@@ -54,8 +45,6 @@ class ErrorsFilter:
             exchange.release()
             if exchange.on_end is not None:
                 exchange.on_end(exchange)
-            # Scope and exchange hold each other: without this, only the cycle collector would free a request.
-            del scope[SCOPE_KEY]
 
     async def _answer(self, exchange: Exchange, error: StatusError) -> None:
         if exchange.started:

@@ -9,15 +9,13 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from starlette.types import ASGIApp, Receive, Scope, Send
-
 from kcp_py.apimachinery.errors import bad_request
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.forbidden import forbidden
 from kcp_py.golang.quoting import go_quote
 from kcp_py.request.requestinfo import UNPARSED, RequestInfo
 from kcp_py.request.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo
-from kcp_py.server.exchange import Exchange, exchange_of
+from kcp_py.server.exchange import Exchange, Handler
 
 _PREFIX: Final = b"impersonate-"
 _USER: Final = b"impersonate-user"
@@ -45,20 +43,19 @@ class _Wanted(NamedTuple):
 class ImpersonationFilter:
     """Replaces the user of the exchange and of its context, once the caller is allowed to impersonate each part of the other."""
 
-    def __init__(self, app: ASGIApp, *, authorizer: Authorizer) -> None:
-        """Wrap `app`. `authorizer` is asked for the verb `impersonate` on users, groups, uids and userextras."""
-        self._app = app
+    def __init__(self, handler: Handler, *, authorizer: Authorizer) -> None:
+        """Wrap `handler`. `authorizer` is asked for the verb `impersonate` on users, groups, uids and userextras."""
+        self._handler = handler
         self._authorizer = authorizer
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        exchange = exchange_of(scope)
+    def __call__(self, exchange: Exchange) -> Awaitable[None]:
         if not _ORDINARY.issuperset(exchange.headers) and any(name.startswith(_PREFIX) for name in exchange.headers):
-            return self._go_on_as_another(exchange, scope, receive, send)
-        return self._app(scope, receive, send)
+            return self._go_on_as_another(exchange)
+        return self._handler(exchange)
 
-    async def _go_on_as_another(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _go_on_as_another(self, exchange: Exchange) -> None:
         await self._impersonate(exchange)
-        await self._app(scope, receive, send)
+        await self._handler(exchange)
 
     async def _impersonate(self, exchange: Exchange) -> None:
         wanted = _wanted(exchange)

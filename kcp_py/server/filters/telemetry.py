@@ -8,12 +8,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from starlette.types import ASGIApp, Receive, Scope, Send
-
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.request.requestinfo import UNPARSED, RequestInfo
 from kcp_py.request.user import UNKNOWN
-from kcp_py.server.exchange import Exchange, exchange_of
+from kcp_py.server.exchange import Exchange, Handler
 from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import UNRESOLVED, RequestMetrics, RequestSeries
 
@@ -48,29 +46,33 @@ class TelemetryFilter:
     """Counts and times requests. Of the request itself it shows a label only once a handler has set `Exchange.resolved`."""
 
     def __init__(
-        self, app: ASGIApp, *, metrics: RequestMetrics, access_log: AccessLog | None = None, now: Callable[[], float] = time.perf_counter
+        self,
+        handler: Handler,
+        *,
+        metrics: RequestMetrics,
+        access_log: AccessLog | None = None,
+        now: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Wrap `app`.
+        """Wrap `handler`.
 
         Args:
-            app: the next filter.
+            handler: the next filter, or what answers requests.
             metrics: of this server.
             access_log: None writes no access lines.
             now: seconds, monotonic.
         """
-        self._app = app
+        self._handler = handler
         self._metrics = metrics
         self._access_log = access_log
         self._now = now
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = exchange_of(scope)
+    async def __call__(self, exchange: Exchange) -> None:
         in_flight = self._metrics.in_flight
         kind = "readOnly" if exchange.method in _READING else "mutating"
         started = self._now()
         in_flight[kind] += 1
         try:
-            await self._app(scope, receive, send)
+            await self._handler(exchange)
         except Exception:
             # The answer to it is still to be written, further out.
             exchange.on_end = partial(self._record, started)

@@ -8,11 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from starlette.types import ASGIApp, Receive, Scope, Send
-
 from kcp_py.apimachinery.errors import StatusError, bad_request, timeout
 from kcp_py.golang.quoting import go_quote
-from kcp_py.server.exchange import Exchange, exchange_of
+from kcp_py.server.exchange import Exchange, Handler
 
 DEFAULT_SECONDS: Final = 60.0
 SWEEP_SECONDS: Final = 1.0
@@ -51,31 +49,30 @@ class TimeoutFilter:
     more than several other filters together.
     """
 
-    def __init__(self, app: ASGIApp, *, seconds: float = DEFAULT_SECONDS, now: Callable[[], float] = time.monotonic) -> None:
-        """Wrap `app`.
+    def __init__(self, handler: Handler, *, seconds: float = DEFAULT_SECONDS, now: Callable[[], float] = time.monotonic) -> None:
+        """Wrap `handler`.
 
         Args:
-            app: the next filter.
+            handler: the next filter, or what answers requests.
             seconds: the most that a request may take.
             now: seconds, monotonic.
         """
-        self._app = app
+        self._handler = handler
         self._seconds = seconds
         self._now = now
         # In the order of their deadlines, as all have the same time.
         self._waiting: dict[_Deadline, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = exchange_of(scope)
+    async def __call__(self, exchange: Exchange) -> None:
         info = exchange.info
         if info.is_resource and info.verb in {"watch", "proxy"}:
-            await self._app(scope, receive, send)
+            await self._handler(exchange)
             return
         values = exchange.query.get("timeout")
         asked = _asked(values[0]) if values and values[0] else 0.0
         if 0 < asked < self._seconds:
-            await self._run_within(asked, exchange, receive, send)
+            await self._run_within(asked, exchange)
             return
         task = asyncio.current_task()
         assert task is not None
@@ -84,7 +81,7 @@ class TimeoutFilter:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self.sweep)
         try:
-            await self._app(scope, receive, send)
+            await self._handler(exchange)
         except asyncio.CancelledError:
             if deadline.expired and task.uncancel() <= deadline.cancelling:
                 raise _expired() from None
@@ -92,10 +89,10 @@ class TimeoutFilter:
         finally:
             self._waiting.pop(deadline, None)
 
-    async def _run_within(self, seconds: float, exchange: Exchange, receive: Receive, send: Send) -> None:
+    async def _run_within(self, seconds: float, exchange: Exchange) -> None:
         try:
             async with asyncio.timeout(seconds) as limit:
-                await self._app(exchange.scope, receive, send)
+                await self._handler(exchange)
         except TimeoutError:
             if limit.expired():
                 raise _expired() from None

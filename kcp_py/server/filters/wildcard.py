@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Final
 
-from starlette.types import ASGIApp, Receive, Scope, Send
-
 from kcp_py.apimachinery.errors import method_not_supported
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import WILDCARD
-from kcp_py.server.exchange import exchange_of
+from kcp_py.server.exchange import Exchange, Handler
 
 _VERBS: Final = frozenset(("get", "list", "watch"))
 
@@ -21,12 +19,12 @@ _VERBS: Final = frozenset(("get", "list", "watch"))
 class WildcardFilter:
     """Answers 405 to other verbs. It stands after authorization, so that others than the privileged do not learn of it."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        context = exchange_of(scope).context
+    def __call__(self, exchange: Exchange) -> Awaitable[None]:
+        context = exchange.context
         info = context.info
         if context.cluster is WILDCARD and info.is_resource and (info.verb not in _VERBS or info.subresource):
             raise method_not_supported(GroupResource(info.group, info.resource), info.verb, " in the `*` logical cluster")
-        return self._app(scope, receive, send)
+        return self._handler(exchange)

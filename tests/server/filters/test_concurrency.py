@@ -7,7 +7,6 @@ import pytest
 
 from kcp_py.logicalcluster import ROOT
 from kcp_py.server.chain import compose
-from kcp_py.server.exchange import exchange_of
 from kcp_py.server.filters.authentication import AuthenticationFilter
 from kcp_py.server.filters.cluster import ClusterFilter
 from kcp_py.server.filters.concurrency import ConcurrencyFilter, InFlight
@@ -27,10 +26,10 @@ class Held:
         self.go = asyncio.Event()
         self.running = asyncio.Semaphore(0)
 
-    async def __call__(self, scope, _receive, _send):
+    async def __call__(self, exchange):
         self.running.release()
         await self.go.wait()
-        await exchange_of(scope).respond(200, b"{}")
+        await exchange.respond(200, b"{}")
 
 
 @pytest.fixture

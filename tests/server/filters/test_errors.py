@@ -8,14 +8,14 @@ from structlog.testing import capture_logs
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.server.exchange import ClientDisconnectedError, exchange_of
+from kcp_py.server.exchange import ClientDisconnectedError
 from kcp_py.server.filters.errors import ErrorsFilter
 
 pytestmark = pytest.mark.anyio
 
 
 def failing(error: BaseException):
-    async def app(_scope, _receive, _send):
+    async def app(_exchange):
         raise error
 
     return ErrorsFilter(app)
@@ -67,9 +67,9 @@ async def test_unexpected_error(ask):
 async def test_error_after_the_start(ask, error):
     """Once the status line is out, the response is cut off instead of getting a second one."""
 
-    async def app(scope, _receive, _send):
-        await exchange_of(scope).start_stream()
-        await exchange_of(scope).send_chunk(b"half")
+    async def app(exchange):
+        await exchange.start_stream()
+        await exchange.send_chunk(b"half")
         raise error
 
     with capture_logs():

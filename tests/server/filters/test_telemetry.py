@@ -11,7 +11,7 @@ from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.logicalcluster import ROOT
 from kcp_py.request.context import RequestContext
 from kcp_py.server.chain import compose
-from kcp_py.server.exchange import ClientDisconnectedError, exchange_of
+from kcp_py.server.exchange import ClientDisconnectedError
 from kcp_py.server.filters.cluster import ClusterFilter
 from kcp_py.server.filters.errors import ErrorsFilter
 from kcp_py.server.filters.requestinfo import RequestInfoFilter
@@ -50,9 +50,9 @@ class Telemetry:
 async def test_resolved_resources_are_named(ask, probe):
     """Once a handler has found the resource, it is a label."""
 
-    async def handler(scope, receive, send):
-        exchange_of(scope).resolved = GroupVersionResource("apps", "v1", "deployments")
-        await probe(scope, receive, send)
+    async def handler(exchange):
+        exchange.resolved = GroupVersionResource("apps", "v1", "deployments")
+        await probe(exchange)
 
     telemetry = Telemetry(handler)
     await ask(telemetry.app, "/apis/apps/v1/deployments")
@@ -62,9 +62,9 @@ async def test_resolved_resources_are_named(ask, probe):
 async def test_unknown_subresources_are_not_named(ask, probe):
     """Even below a resolved resource, only subresources that exist somewhere are labels."""
 
-    async def handler(scope, receive, send):
-        exchange_of(scope).resolved = GroupVersionResource("apps", "v1", "deployments")
-        await probe(scope, receive, send)
+    async def handler(exchange):
+        exchange.resolved = GroupVersionResource("apps", "v1", "deployments")
+        await probe(exchange)
 
     telemetry = Telemetry(handler)
     await ask(telemetry.app, "/apis/apps/v1/deployments/x/a")
@@ -93,10 +93,10 @@ async def test_unresolved_resources_are_not(ask, probe):
 async def test_failures_are_counted(ask, probe, error, target, code):
     """A failure counts under the code that the client gets."""
 
-    async def handler(scope, receive, send):
+    async def handler(exchange):
         if error is not None:
             raise error
-        await probe(scope, receive, send)
+        await probe(exchange)
 
     telemetry = Telemetry(handler)
     with capture_logs():
@@ -108,9 +108,9 @@ async def test_in_flight(ask, probe):
     """Requests are counted while they run, by whether they can change anything, and no longer."""
     seen: list[object] = []
 
-    async def handler(scope, receive, send):
+    async def handler(exchange):
         seen.append(dict(telemetry.metrics.in_flight))
-        await probe(scope, receive, send)
+        await probe(exchange)
 
     telemetry = Telemetry(handler)
     await ask(telemetry.app, "/api/v1/pods")
@@ -198,8 +198,7 @@ async def test_watches_are_counted_when_they_end(ask):
     def values(name):
         return [sample.value for family in telemetry.registry.collect() for sample in family.samples if sample.name == name]
 
-    async def handler(scope, _receive, _send):
-        exchange = exchange_of(scope)
+    async def handler(exchange):
 
         async def go_on():
             seen.append((values("apiserver_longrunning_requests"), values("apiserver_request_total"), dict(telemetry.metrics.in_flight)))
@@ -260,10 +259,10 @@ async def test_problems_alone_are_logged(ask, probe):
     log = AccessLog(lines.append, every=False)
     seconds = iter((0.0, 0.5, 10.0, 11.0, 20.0, 20.1))
 
-    async def handler(scope, receive, send):
-        if exchange_of(scope).path == "/fails":
+    async def handler(exchange):
+        if exchange.path == "/fails":
             raise KeyError
-        await probe(scope, receive, send)
+        await probe(exchange)
 
     app = compose(
         (

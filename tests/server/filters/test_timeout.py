@@ -7,7 +7,6 @@ import pytest
 
 from kcp_py.logicalcluster import ROOT
 from kcp_py.server.chain import compose
-from kcp_py.server.exchange import exchange_of
 from kcp_py.server.filters.cluster import ClusterFilter
 from kcp_py.server.filters.errors import ErrorsFilter
 from kcp_py.server.filters.requestinfo import RequestInfoFilter
@@ -56,14 +55,14 @@ class Waiting:
         self.entered = asyncio.Event()
         self.cancelled = False
 
-    async def __call__(self, scope, _receive, _send):
+    async def __call__(self, exchange):
         self.entered.set()
         try:
             await self.go.wait()
         except asyncio.CancelledError:
             self.cancelled = True
             raise
-        await exchange_of(scope).respond(200, b"{}")
+        await exchange.respond(200, b"{}")
 
 
 class Chain:
@@ -169,7 +168,7 @@ async def test_cancellation_from_outside(ask):
 async def test_timeouts_of_handlers_are_their_own(ask):
     """A TimeoutError of a handler is an internal error, not the request's deadline."""
 
-    async def app(_scope, _receive, _send):
+    async def app(_exchange):
         raise TimeoutError
 
     assert (await ask(Chain(app).app, "/api/v1/pods?timeout=10s")).status == 500
