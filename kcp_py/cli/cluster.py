@@ -25,13 +25,13 @@ from kcp_py.cli.clusterapi import (
 from kcp_py.cli.clusterlabels import annotate, label, parse_pairs
 from kcp_py.cli.clusterviews import describe, get, list_
 from kcp_py.cli.exits import CommandError, UsageError
-from kcp_py.cli.files import write_private_file
 from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags, create_flag
 from kcp_py.cli.groups import CommandGroup
 from kcp_py.cli.remote import Access, RemoteError, RemoteServer
 from kcp_py.logicalcluster import ROOT, is_system
 from kcp_py.options.kinds import parse_duration
 from kcp_py.registry.builtin.logicalclusters import DELETE_AFTER_ANNOTATION, LONGEST_GRACE_SECONDS, delete_after
+from kcp_py.serving.files import write_private_file
 
 FIRST_POLL: Final = 0.05
 SLOWEST_POLL: Final = 1.0

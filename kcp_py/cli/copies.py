@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kcp_py.cli.exits import CommandError
-from kcp_py.cli.files import make_private_directory
 from kcp_py.options import Options
+from kcp_py.serving.files import make_private_directory
 from kcp_py.storage.contract import StorageError
 from kcp_py.storage.sqlite import backups
 from kcp_py.storage.sqlite.state import State

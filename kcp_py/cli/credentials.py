@@ -10,9 +10,9 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kcp_py.cli.certificates import ADMIN_GROUP, ADMIN_USER, KeyPair, admin_key_pair, certificate_pem, key_pem
-from kcp_py.cli.files import write_private_file
 from kcp_py.options import Options
+from kcp_py.serving.certificates import ADMIN_GROUP, ADMIN_USER, KeyPair, admin_key_pair, certificate_pem, key_pem
+from kcp_py.serving.files import write_private_file
 
 SHARD_ADMIN_USER: Final = "shard-admin"
 TOKEN_BYTES: Final = 32

@@ -17,11 +17,11 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from kcp_py import __version__
-from kcp_py.cli.certificates import CertificateError, certificate_names, load_certificates, needs_renewal, serving_names
 from kcp_py.cli.credentials import CONTEXTS
 from kcp_py.cli.exits import CommandError
 from kcp_py.cli.remote import Access
 from kcp_py.options import Options
+from kcp_py.serving.certificates import CertificateError, certificate_names, load_certificates, needs_renewal, serving_names
 from kcp_py.storage.sqlite import integrity_check
 from kcp_py.storage.sqlite.room import Room
 

@@ -21,16 +21,16 @@ import structlog
 
 from kcp_py._version import __version__
 from kcp_py.authn.tokenfile import TokenFileError
-from kcp_py.cli.certificates import CertificateError, ensure_certificates, expiring_certificates, serving_certificates
 from kcp_py.cli.credentials import ensure_token_file, write_kubeconfig
 from kcp_py.cli.exits import CommandError, UsageError
-from kcp_py.cli.files import make_private_directory
 from kcp_py.cli.logforwarding import forward_standard_logging
 from kcp_py.cli.memory import INTERVAL, Trimmer
-from kcp_py.cli.seats import raise_descriptor_limit
-from kcp_py.cli.serving import ListenError, listen, serve
-from kcp_py.cli.tls import ReloadingContext
 from kcp_py.options import Options
+from kcp_py.serving.certificates import CertificateError, ensure_certificates, expiring_certificates, serving_certificates
+from kcp_py.serving.files import make_private_directory
+from kcp_py.serving.seats import raise_descriptor_limit
+from kcp_py.serving.server import ListenError, listen, serve
+from kcp_py.serving.tls import ReloadingContext
 from kcp_py.storage.contract import StorageError
 from kcp_py.telemetry.logs import configure_logging
 

@@ -10,11 +10,11 @@ import socket
 import pytest
 
 from kcp_py.cli import examination as look
-from kcp_py.cli.certificates import LEAF_LIFETIME, ensure_certificates
 from kcp_py.cli.credentials import ensure_token_file, write_kubeconfig
 from kcp_py.cli.examination import Finding, Severity
 from kcp_py.cli.root import run
-from kcp_py.cli.tls import ReloadingContext
+from kcp_py.serving.certificates import LEAF_LIFETIME, ensure_certificates
+from kcp_py.serving.tls import ReloadingContext
 
 
 def wrong(findings):

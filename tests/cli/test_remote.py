@@ -145,8 +145,8 @@ async def test_another_server_is_not_trusted(kubeconfig, certified, serving, tmp
     import asyncio
     import datetime as dt
 
-    from kcp_py.cli.certificates import ensure_certificates
-    from kcp_py.cli.tls import ReloadingContext
+    from kcp_py.serving.certificates import ensure_certificates
+    from kcp_py.serving.tls import ReloadingContext
 
     async def app(_scope, _receive, _send):
         """Is never asked."""

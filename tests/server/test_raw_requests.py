@@ -13,11 +13,11 @@ import uvicorn
 
 from kcp_py.authn.tokenfile import StaticTokens, parse_tokens
 from kcp_py.authz import AlwaysAllowPaths, PrivilegedGroups, Union
-from kcp_py.cli.protocol import connection_class
 from kcp_py.server.chain import ChainSettings, create_edge
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.shell import create_shell
+from kcp_py.serving.protocol import connection_class
 from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
 

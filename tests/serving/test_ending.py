@@ -8,10 +8,10 @@ import ssl
 
 import pytest
 
-from kcp_py.cli.ending import LINGER, UNREAD_SECONDS, Unread
-from kcp_py.cli.intake import DRAIN_BYTES
-from kcp_py.cli.records import DISCARDED_BYTES, MOST_BYTES, RECORD_BYTES
-from tests.cli.tls_clients import BODY, CHUNK, EVENT_LOOPS, Counted, answers, post, serving_clients
+from kcp_py.serving.ending import LINGER, UNREAD_SECONDS, Unread
+from kcp_py.serving.intake import DRAIN_BYTES
+from kcp_py.serving.records import DISCARDED_BYTES, MOST_BYTES, RECORD_BYTES
+from tests.serving.tls_clients import BODY, CHUNK, EVENT_LOOPS, Counted, answers, post, serving_clients
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", EVENT_LOOPS)]
 

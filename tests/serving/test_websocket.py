@@ -19,10 +19,10 @@ from uvicorn.server import ServerState
 from websockets.asyncio.client import ClientConnection, connect
 
 from kcp_py.apimachinery.protobuf import encode_object, encode_watch_event
-from kcp_py.cli.tls import ReloadingContext
-from kcp_py.cli.websocket import WatchSocket, request_head
 from kcp_py.controlplane import ControlPlane
 from kcp_py.options import Options
+from kcp_py.serving.tls import ReloadingContext
+from kcp_py.serving.websocket import WatchSocket, request_head
 
 pytestmark = pytest.mark.anyio
 

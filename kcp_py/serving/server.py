@@ -18,10 +18,10 @@ import structlog
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 
-from kcp_py.cli.accepting import Acceptor
-from kcp_py.cli.protocol import MAX_MESSAGE_BYTES, connection_class
-from kcp_py.cli.seats import Seats, connections_that_fit
 from kcp_py.options import Options
+from kcp_py.serving.accepting import Acceptor
+from kcp_py.serving.protocol import MAX_MESSAGE_BYTES, connection_class
+from kcp_py.serving.seats import Seats, connections_that_fit
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 

@@ -8,11 +8,11 @@ from typing import ClassVar, Final
 
 import httptools
 
-from kcp_py.cli.cycle import Cycle
-from kcp_py.cli.ending import Ending
-from kcp_py.cli.heads import HeadBytes, LargeHeads
-from kcp_py.cli.intake import BODY, CLOSED, DRAIN_SECONDS, DRAIN_TIMER, DRAINING, HEAD, NO_TIMER, WAITING, Intake
-from kcp_py.cli.seats import client_of
+from kcp_py.serving.cycle import Cycle
+from kcp_py.serving.ending import Ending
+from kcp_py.serving.heads import HeadBytes, LargeHeads
+from kcp_py.serving.intake import BODY, CLOSED, DRAIN_SECONDS, DRAIN_TIMER, DRAINING, HEAD, NO_TIMER, WAITING, Intake
+from kcp_py.serving.seats import client_of
 
 UNREAD_BYTES: Final = 8 * 1024
 """The longest part of a chunked body that is still parsed where the request was answered without a look at it."""

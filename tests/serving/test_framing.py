@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kcp_py.cli.framing import split_target
+from kcp_py.serving.framing import split_target
 
 
 @given(target=st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1).map(str.encode))

@@ -15,8 +15,8 @@ from typing import Final, Protocol
 
 import structlog
 
-from kcp_py.cli.handshakes import Handshakes
-from kcp_py.cli.seats import Seat, Seats, client_of
+from kcp_py.serving.handshakes import Handshakes
+from kcp_py.serving.seats import Seat, Seats, client_of
 
 RETRY_SECONDS: Final = 0.1
 """How long nothing is accepted after the system refused to."""

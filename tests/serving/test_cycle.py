@@ -14,8 +14,8 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from kcp_py.cli.cycle import Cycle, Flow, Prefixes, Signal
-from kcp_py.cli.protocol import connection_class
+from kcp_py.serving.cycle import Cycle, Flow, Prefixes, Signal
+from kcp_py.serving.protocol import connection_class
 
 HEADERS = [(b"audit-id", b"a1"), (b"content-type", b"text/plain"), (b"content-length", b"2")]
 BODY = {"type": "http.response.body", "body": b"ok"}

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kcp_py.cli.heads import HeadBytes, LargeHeads
+from kcp_py.serving.heads import HeadBytes, LargeHeads
 
 pytestmark = pytest.mark.anyio
 

@@ -10,8 +10,9 @@ import pytest
 from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from kcp_py.cli import certificates
-from kcp_py.cli.certificates import (
+from kcp_py.options import Options
+from kcp_py.serving import certificates
+from kcp_py.serving.certificates import (
     LEAF_LIFETIME,
     CertificateError,
     admin_key_pair,
@@ -21,7 +22,6 @@ from kcp_py.cli.certificates import (
     needs_renewal,
     serving_names,
 )
-from kcp_py.options import Options
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 DAY = dt.timedelta(days=1)

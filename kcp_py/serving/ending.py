@@ -7,8 +7,8 @@ from typing import ClassVar, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from kcp_py.cli.cycle import Flow
-from kcp_py.cli.records import DISCARDED_BYTES, Buffer, discard
+from kcp_py.serving.cycle import Flow
+from kcp_py.serving.records import DISCARDED_BYTES, Buffer, discard
 
 LINGER: Final = 0.5
 """Seconds that a client has to read an answer before the connection is closed with bytes of it unread, and to answer the end of TLS."""

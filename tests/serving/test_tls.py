@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from kcp_py.cli.certificates import CertificateError, ensure_certificates
-from kcp_py.cli.tls import ReloadingContext
+from kcp_py.serving.certificates import CertificateError, ensure_certificates
+from kcp_py.serving.tls import ReloadingContext
 
 NOW = dt.datetime.now(dt.UTC)
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
-from kcp_py.cli.ending import LINGER, Unread
-from kcp_py.cli.seats import Seat
+from kcp_py.serving.ending import LINGER, Unread
+from kcp_py.serving.seats import Seat
 
 _MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024
 """More waits to be sent only where the client keeps asking for it: a stream stops far below, behind one event of at most 3 MiB."""

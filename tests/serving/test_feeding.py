@@ -11,11 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
-from kcp_py.cli.ending import LINGER
-from kcp_py.cli.feeding import UNREAD_BYTES
-from kcp_py.cli.heads import HeadBytes
-from kcp_py.cli.intake import DRAIN_BYTES, DRAIN_SECONDS, Intake
-from kcp_py.cli.protocol import MAX_FIELDS, connection_class
+from kcp_py.serving.ending import LINGER
+from kcp_py.serving.feeding import UNREAD_BYTES
+from kcp_py.serving.heads import HeadBytes
+from kcp_py.serving.intake import DRAIN_BYTES, DRAIN_SECONDS, Intake
+from kcp_py.serving.protocol import MAX_FIELDS, connection_class
 
 MOST = 10_000
 HEAD_SECONDS = 32

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from kcp_py.cli.certificates import CertificateError
-from kcp_py.cli.records import ServerEnd
 from kcp_py.options import Options
+from kcp_py.serving.certificates import CertificateError
+from kcp_py.serving.records import ServerEnd
 
 _VERSIONS: Final = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
 

@@ -13,11 +13,11 @@ import uvloop
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from kcp_py.cli.accepting import Acceptor
-from kcp_py.cli.protocol import connection_class
-from kcp_py.cli.seats import Seat, Seats
-from kcp_py.cli.serving import listen
-from kcp_py.cli.tls import ReloadingContext
+from kcp_py.serving.accepting import Acceptor
+from kcp_py.serving.protocol import connection_class
+from kcp_py.serving.seats import Seat, Seats
+from kcp_py.serving.server import listen
+from kcp_py.serving.tls import ReloadingContext
 
 UPGRADE = (
     b"GET /?watch=1 HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"

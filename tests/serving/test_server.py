@@ -9,10 +9,10 @@ import socket
 import httpx
 import pytest
 
-from kcp_py.cli import ending
-from kcp_py.cli.serving import ListenError, listen
-from kcp_py.cli.tls import ReloadingContext
 from kcp_py.controlplane import ControlPlane
+from kcp_py.serving import ending
+from kcp_py.serving.server import ListenError, listen
+from kcp_py.serving.tls import ReloadingContext
 
 
 def test_a_free_port_is_found(options):

@@ -7,10 +7,10 @@ import gc
 
 import pytest
 
-from kcp_py.cli.intake import DRAIN_BYTES
-from kcp_py.cli.protocol import Connection
-from kcp_py.cli.records import RECORD_BYTES
-from tests.cli.tls_clients import BODY, CHUNK, EVENT_LOOPS, PIECE, SECONDS, Counted, answers, exchange, post, serving_clients
+from kcp_py.serving.intake import DRAIN_BYTES
+from kcp_py.serving.protocol import Connection
+from kcp_py.serving.records import RECORD_BYTES
+from tests.serving.tls_clients import BODY, CHUNK, EVENT_LOOPS, PIECE, SECONDS, Counted, answers, exchange, post, serving_clients
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", EVENT_LOOPS)]
 

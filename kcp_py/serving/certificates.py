@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kcp_py.cli.files import make_private_directory, write_private_file
 from kcp_py.options import Options
 from kcp_py.options.kinds import is_host
+from kcp_py.serving.files import make_private_directory, write_private_file
 
 CA_LIFETIME: Final = dt.timedelta(days=3650)
 LEAF_LIFETIME: Final = dt.timedelta(days=365)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcp_py.cli.intake import (
+from kcp_py.serving.intake import (
     BODY,
     CLOSED,
     DRAIN_BYTES,

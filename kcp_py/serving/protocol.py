@@ -25,13 +25,13 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.server import ServerState
 
-from kcp_py.cli.cycle import Cycle, Flow, Prefixes
-from kcp_py.cli.feeding import Feeding, TooManyFieldsError
-from kcp_py.cli.framing import FRAMING_FIELDS, framing, split_target
-from kcp_py.cli.heads import HeadBytes, LargeHeads
-from kcp_py.cli.intake import CLOSED, DRAIN_BYTES, NO_TIMER, Intake
-from kcp_py.cli.records import RECORD_BYTES, Buffer, Records
-from kcp_py.cli.seats import Seat
+from kcp_py.serving.cycle import Cycle, Flow, Prefixes
+from kcp_py.serving.feeding import Feeding, TooManyFieldsError
+from kcp_py.serving.framing import FRAMING_FIELDS, framing, split_target
+from kcp_py.serving.heads import HeadBytes, LargeHeads
+from kcp_py.serving.intake import CLOSED, DRAIN_BYTES, NO_TIMER, Intake
+from kcp_py.serving.records import RECORD_BYTES, Buffer, Records
+from kcp_py.serving.seats import Seat
 
 Callback = Callable[[], None]
 
@@ -207,8 +207,7 @@ class Connection(Feeding):
         Args:
             rest: what came behind the head.
         """
-        # Few servers ever need it.
-        from kcp_py.cli.websocket import WatchSocket, request_head
+        from kcp_py.serving.websocket import WatchSocket, request_head  # noqa: PLC0415  # few servers ever need it
 
         scope = self.cycle.scope
         # The cycle does not see the end of the connection any more, nor does whoever is registered for it: over WebSocket it is read.

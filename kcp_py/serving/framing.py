@@ -6,7 +6,7 @@ from typing import Final
 
 import httptools
 
-from kcp_py.cli.cycle import Header
+from kcp_py.serving.cycle import Header
 
 FRAMING_FIELDS: Final = frozenset((b"content-length", b"expect", b"host", b"transfer-encoding"))
 """Names of the fields that `framing` reads."""

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kcp_py.cli.handshakes import BUSY, LONGEST_BREAK_SECONDS, Handshakes
+from kcp_py.serving.handshakes import BUSY, LONGEST_BREAK_SECONDS, Handshakes
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from kcp_py.cli.files import make_private_directory, write_private_file
+from kcp_py.serving.files import make_private_directory, write_private_file
 
 
 def mode(path):

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from kcp_py.cli.protocol import Connection, connection_class
+from kcp_py.serving.protocol import Connection, connection_class
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 

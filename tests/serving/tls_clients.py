@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.cli.tls import ReloadingContext
+from kcp_py.serving.tls import ReloadingContext
 
 BODY = b"0123456789abcdef" * 160_000
 CHUNK = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
