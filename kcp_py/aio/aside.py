@@ -22,7 +22,8 @@ SHARE: Final[ContextVar[str]] = ContextVar("share", default="")
 
 class _Piece(NamedTuple):
     call: Callable[[], Any]
-    outcome: Future[Any]
+    outcome: Future[list[Any]]
+    """A list with the result, which the caller takes out: neither the thread nor the future holds the result any longer than the caller."""
 
 
 async def run_aside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -40,11 +41,11 @@ async def run_aside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
         kwargs: of `work`.
     """
     call: Callable[[], Any] = partial(work, *args, **kwargs)
-    outcome: Future[T] = Future()
+    outcome: Future[list[T]] = Future()
     with _lock:
         _waiting.setdefault(SHARE.get(), deque()).append(_Piece(call, outcome))
     _thread().submit(_run_next)
-    return await asyncio.wrap_future(outcome)
+    return (await asyncio.wrap_future(outcome)).pop()
 
 
 def call_aside(function: Callable[[], None]) -> Future[None]:
@@ -61,18 +62,20 @@ def _run_next() -> None:
     with _lock:
         share = next(iter(_waiting))
         pieces = _waiting.pop(share)
-        piece = pieces.popleft()
+        call, outcome = pieces.popleft()
         if pieces:
             _waiting[share] = pieces
-    if not piece.outcome.set_running_or_notify_cancel():
+    if not outcome.set_running_or_notify_cancel():
         return
     try:
         with separate_allocation():
-            result = piece.call()
+            result = [call()]
     except BaseException as error:  # noqa: BLE001 - it is the caller's
-        piece.outcome.set_exception(error)
+        outcome.set_exception(error)
     else:
-        piece.outcome.set_result(result)
+        # The caller goes on while this thread may wait for its turn of the interpreter: the arguments must be free by then.
+        del call
+        outcome.set_result(result)
 
 
 @cache

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -56,3 +59,27 @@ async def test_who_asks_for_much_delays_others_by_one_piece() -> None:
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert order == ["a0", "b0", "c0", "none", "a1", "b1", "a3", "a4"]
     assert [type(outcome) for outcome in outcomes].count(asyncio.CancelledError) == 1
+
+
+class Document:
+    """A value that can be referred to weakly."""
+
+
+async def test_the_thread_keeps_neither_arguments_nor_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are freed with the caller's last reference, also while the thread waits for its turn behind the hand-over."""
+    loop, go_on = asyncio.get_running_loop(), threading.Event()
+    wake = loop.call_soon_threadsafe
+
+    def wake_and_stay(callback: Callable[..., Any], *args: Any) -> None:
+        wake(callback, *args)
+        assert go_on.wait(30)
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", wake_and_stay)
+    argument = Document()
+    argument_left = weakref.ref(argument)
+    result = await run_aside(lambda _: Document(), argument)
+    result_left = weakref.ref(result)
+    del argument, result
+    left = argument_left(), result_left()
+    go_on.set()
+    assert left == (None, None)
