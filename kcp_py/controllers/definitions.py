@@ -21,8 +21,8 @@ from kcp_py.controllers.queue import Key
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.definition_strategy import CLEANUP_FINALIZER
 from kcp_py.registry.resource import ServedResource
-from kcp_py.schema.definition_conditions import may_lack_structure, set_approval, set_structure
-from kcp_py.schema.names_conditions import BuiltinNames, accepted_names, is_condition_true
+from kcp_py.schema.crd.conditions import may_lack_structure, set_approval, set_structure
+from kcp_py.schema.crd.names_conditions import BuiltinNames, accepted_names, is_condition_true
 
 _ESTABLISHED: Final = b'"InitialNamesAccepted"'
 _CONFLICT: Final = b'Conflict"'

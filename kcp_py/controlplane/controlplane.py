@@ -377,7 +377,7 @@ async def _token_key(storage: Storage, root: str) -> bytes:
 
 async def _preload() -> None:
     """Load what starting does not wait for, and what would hold the event loop when the first definition with rules comes."""
-    await run_aside(importlib.import_module, "kcp_py.schema.rules.definition_checks")
+    await run_aside(importlib.import_module, "kcp_py.schema.crd.rule_checks")
 
 
 async def _reload(token_files: TokenFiles) -> None:

@@ -16,8 +16,8 @@ from kcp_py.apimachinery.objectmeta import prune_object_meta, type_problem
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.writerequest import WriteOptions, WriteRequest
 from kcp_py.request.user import UserInfo
-from kcp_py.schema.default import MAX_FILLED, TooManyDefaultsError
-from kcp_py.schema.embedded import metadata_mistake
+from kcp_py.schema.structural.default import MAX_FILLED, TooManyDefaultsError
+from kcp_py.schema.structural.embedded import metadata_mistake
 from kcp_py.storage.contract import Compare
 
 _SERVER_METADATA: Final = (

@@ -13,7 +13,7 @@ from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.rest.storage import RestStorage
 from kcp_py.registry.strategy import Strategy
 from kcp_py.registry.subresources import Subresource
-from kcp_py.schema.structural import compile_schema
+from kcp_py.schema.compilation import compile_schema
 from kcp_py.storage.keys import resource_keys
 
 ANY_OBJECT: Final[Mapping[str, Any]] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -22,7 +22,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersion
 from kcp_py.egress import Answer, CallError, Endpoint, Service
 from kcp_py.registry.rendering import undress
-from kcp_py.schema.conversion_review import (
+from kcp_py.schema.crd.conversion_review import (
     ReviewError,
     check_converted,
     converted_objects,

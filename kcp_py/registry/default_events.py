@@ -17,7 +17,7 @@ from kcp_py.bootstrap.known import known_kinds
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.builtin.logicalclusters import NAME
 from kcp_py.registry.resource import DefaultObjects, Origin
-from kcp_py.schema.names_conditions import is_condition_true
+from kcp_py.schema.crd.names_conditions import is_condition_true
 from kcp_py.storage.contract import Event, KeyValue, Storage
 from kcp_py.storage.keys import ResourceKeys, Route
 from kcp_py.watchcache import ObjectEvent

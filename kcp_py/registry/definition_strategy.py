@@ -15,10 +15,10 @@ from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.timestamps import format_time
 from kcp_py.bootstrap.installed import deletion_refusal
 from kcp_py.registry.strategy import Strategy
-from kcp_py.schema.definition import default_definition, stored_version_errors, validate_definition, warnings_for_definition
-from kcp_py.schema.definition_names import names_errors
-from kcp_py.schema.definition_patterns import node_microseconds
-from kcp_py.schema.names_conditions import set_condition
+from kcp_py.schema.crd.names import names_errors
+from kcp_py.schema.crd.names_conditions import set_condition
+from kcp_py.schema.crd.patterns import node_microseconds
+from kcp_py.schema.crd.validation import default_definition, stored_version_errors, validate_definition, warnings_for_definition
 
 CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 """On a definition from its deletion on, until the last of its objects is gone."""

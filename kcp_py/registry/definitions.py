@@ -27,10 +27,10 @@ from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ALL_VERBS, Converter, DefaultObjects, ServedResource
 from kcp_py.registry.scale import read_paths
 from kcp_py.registry.subresources import Subresource, table_of
+from kcp_py.schema.compilation import compile_schema
 from kcp_py.schema.contract import CompiledSchema
-from kcp_py.schema.definition import definition_name
-from kcp_py.schema.names_conditions import is_condition_true
-from kcp_py.schema.structural import compile_schema
+from kcp_py.schema.crd.names_conditions import is_condition_true
+from kcp_py.schema.crd.validation import definition_name
 from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery.managedfields.types import MergeType
-from kcp_py.schema.merge_types import merge_type
+from kcp_py.schema.structural.merge_types import merge_type
 
 _NO_DEFINITIONS: Final[Mapping[str, Mapping[str, Any]]] = {}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from kcp_py.apimachinery.fielderrors import FieldError
-from kcp_py.schema.default import MAX_FILLED
-from kcp_py.schema.nodes import Node
 from kcp_py.schema.rules.tree import RuleNode
+from kcp_py.schema.structural.default import MAX_FILLED
+from kcp_py.schema.structural.nodes import Node
 
 
 class CompiledSchema(Protocol):

@@ -22,8 +22,8 @@ from typing import Any
 import orjson
 
 from kcp_py.registry.definitions import CompiledDefinition, Definitions, MalformedDefinitionError
-from kcp_py.schema.definition import default_definition, initial_status
-from kcp_py.schema.structural import StructuralSchema, compile_schema
+from kcp_py.schema.compilation import StructuralSchema, compile_schema
+from kcp_py.schema.crd.validation import default_definition, initial_status
 from tests.benchmarks.load import Target, run
 from tests.benchmarks.processes import kcp
 from tests.benchmarks.rows import Row, definition

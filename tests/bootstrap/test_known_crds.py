@@ -9,7 +9,7 @@ import pytest
 import kcp_py
 from kcp_py.bootstrap.known import known_kinds
 from kcp_py.bootstrap.known_crds import definitions_named, definitions_of, versions_of
-from kcp_py.schema.definition import default_definition, initial_status, validate_definition
+from kcp_py.schema.crd.validation import default_definition, initial_status, validate_definition
 
 EVERY = definitions_named(["all"])
 

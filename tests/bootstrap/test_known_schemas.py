@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcp_py.bootstrap.known import known_kinds
 from kcp_py.bootstrap.known_schemas import decoding_schema, structural_schema
-from kcp_py.schema.structural import compile_schema
+from kcp_py.schema.compilation import compile_schema
 
 POD = "io.k8s.api.core.v1.Pod"
 

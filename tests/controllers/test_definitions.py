@@ -11,7 +11,7 @@ import pytest
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.controllers import start_controllers
 from kcp_py.logicalcluster import Name
-from kcp_py.schema.names_conditions import is_condition_true
+from kcp_py.schema.crd.names_conditions import is_condition_true
 from kcp_py.storage.contract import Put
 from kcp_py.storage.memory import MemoryStorage
 from tests.client.registry import DEFINITIONS, ROOT, WIDGETS, Registry, definition, open_registry, widget

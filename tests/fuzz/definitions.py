@@ -12,8 +12,8 @@ from kcp_py.apimachinery.codec import DecodeError, decode_json
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.registry.definitions import Definitions
-from kcp_py.schema.default import TooManyDefaultsError
-from kcp_py.schema.structural import SchemaTooDeepError, compile_schema
+from kcp_py.schema.compilation import SchemaTooDeepError, compile_schema
+from kcp_py.schema.structural.default import TooManyDefaultsError
 from kcp_py.server.handlers.body import decode
 from tests.fuzz.documents import kinds
 from tests.fuzz.mutation import of_json

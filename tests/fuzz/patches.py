@@ -18,7 +18,7 @@ from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
 from kcp_py.apimachinery.managedfields.walks import DuplicateKeyError
 from kcp_py.apimachinery.objectmeta_decoding import type_problem
 from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge_patch
-from kcp_py.schema.merge_types import merge_type
+from kcp_py.schema.structural.merge_types import merge_type
 from tests.fuzz.documents import METADATA, plain
 from tests.fuzz.mutation import of_json
 from tests.fuzz.target import Target

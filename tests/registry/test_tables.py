@@ -17,7 +17,7 @@ from kcp_py.registry import definitions as definitions_module
 from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.resource import Served
 from kcp_py.registry.tables import ResourceTables
-from kcp_py.schema.structural import StructuralSchema, compile_schema
+from kcp_py.schema.compilation import StructuralSchema, compile_schema
 from kcp_py.storage.contract import Compare, Operation, Put
 from kcp_py.storage.keys import resource_keys
 from tests.client.registry import DEFINITIONS, ROOT, WIDGETS, Registry, definition

@@ -6,10 +6,10 @@ import re
 from functools import cache
 from typing import Any
 
-from kcp_py.schema.correlated import ABSENT
-from kcp_py.schema.definition import default_definition, initial_status, validate_definition, warnings_for_definition
+from kcp_py.schema.compilation import StructuralSchema, compile_schema
+from kcp_py.schema.crd.validation import default_definition, initial_status, validate_definition, warnings_for_definition
 from kcp_py.schema.rules.evaluation import evaluate
-from kcp_py.schema.structural import StructuralSchema, compile_schema
+from kcp_py.schema.structural.correlated import ABSENT
 from tests.corpus import CORPUS, definition, needs_corpus, read, rows, version_schema
 
 pytestmark = needs_corpus

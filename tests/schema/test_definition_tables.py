@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kcp_py.apimachinery.fielderrors import FieldError
-from kcp_py.schema.definition import validate_definition
-from kcp_py.schema.definition_schema import SchemaRules
-from kcp_py.schema.definition_versions import VersionRules, validation_errors
+from kcp_py.schema.crd.openapi_schema import SchemaRules
+from kcp_py.schema.crd.validation import validate_definition
+from kcp_py.schema.crd.versions import VersionRules, validation_errors
 from tests.corpus import needs_corpus
 from tests.schema.go_tables import GoTable, NotLiteralError
 

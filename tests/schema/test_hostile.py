@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kcp_py.schema.default import MAX_FILLED, TooManyDefaultsError
-from kcp_py.schema.structural import compile_schema
-from kcp_py.schema.widths import exceeds, width
+from kcp_py.schema.compilation import compile_schema
+from kcp_py.schema.structural.default import MAX_FILLED, TooManyDefaultsError
+from kcp_py.schema.structural.widths import exceeds, width
 
 STRING = {"type": "string"}
 

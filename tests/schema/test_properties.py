@@ -9,7 +9,7 @@ import jsonschema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcp_py.schema.structural import compile_schema
+from kcp_py.schema.compilation import compile_schema
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.5, 1.0, -2.0]) | st.sampled_from(["", "a", "ab", "abc"])

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from kcp_py.schema.default import MAX_FILLED, Allowance, DefaultCompiler
-from kcp_py.schema.nodes import META_FIELDS, Node, read_schema
-from kcp_py.schema.predicate import PredicateCompiler
-from kcp_py.schema.prune import CleanCompiler, Pruner
-from kcp_py.schema.report import Reporter, structure_errors
+from kcp_py.schema.structural.default import MAX_FILLED, Allowance, DefaultCompiler
+from kcp_py.schema.structural.nodes import META_FIELDS, Node, read_schema
+from kcp_py.schema.structural.predicate import PredicateCompiler
+from kcp_py.schema.structural.prune import CleanCompiler, Pruner
+from kcp_py.schema.structural.report import Reporter, structure_errors
 from tests.corpus import needs_corpus
 from tests.schema.go_tables import GoTable, NotLiteralError
 

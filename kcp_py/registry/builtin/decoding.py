@@ -13,10 +13,10 @@ from typing import Any, Final
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.registry.builtin.structs import StructCodec, struct_codec
+from kcp_py.schema.compilation import compile_schema
 from kcp_py.schema.contract import CompiledSchema
-from kcp_py.schema.default import MAX_FILLED
-from kcp_py.schema.nodes import Node
-from kcp_py.schema.structural import compile_schema
+from kcp_py.schema.structural.default import MAX_FILLED
+from kcp_py.schema.structural.nodes import Node
 
 Source = Callable[[str], tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]]
 """The name of a definition -> its document and the definitions that it still refers to."""

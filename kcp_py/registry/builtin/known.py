@@ -20,8 +20,8 @@ from kcp_py.registry.builtin.structs import StructCodec
 from kcp_py.registry.custom_resources import CustomResourceStrategy
 from kcp_py.registry.strategy import SETTABLE_METADATA
 from kcp_py.request.user import UserInfo
-from kcp_py.schema.default import MAX_FILLED
-from kcp_py.schema.structural import StructuralSchema, compile_schema
+from kcp_py.schema.compilation import StructuralSchema, compile_schema
+from kcp_py.schema.structural.default import MAX_FILLED
 
 __all__ = ["DEFAULTERS", "FIELD_PATHS", "KnownKindSchema", "KnownKindStrategy"]
 

@@ -31,7 +31,7 @@ from kcp_py.registry.namespaces import default_namespaces
 from kcp_py.registry.resource import Converter, DefaultObjects, ServedResource
 from kcp_py.registry.strategy import Strategy
 from kcp_py.registry.subresources import table_of
-from kcp_py.schema.definition_form import normalize_definition
+from kcp_py.schema.crd.form import normalize_definition
 from kcp_py.storage.keys import resource_keys
 
 

@@ -16,8 +16,8 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.apimachinery.objectmeta import deduplicate_owner_references, prune_object_meta, type_problem
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
-from kcp_py.schema.default import MAX_FILLED, TooManyDefaultsError
-from kcp_py.schema.embedded import metadata_mistake
+from kcp_py.schema.structural.default import MAX_FILLED, TooManyDefaultsError
+from kcp_py.schema.structural.embedded import metadata_mistake
 
 Media = Literal["json", "yaml", "protobuf"]
 """The encodings in which objects are sent and answered."""

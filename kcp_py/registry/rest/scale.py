@@ -13,8 +13,8 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.objectmeta_decoding import mismatch
 from kcp_py.bootstrap.kinds import validation_schema
 from kcp_py.registry.rest.conform import cannot_be_handled
-from kcp_py.schema.merge_types import merge_type
-from kcp_py.schema.structural import StructuralSchema, compile_schema
+from kcp_py.schema.compilation import StructuralSchema, compile_schema
+from kcp_py.schema.structural.merge_types import merge_type
 
 _INT32: Final = "int32"
 _STRING: Final = "string"

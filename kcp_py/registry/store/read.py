@@ -16,7 +16,7 @@ from kcp_py.registry.resource import Origin, Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import Access
 from kcp_py.schema.contract import CompiledSchema
-from kcp_py.schema.default import MAX_FILLED, TooManyDefaultsError
+from kcp_py.schema.structural.default import MAX_FILLED, TooManyDefaultsError
 from kcp_py.storage.contract import KeyValue
 
 _DECODED_PER_TURN: Final = 200

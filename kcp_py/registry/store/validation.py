@@ -18,9 +18,9 @@ from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store.read import LARGE
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.contract import CompiledSchema
-from kcp_py.schema.correlated import ABSENT
 from kcp_py.schema.rules.evaluation import evaluate
 from kcp_py.schema.rules.tree import RuleNode
+from kcp_py.schema.structural.correlated import ABSENT
 
 __all__ = ["check"]
 

@@ -14,10 +14,10 @@ from kcp_py.cel.limits import CALL_LIMIT, OBJECT_BUDGET
 from kcp_py.cel.values import NONE, Budget, Optional
 from kcp_py.golang.quoting import go_quote
 from kcp_py.golang.regexp import searches
-from kcp_py.schema.correlated import ABSENT, Correlated, correlate_items
-from kcp_py.schema.nodes import Node
-from kcp_py.schema.places import Path, render, step
 from kcp_py.schema.rules.tree import RuleNode
+from kcp_py.schema.structural.correlated import ABSENT, Correlated, correlate_items
+from kcp_py.schema.structural.nodes import Node
+from kcp_py.schema.structural.places import Path, render, step
 
 if TYPE_CHECKING:
     from kcp_py.schema.rules.compilation import CompiledRule

@@ -31,8 +31,8 @@ from kcp_py.registry.rest.update import check_identity
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import translate
 from kcp_py.registry.writerequest import Resolved, WriteRequest
+from kcp_py.schema.compilation import compile_schema
 from kcp_py.schema.contract import CompiledSchema
-from kcp_py.schema.structural import compile_schema
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import not_of_kind, representation_of, send_document, send_object
 from kcp_py.server.handlers.backend import Backend

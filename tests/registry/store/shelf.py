@@ -13,7 +13,7 @@ from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store import Access
 from kcp_py.schema.contract import CompiledSchema
-from kcp_py.schema.nodes import Node
+from kcp_py.schema.structural.nodes import Node
 from kcp_py.storage.contract import Delete, Put
 
 _RESOURCES = {resource.resource: resource for resource in builtin_resources("/registry") if not resource.group}

@@ -13,7 +13,7 @@ from kcp_py.apimachinery.fielderrors import FieldError, invalid, required
 from kcp_py.registry.store.read import LARGE
 from kcp_py.registry.store.validation import check
 from kcp_py.registry.strategy import Strategy
-from kcp_py.schema.structural import compile_schema
+from kcp_py.schema.compilation import compile_schema
 from tests.registry.store.shelf import CONFIG_MAPS
 
 pytestmark = pytest.mark.anyio

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 
+from kcp_py.schema.compilation import compile_schema
 from kcp_py.schema.rules.tree import compile_tree, has_rules
-from kcp_py.schema.structural import compile_schema
 from tests.schema.rules.go_schemas import lists, objects, primitive, with_rule
 
 

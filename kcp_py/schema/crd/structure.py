@@ -1,0 +1,260 @@
+"""Whether a CRD's schema is structural: what every value means is said outside of the logical junctors.
+
+Source: k8s.io/apiextensions-apiserver `pkg/apiserver/schema/validation.go` and `complete.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any, Final
+
+from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, required
+from kcp_py.golang.regexp import PatternError, check_pattern
+from kcp_py.schema.crd.printing import members_set
+
+Schema = Mapping[str, Any]
+
+JUNCTORS: Final = ("allOf", "anyOf", "oneOf")
+
+
+class _Level(Enum):
+    ROOT = "must not be empty at the root"
+    ITEM = "must not be empty for specified array items"
+    FIELD = "must not be empty for specified object fields"
+
+
+def structural_errors(schema: Schema, path: str) -> list[FieldError]:
+    """The violations, sorted by their text, as upstream sorts them."""
+    errors = [*_invariants(schema, _Level.ROOT, path), *_completeness(schema, schema, path, path)]
+    return sorted(errors, key=str)
+
+
+def is_structural(schema: Schema) -> bool:
+    """Whether a schema can be taken for structural at all, and is."""
+    return not any(has_unsupported(node) for node in walk_schema(schema)) and not structural_errors(schema, "")
+
+
+def has_unsupported(schema: Schema) -> bool:
+    """Whether one node has a keyword that no structural schema can hold."""
+    return (
+        bool(schema.get("id") or schema.get("$schema") or schema.get("$ref") or schema.get("patternProperties"))
+        or bool(schema.get("dependencies") or schema.get("definitions"))
+        or schema.get("additionalItems") is not None
+        or isinstance(schema.get("items"), list)
+        or schema.get("x-kubernetes-preserve-unknown-fields") is False
+    )
+
+
+_NAMED: Final = frozenset({"properties", "patternProperties", "definitions", "dependencies"})
+_HOLDERS: Final = _NAMED | {*JUNCTORS, "not", "items", "additionalProperties", "additionalItems"}
+"""The keywords below which there are schemas, by name or one or several."""
+
+
+def walk_schema(schema: Schema) -> list[Schema]:
+    """Every node of a schema, without recursion."""
+    found: list[Schema] = []
+    pending: list[Any] = [schema]
+    while pending:
+        node = pending.pop()
+        if type(node) is not dict and not isinstance(node, Mapping):
+            continue
+        found.append(node)
+        for name, value in node.items():
+            if name in _HOLDERS and value:
+                if name in _NAMED:
+                    pending.extend(value.values())
+                elif type(value) is list:
+                    pending.extend(value)
+                else:
+                    pending.append(value)
+    return found
+
+
+def child_schema(schema: Schema, name: str) -> Schema | None:
+    """The schema under a keyword that may also hold something else, such as `additionalProperties: true`."""
+    child = schema.get(name)
+    return child if isinstance(child, Mapping) else None
+
+
+def _children(schema: Schema, name: str) -> Sequence[Schema]:
+    return schema.get(name) or ()
+
+
+def _properties(schema: Schema) -> Mapping[str, Schema]:
+    return schema.get("properties") or {}
+
+
+def _invariants(schema: Schema, level: _Level, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    kind = schema.get("type") or ""
+    embedded = bool(schema.get("x-kubernetes-embedded-resource"))
+    preserve = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
+    int_or_string = bool(schema.get("x-kubernetes-int-or-string"))
+    properties = _properties(schema)
+    items = child_schema(schema, "items")
+    if kind == "array" and items is None:
+        errors.append(required(f"{path}.items", "must be specified"))
+    if items is not None:
+        errors.extend(_invariants(items, _Level.ITEM, f"{path}.items"))
+    for name, child in properties.items():
+        errors.extend(_invariants(child, _Level.FIELD, f"{path}.properties[{name}]"))
+    additional = schema.get("additionalProperties")
+    if additional is not None:
+        if level is _Level.ROOT:
+            errors.append(forbidden(f"{path}.additionalProperties", "must not be used at the root"))
+        if isinstance(additional, Mapping):
+            errors.extend(_invariants(additional, _Level.FIELD, f"{path}.additionalProperties"))
+    if int_or_string and preserve:
+        detail = "must be false if x-kubernetes-int-or-string is true"
+        errors.append(invalid(f"{path}.x-kubernetes-preserve-unknown-fields", value=True, detail=detail))
+    if int_or_string and embedded:
+        detail = "must be false if x-kubernetes-int-or-string is true"
+        errors.append(invalid(f"{path}.x-kubernetes-embedded-resource", value=True, detail=detail))
+    errors.extend(_value_errors(schema, path, skip_any_of=_is_int_or_string(schema), skip_first_all_of=_starts_int_or_string(schema)))
+    errors.extend(_type_errors(schema, level, path))
+    if embedded and additional is not None:
+        errors.append(forbidden(f"{path}.additionalProperties", "must not be used if x-kubernetes-embedded-resource is set"))
+    if level is _Level.ROOT and kind and kind != "object":
+        errors.append(invalid(f"{path}.type", kind, "must be object at the root"))
+    errors.extend(_meta_errors(schema, level, path, check=level is _Level.ROOT or embedded))
+    if embedded and not preserve and not properties:
+        detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
+        errors.append(required(f"{path}.properties", detail))
+    return errors
+
+
+def _type_errors(schema: Schema, level: _Level, path: str) -> list[FieldError]:
+    kind = schema.get("type") or ""
+    if schema.get("x-kubernetes-embedded-resource") and kind != "object":
+        detail = "must be object if x-kubernetes-embedded-resource is true"
+        return [invalid(f"{path}.type", kind, detail) if kind else required(f"{path}.type", detail)]
+    if not kind and not schema.get("x-kubernetes-int-or-string") and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        return [required(f"{path}.type", level.value)]
+    return []
+
+
+def _meta_errors(schema: Schema, level: _Level, path: str, *, check: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    properties = _properties(schema)
+    if check:
+        errors.extend(
+            invalid(f"{path}.properties[{name}].type", properties[name].get("type") or "", "must be string")
+            for name in ("kind", "apiVersion")
+            if name in properties and properties[name].get("type") != "string"
+        )
+    metadata = properties.get("metadata")
+    if metadata is None:
+        return errors
+    metadata_path = f"{path}.properties[metadata]"
+    if check and metadata.get("type") != "object":
+        errors.append(invalid(f"{metadata_path}.type", metadata.get("type") or "", "must be object"))
+    if level is _Level.ROOT and not _only_restricts_names(metadata):
+        detail = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+        errors.append(forbidden(metadata_path, detail))
+    return errors
+
+
+def _only_restricts_names(metadata: Schema) -> bool:
+    if not _properties(metadata).keys() <= {"name", "generateName"}:
+        return False
+    # Upstream compares all that remains, a description too, to nothing.
+    return set(members_set({name: value for name, value in metadata.items() if value != []})) <= {"Type", "Properties", "Default"}
+
+
+_INT_OR_STRING: Final = ({"type": "integer"}, {"type": "string"})
+
+
+def _is_int_or_string(schema: Schema) -> bool:
+    """Whether `anyOf` is the one form that may name types: integer, then string."""
+    parts = _children(schema, "anyOf")
+    return len(parts) == 2 and all(
+        {name: value for name, value in part.items() if value not in (None, "", [], {}, False)} == expected
+        for part, expected in zip(parts, _INT_OR_STRING, strict=True)
+    )
+
+
+def _starts_int_or_string(schema: Schema) -> bool:
+    parts = _children(schema, "allOf")
+    return bool(parts) and _is_int_or_string(parts[0])
+
+
+def _value_errors(schema: Schema, path: str, *, skip_any_of: bool, skip_first_all_of: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not skip_any_of:
+        for index, part in enumerate(_children(schema, "anyOf")):
+            errors.extend(_nested_errors(part, f"{path}.anyOf[{index}]"))
+    for index, part in enumerate(_children(schema, "allOf")):
+        errors.extend(_nested_errors(part, f"{path}.allOf[{index}]", skip_any_of=skip_first_all_of and index == 0))
+    for index, part in enumerate(_children(schema, "oneOf")):
+        errors.extend(_nested_errors(part, f"{path}.oneOf[{index}]"))
+    if (negated := child_schema(schema, "not")) is not None:
+        errors.extend(_nested_errors(negated, f"{path}.not"))
+    if pattern := schema.get("pattern"):
+        try:
+            check_pattern(pattern)
+        except PatternError as error:
+            errors.append(invalid(f"{path}.pattern", pattern, f"must be a valid regular expression, but isn't: {error}"))
+    return errors
+
+
+_NESTED_FORBIDDEN: Final = (
+    ("type", "must be empty to be structural"),
+    ("additionalProperties", "must be undefined to be structural"),
+    ("default", "must be undefined to be structural"),
+    ("title", "must be empty to be structural"),
+    ("description", "must be empty to be structural"),
+    ("nullable", "must be false to be structural"),
+    ("x-kubernetes-preserve-unknown-fields", "must be false to be structural"),
+    ("x-kubernetes-embedded-resource", "must be false to be structural"),
+    ("x-kubernetes-int-or-string", "must be false to be structural"),
+    ("x-kubernetes-list-map-keys", "must be empty to be structural"),
+    ("x-kubernetes-list-type", "must be undefined to be structural"),
+    ("x-kubernetes-map-type", "must be undefined to be structural"),
+    ("x-kubernetes-validations", "must be empty to be structural"),
+)
+_UNDEFINED: Final = frozenset({"additionalProperties", "default", "x-kubernetes-list-type", "x-kubernetes-map-type"})
+
+
+def _nested_errors(schema: Schema, path: str, *, skip_any_of: bool = False) -> list[FieldError]:
+    errors = _value_errors(schema, path, skip_any_of=skip_any_of, skip_first_all_of=False)
+    if (items := child_schema(schema, "items")) is not None:
+        errors.extend(_nested_errors(items, f"{path}.items"))
+    for name, child in _properties(schema).items():
+        errors.extend(_nested_errors(child, f"{path}.properties[{name}]"))
+    for name, detail in _NESTED_FORBIDDEN:
+        value = schema.get(name)
+        if value is not None if name in _UNDEFINED else value:
+            errors.append(forbidden(f"{path}.{name}", detail))
+    if "metadata" in _properties(schema):
+        errors.append(forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context"))
+    return errors
+
+
+def _completeness(value: Schema, schema: Schema, schema_path: str, value_path: str) -> list[FieldError]:
+    """What the junctors of `value` mention and `schema` does not specify."""
+    errors: list[FieldError] = []
+    if (part := child_schema(value, "not")) is not None:
+        errors.extend(_nested_completeness(part, schema, schema_path, f"{value_path}.not"))
+    for junctor in JUNCTORS:
+        for index, part in enumerate(_children(value, junctor)):
+            errors.extend(_nested_completeness(part, schema, schema_path, f"{value_path}.{junctor}[{index}]"))
+    return errors
+
+
+def _nested_completeness(value: Schema, schema: Schema, schema_path: str, value_path: str) -> list[FieldError]:
+    errors = _completeness(value, schema, schema_path, value_path)
+    if (items := child_schema(value, "items")) is not None:
+        specified = child_schema(schema, "items")
+        if specified is None:
+            errors.append(required(f"{schema_path}.items", f"because it is defined in {value_path}.items"))
+        else:
+            errors.extend(_nested_completeness(items, specified, f"{schema_path}.items", f"{value_path}.items"))
+    for name, child in _properties(value).items():
+        step = f"properties[{name}]"
+        field = _properties(schema).get(name)
+        if field is None:
+            errors.append(required(f"{schema_path}.{step}", f"because it is defined in {value_path}.{step}"))
+        else:
+            errors.extend(_nested_completeness(child, field, f"{schema_path}.{step}", f"{value_path}.{step}"))
+    return errors
