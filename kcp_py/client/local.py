@@ -426,19 +426,20 @@ class LocalClient:
     ) -> Remaining:
         """`Client.delete_collection`."""
         guard = await self._life_of(cluster, holder) if holder is not None else ()
+        seen = self._access.admission.sees("DELETE", resource.group_resource)
         served_now: Served | None
         served: Callable[[], Awaitable[Served | None]] | None = None
         if resource.custom:
             keys, strategy = self._custom_keys(resource.group_resource), Strategy()
             served = partial(self._served_custom, cluster, resource.group_resource)
-            served_now = await served()
+            served_now = await served() if seen else None
         else:
             builtin = self._builtin[resource.group_resource]
             keys, strategy, served_now = builtin.keys, builtin.strategy, Served(builtin)
         request = None
         prefix = keys.namespace_prefix(cluster, namespace) if namespace else keys.cluster_prefix(cluster)
         try:
-            if served_now is not None:
+            if seen and served_now is not None:
                 scope = await self._clusters.scope(cluster) or self._clusters.unborn(cluster)
                 request = self._request("delete", Resolved(scope, served_now, namespace, ""), DeleteOptions())
             return await self._deletion.run(

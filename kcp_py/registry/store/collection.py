@@ -15,7 +15,7 @@ import orjson
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.admission import Attributes
+from kcp_py.registry.admission import attributes_of
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import StaleScopeError
@@ -24,7 +24,7 @@ from kcp_py.registry.store.delete import mark, removal, replacement_of
 from kcp_py.registry.store.read import load_one, to_storage
 from kcp_py.registry.strategy import Strategy
 from kcp_py.registry.writerequest import WriteRequest
-from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
+from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put, StorageError
 from kcp_py.storage.keys import ResourceKeys
 
 _CONCURRENT: Final = 128
@@ -72,13 +72,15 @@ class CollectionDeletion:
             served: finds the custom resource as it is served, if it is. An object that is marked counts as written under the present
                 definition, and has to obey it.
             guard: has to hold whenever something is deleted.
-            request: the deletion of any object as admission sees it; None where the resource is not served, and no plugin could read it.
+            request: the deletion of any object as admission sees it; None where no plugin asks for deletions of the resource, or where it
+                is not served, so that no plugin could read its objects.
 
         Returns:
             What waits for finalizers.
 
         Raises:
             StatusError: 409 where the guard does not hold any more; the first refusal by admission, when all other objects are gone.
+            Exception: a plugin failed, when all other objects are gone.
             StorageError: the store could not be read or written; what was deleted stays deleted.
         """
         one_pass = _Pass(self._access, keys, cluster, strategy=strategy, settled=settled, served=served, guard=guard, request=request)
@@ -88,8 +90,11 @@ class CollectionDeletion:
             while True:
                 limit = max(_SMALLEST_PAGE, _CONCURRENT // self._running)
                 page = await self._access.storage.range(prefix, start=start, limit=limit)
-                if page.items:
-                    await asyncio.gather(*map(one_pass.delete, page.items))
+                # Nothing goes on behind the back of a caller that is told of a failure.
+                outcomes = await asyncio.gather(*map(one_pass.delete, page.items), return_exceptions=True)
+                for failure in outcomes:
+                    if failure is not None:
+                        raise failure
                 if not page.more:
                     if one_pass.refusal is not None:
                         raise one_pass.refusal
@@ -125,24 +130,22 @@ async def remove_finalizer(
         StaleScopeError: what the removal relied on has changed.
     """
     target = request.target
-    admission = access.admission if access.admission.sees("UPDATE", target.resource.group_resource) else None
+    admitted = access.admission.sees("UPDATE", target.resource.group_resource)
     while item is not None:
         obj: dict[str, Any] = orjson.loads(item.value)
         metadata = obj["metadata"]
         if metadata["uid"] != uid or not metadata.get("deletionTimestamp") or finalizer not in _finalizers(obj):
             return False
         compares = [Compare(item.key, mod_revision=item.mod_revision)]
-        if admission is None:
-            _strip(obj, {finalizer})
+        _strip(obj, {finalizer})
+        if admitted or strategy.has_pending_finalizers(obj):
+            # Written again, it counts as an object that obeys the present definition.
+            obj = await _freed(access, request, item, finalizer, compares)
+        operations: Sequence[Operation]
+        if strategy.has_pending_finalizers(obj):
+            compares += definition_compares(target.served)
+            operations = (Put(item.key, encode_stored(obj)),)
         else:
-            new = await load_one(target.served, item)
-            _strip(new, {finalizer})
-            attributes = Attributes("UPDATE", request, target.namespace, target.name, new, await load_one(target.served, item), compares)
-            await admission.mutate(attributes)
-            await admission.validate(attributes)
-            obj = await to_storage(target.resource, new)
-        operations: Sequence[Operation] = (Put(item.key, encode_stored(obj)),)
-        if not strategy.has_pending_finalizers(obj):
             conditions, operations = removal(
                 target.scope, target.served, item, replacement_of(access, target.scope, target.served, metadata)
             )
@@ -156,6 +159,30 @@ async def remove_finalizer(
         else:
             return True
     return False
+
+
+async def _freed(access: Access, request: WriteRequest, item: KeyValue, finalizer: str, compares: list[Compare]) -> dict[str, Any]:
+    """A stored object without a finalizer, admitted and in the form in which it is stored now.
+
+    Args:
+        access: the store.
+        request: the update as admission sees it.
+        item: the object as stored.
+        finalizer: what is removed.
+        compares: gets the conditions of plugins.
+
+    Raises:
+        StatusError: a plugin refuses the update.
+    """
+    target = request.target
+    obj = await load_one(target.served, item)
+    _strip(obj, {finalizer})
+    if access.admission.sees("UPDATE", target.resource.group_resource):
+        old = await load_one(target.served, item)
+        attributes = attributes_of("UPDATE", request, target.namespace, target.name, obj=obj, old=old, compares=compares)
+        await access.admission.mutate(attributes)
+        await access.admission.validate(attributes)
+    return await to_storage(target.resource, obj)
 
 
 class _Pass:
@@ -180,9 +207,9 @@ class _Pass:
         self._served = served
         self._strategy = strategy
         self._settled = frozenset(settled)
-        asked = request is not None and access.admission.sees("DELETE", request.target.resource.group_resource)
-        self._request = request if asked else None
-        self.refusal: StatusError | None = None
+        self._request = request
+        self.refusal: Exception | None = None
+        """The first one by admission; or what a plugin failed with, which is no reason to keep the other objects."""
         kind = type(strategy)
         self._plain = (
             kind.prepare_for_delete is Strategy.prepare_for_delete and kind.has_pending_finalizers is Strategy.has_pending_finalizers
@@ -202,7 +229,9 @@ class _Pass:
             if operation is not None and self._request is not None:
                 try:
                     compares = (*compares, *await self._admitted(self._request, current))
-                except StatusError as refusal:
+                except StorageError:
+                    raise
+                except Exception as refusal:  # noqa: BLE001 - plugins are code of others
                     self.refusal = self.refusal or refusal
                     self.left += 1
                     return
@@ -240,7 +269,7 @@ class _Pass:
         key = self._keys.locate(item.key)
         compares: list[Compare] = []
         old = await load_one(request.target.served, item)
-        attributes = Attributes("DELETE", request, key.namespace, key.name, None, old, compares)
+        attributes = attributes_of("DELETE", request, key.namespace, key.name, obj=None, old=old, compares=compares)
         await self._access.admission.mutate(attributes)
         await self._access.admission.validate(attributes)
         return compares

@@ -11,6 +11,7 @@ import pytest
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.client.contract import Holder, StoredResource
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin, Attributes, Operation
 from kcp_py.registry.store.collection import Remaining
 from kcp_py.storage.contract import Delete, Put
 from kcp_py.storage.memory import MemoryStorage
@@ -58,6 +59,54 @@ async def test_a_marked_object_has_the_defaults_that_came_after_it(registry: Reg
     found = await held(registry)
     assert found["metadata"]["deletionTimestamp"]
     assert found["spec"] == {"size": 1, "color": "red"}
+
+
+async def test_an_object_that_loses_a_finalizer_has_the_defaults_that_came_after_it(
+    registry: Registry, storage: InterleavingStorage
+) -> None:
+    """Written again, it counts as one that obeys the present definition, even if that changes in the middle."""
+    await registry.client.create(TEAM, WIDGETS, widget("both", finalizers=["a.b/one", "a.b/two", "a.b/three"]))
+    await registry.client.delete(TEAM, WIDGETS, "default", "both")
+    await registry.feed.reached(await registry.rewrite(KEY, coloured))
+    uid = (await registry.client.get(TEAM, WIDGETS, "default", "both"))["metadata"]["uid"]
+    await registry.client.remove_finalizer(TEAM, WIDGETS, "default", "both", finalizer="a.b/one", uid=uid)
+    found = await registry.client.get(TEAM, WIDGETS, "default", "both")
+    assert (found["metadata"]["finalizers"], found["spec"]) == (["a.b/two", "a.b/three"], {"size": 1, "color": "red"})
+
+    def shaped(crd: dict[str, Any]) -> None:
+        spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        spec["properties"]["shape"] = {"type": "string", "default": "round"}
+
+    storage.before_write(lambda: registry.rewrite(KEY, shaped), touching="/both")
+    await registry.client.remove_finalizer(TEAM, WIDGETS, "default", "both", finalizer="a.b/two", uid=uid)
+    item = await storage.get(f"{ROOT}/example.com/widgets/customresources/{TEAM}/default/both")
+    assert item is not None
+    assert orjson.loads(item.value)["spec"] == {"size": 1, "color": "red", "shape": "round"}
+
+
+async def test_a_collection_is_deleted_without_its_definition_where_no_plugin_asks(registry: Registry) -> None:
+    """What the cluster serves is not read, or worked out, for objects that are deleted as they are stored."""
+    registry.tables.invalidate(TEAM)
+    assert await registry.client.delete_collection(TEAM, RESOURCE, settled=["a.b/one"]) == Remaining(0, {})
+    assert registry.tables.cached(TEAM) is None
+
+
+class Failing(AdmissionPlugin):
+    """Fails, without a refusal, for one of the objects that are deleted."""
+
+    operations = frozenset[Operation]({"DELETE"})
+
+    async def validate(self, attributes: Attributes) -> None:
+        if attributes.name == "free":
+            raise KeyError(attributes.name)
+
+
+async def test_a_plugin_that_fails_keeps_its_object_and_no_other(registry: Registry) -> None:
+    """The others are deleted before the caller sees what has failed, and nothing goes on after that."""
+    registry.access.admission = AdmissionChain((Failing(),))
+    with pytest.raises(KeyError):
+        await registry.client.delete_collection(TEAM, RESOURCE, settled=["a.b/one"])
+    assert (await held(registry))["metadata"]["name"] == "free"
 
 
 async def test_a_definition_that_changes_in_the_middle_leaves_the_object_for_the_next_time(
