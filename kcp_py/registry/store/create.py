@@ -9,7 +9,7 @@ from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.generate_name import MAX_ATTEMPTS, generate_name
-from kcp_py.registry.admission import Attributes
+from kcp_py.registry.admission import attributes_of
 from kcp_py.registry.rendering import encode_stored, undress
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
@@ -50,20 +50,20 @@ async def create(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
         if not manager.applied:
             await note_write(resource, None, obj, manager, subresource="", size=size)
     resource.strategy.fill_new(obj, request.context.user)
-    metadata = obj["metadata"]
-    base_name = metadata.get("generateName", "") if not metadata.get("name") else ""
+    base_name = obj["metadata"].get("generateName", "") if not obj["metadata"].get("name") else ""
     warnings_before = len(request.warnings)
     for attempt in range(MAX_ATTEMPTS):
         del request.warnings[warnings_before:]
         if base_name:
-            metadata["name"] = generate_name(base_name, random.randrange)
+            # A plugin may have put another dict there in the attempt before.
+            obj["metadata"]["name"] = generate_name(base_name, random.randrange)
         try:
             written = await _create_named(access, request, obj, versioned=_is_revision(given))
         except StatusError as error:
             if not base_name or error.reason != "AlreadyExists":
                 raise
             if attempt == MAX_ATTEMPTS - 1:
-                raise _no_unique_name(resource, metadata["name"]) from error
+                raise _no_unique_name(resource, obj["metadata"]["name"]) from error
         else:
             return written._replace(given_version=given) if request.options.dry_run else written
     raise AssertionError("unreachable")
@@ -113,7 +113,7 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
     namespace = metadata.get("namespace", "")
     check_open(scope, resource, name)
     compares: list[Compare] = []
-    attributes = Attributes("CREATE", request, namespace, name, obj, None, compares)
+    attributes = attributes_of("CREATE", request, namespace, name, obj=obj, old=None, compares=compares)
     await mutate(access.admission, attributes)
     await check(resource, obj, None, request.warnings, size=size)
     await access.admission.validate(attributes)

@@ -10,6 +10,7 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin, Attributes
 from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.store.create import prepare_new
 from kcp_py.storage.contract import Delete
@@ -97,6 +98,26 @@ async def test_a_generated_name_that_is_taken_meanwhile_is_generated_again(world
         await world.create(sent)
     assert caught.value.message == ('configmaps "a-taken" already exists, the server was not able to generate a unique name for the object')
     assert caught.value.retry_after_seconds == 1
+
+
+class ReplacingMetadata(AdmissionPlugin):
+    """Puts new dicts into objects instead of changing those that are there."""
+
+    async def mutate(self, attributes: Attributes) -> None:
+        assert attributes.obj is not None
+        attributes.obj["metadata"] = {**attributes.obj["metadata"], "labels": {"seen": "yes"}}
+
+
+async def test_a_name_is_generated_again_where_a_plugin_replaces_the_metadata(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second attempt has the second name."""
+    names = iter(["a-taken", "a-free"])
+    monkeypatch.setattr(sys.modules[prepare_new.__module__], "generate_name", lambda _base, _draw: next(names))
+    await world.client.create(TEAM, CONFIG_MAPS, config_map("a-taken"))
+    world.registry.access.admission = AdmissionChain((ReplacingMetadata(),))
+    sent = config_map("")
+    sent["metadata"] = {"generateName": "a-", "namespace": "default"}
+    written = await world.create(sent)
+    assert (written.obj["metadata"]["name"], written.obj["metadata"]["labels"]) == ("a-free", {"seen": "yes"})
 
 
 async def test_every_fault_is_told(world: World) -> None:
