@@ -395,10 +395,9 @@ async def test_a_computed_owner_keeps_its_dependents(tmp_path: Path) -> None:
                 dependent = config_map(name)
                 reference = {"apiVersion": "a.b/v1", "kind": "Owner", "name": name, "uid": f"u-{name}"}
                 dependent["metadata"]["ownerReferences"] = [reference]
-                await api.ok("POST", maps, dependent)
-            async with asyncio.timeout(30):
-                while (await api("GET", f"{maps}/gone")).status_code != 404:
-                    await asyncio.sleep(0)
+                since = (await api.ok("POST", maps, dependent))["metadata"]["resourceVersion"]
+            async with Watch(api, maps, fieldSelector="metadata.name=gone", resourceVersion=since) as watch:
+                assert await watch.brief() == ("DELETED", "gone")
             await api.ok("GET", f"{maps}/here")
         found = await control_plane.client.get_metadata(Name("a"), GroupVersionResource("a.b", "v1", "owners"), "default", "here")
         assert found["metadata"]["uid"] == "u-here"
