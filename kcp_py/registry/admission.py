@@ -31,6 +31,8 @@ _SERVER_METADATA: Final = (
 )
 """What no request sets, and no plugin."""
 
+_NAMESPACES: Final = GroupResource("", "namespaces")
+
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 OPERATIONS: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE", "DELETE")
 
@@ -41,7 +43,7 @@ class Attributes(NamedTuple):
     operation: Operation
     request: WriteRequest
     namespace: str
-    """Empty for cluster-scoped objects."""
+    """Empty for cluster-scoped objects, except that a Namespace has its own name here, as upstream."""
     name: str
     """Of the object; a create may just have generated it."""
     obj: dict[str, Any] | None
@@ -87,6 +89,26 @@ class Attributes(NamedTuple):
     def audit_annotations(self) -> MutableMapping[str, str]:
         """Notes for the audit event of the request: `plugin.domain/key` -> value."""
         return self.request.context.audit_annotations
+
+
+def attributes_of(
+    operation: Operation,
+    request: WriteRequest,
+    namespace: str,
+    name: str,
+    *,
+    obj: dict[str, Any] | None,
+    old: dict[str, Any] | None,
+    compares: list[Compare],
+) -> Attributes:
+    """A write as plugins see it, see `Attributes`. `namespace` is that of the object.
+
+    Source: k8s.io/apiserver `endpoints/request/requestinfo.go`, where the namespace of a request for a Namespace is its name, and
+    `endpoints/handlers/create.go`.
+    """
+    if not namespace and request.target.served.resource.group_resource == _NAMESPACES:
+        namespace = name
+    return Attributes(operation, request, namespace, name, obj, old, compares)
 
 
 class AdmissionPlugin:

@@ -17,6 +17,12 @@ from kcp_py.request.user import UserInfo
 WriteOptions = CreateOptions | UpdateOptions | PatchOptions | DeleteOptions
 
 
+def create_options_of(options: WriteOptions) -> CreateOptions:
+    """The options of the create that an update or an apply turns into (apiserver `updateToCreateOptions`, `patchToCreateOptions`)."""
+    assert isinstance(options, CreateOptions), "a deletion creates nothing"
+    return CreateOptions(options.dry_run, options.field_manager, options.field_validation)
+
+
 class FieldManager(NamedTuple):
     """Who becomes the owner of the fields that a write changes."""
 

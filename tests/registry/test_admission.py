@@ -13,6 +13,7 @@ import pytest
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apimachinery.metaoptions import CreateOptions
 from kcp_py.client.contract import StoredResource
 from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import Name
@@ -125,6 +126,39 @@ async def test_a_write_over_http_shows_its_user_options_and_objects(tmp_path: Pa
         assert (deleted.operation, deleted.obj) == ("DELETE", None)
         assert deleted.old is not None
         assert deleted.old["metadata"]["name"] == "one"
+
+
+async def test_a_put_that_creates_is_a_create_with_its_options(tmp_path: Path) -> None:
+    """Of a kind that PUT may create, and by server-side apply."""
+    recorder = Recorder()
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "one"}, "spec": {}}
+    async with api_with(tmp_path, recorder) as api:
+        path = "/clusters/a/apis/coordination.k8s.io/v1/namespaces/default/leases/one"
+        assert (await api("PUT", path, lease, params={"fieldManager": "me"})).status_code == 201
+        created = recorder.attributes[-1]
+        assert (created.operation, created.options) == ("CREATE", CreateOptions(field_manager="me"))
+        apply = {"Content-Type": "application/apply-patch+yaml"}
+        params = {"fieldManager": "other", "force": "true"}
+        assert (await api("PATCH", f"{MAPS}/applied", config_map("applied"), headers=apply, params=params)).status_code == 201
+        applied = recorder.attributes[-1]
+        assert (applied.operation, applied.options) == ("CREATE", CreateOptions(field_manager="other"))
+
+
+async def test_the_namespace_of_a_namespace_is_its_name(tmp_path: Path) -> None:
+    """In creates, updates and deletions; other cluster-scoped objects have none."""
+    recorder = Recorder()
+    async with api_with(tmp_path, recorder) as api:
+        await api.ok("POST", NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})
+        merge = {"Content-Type": "application/merge-patch+json"}
+        await api.ok("PATCH", f"{NAMESPACES}/n", {"metadata": {"labels": {"a": "b"}}}, headers=merge)
+        await api.ok("DELETE", f"{NAMESPACES}/n")
+        await gone(api, f"{NAMESPACES}/n")
+        seen = [one for one in recorder.attributes if one.resource.resource == "namespaces"]
+        assert {one.operation for one in seen} == {"CREATE", "UPDATE", "DELETE"}
+        assert {(one.namespace, one.name) for one in seen} == {("n", "n")}
+        await define(api)
+        seen = [one for one in recorder.attributes if one.resource.resource == "customresourcedefinitions"]
+        assert {one.namespace for one in seen} == {""}
 
 
 async def test_a_warning_reaches_the_client(tmp_path: Path) -> None:

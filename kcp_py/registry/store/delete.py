@@ -10,7 +10,7 @@ import orjson
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.metaoptions import DeleteOptions, Preconditions
-from kcp_py.registry.admission import Attributes
+from kcp_py.registry.admission import attributes_of
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope
@@ -68,7 +68,7 @@ async def delete(access: Access, request: WriteRequest) -> Written:
         if refusal := resource.strategy.check_delete(old):
             raise errors.forbidden(resource.group_resource, name, refusal)
         admitted: list[Compare] = []
-        attributes = Attributes("DELETE", request, namespace, name, None, old, admitted)
+        attributes = attributes_of("DELETE", request, namespace, name, obj=None, old=old, compares=admitted)
         await access.admission.mutate(attributes)
         await access.admission.validate(attributes)
         try:

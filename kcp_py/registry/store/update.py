@@ -12,7 +12,7 @@ from kcp_py.aio.aside import run_aside
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
-from kcp_py.registry.admission import Attributes
+from kcp_py.registry.admission import attributes_of
 from kcp_py.registry.rendering import encode_stored, undress
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store.access import (
@@ -29,7 +29,7 @@ from kcp_py.registry.store.delete import removal, replacement_of
 from kcp_py.registry.store.ownership import mutate, note_write
 from kcp_py.registry.store.read import LARGE, Current, find, to_storage
 from kcp_py.registry.store.validation import check
-from kcp_py.registry.writerequest import WriteRequest
+from kcp_py.registry.writerequest import WriteRequest, create_options_of
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
 
 Transform = Callable[[Current | None], Awaitable[dict[str, Any]]]
@@ -71,7 +71,7 @@ async def update(access: Access, request: WriteRequest, transform: Transform, *,
                 raise errors.not_found(resource.group_resource, name)
             obj["metadata"].pop("resourceVersion", None)
             try:
-                return await create(access, request, obj)
+                return await create(access, request._replace(options=create_options_of(request.options)), obj)
             except StatusError as error:
                 if error.reason != "AlreadyExists":
                     raise
@@ -111,7 +111,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     if mutated:
         # The new object shares parts with the stored one, which plugins must not change.
         new = await run_aside(deepcopy, new) if size > LARGE else deepcopy(new)
-    attributes = Attributes("UPDATE", request, namespace, name, new, old, admitted)
+    attributes = attributes_of("UPDATE", request, namespace, name, obj=new, old=old, compares=admitted)
     await mutate(access.admission, attributes)
     if mutated:
         # As upstream, which admits the object before it sets what only the server sets (apiserver `rest.BeforeUpdate`).

@@ -22,7 +22,7 @@ from kcp_py.apimachinery.metaoptions import (
     decode_update_options,
 )
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.admission import Attributes, Operation
+from kcp_py.registry.admission import Operation, attributes_of
 from kcp_py.registry.computed import ANY_OBJECT
 from kcp_py.registry.rest.conform import BodyKind
 from kcp_py.registry.rest.create import check_namespace
@@ -316,7 +316,7 @@ async def _admit(backend: Backend, target: Target, operation: Operation, request
         StatusError: a plugin refuses the write.
     """
     name = target.name or (obj or {}).get("metadata", {}).get("name", "")
-    attributes = Attributes(operation, request, target.namespace, name, obj, None, [])
+    attributes = attributes_of(operation, request, target.namespace, name, obj=obj, old=None, compares=[])
     admission = backend.access.admission
     await admission.mutate(attributes, own_kind=_body_kind(target) is target.resource)
     await admission.validate(attributes)
