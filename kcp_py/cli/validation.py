@@ -20,8 +20,8 @@ from kcp_py.bootstrap.known import known_kinds
 from kcp_py.cli.manifests import Document, elements
 from kcp_py.golang.types import json_type
 from kcp_py.registry.builtin.resources import builtin_resources
+from kcp_py.registry.catalog.compilation import Definitions, MalformedDefinitionError
 from kcp_py.registry.definition_strategy import DefinitionStrategy
-from kcp_py.registry.definitions import Definitions, MalformedDefinitionError
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.rest.conform import Sent, cannot_be_handled, check_metadata, conform
 from kcp_py.registry.store.access import Access

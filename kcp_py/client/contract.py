@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.logicalcluster import ClusterSelection, Name
-from kcp_py.registry.definitions import HeldNames
+from kcp_py.registry.catalog.compilation import HeldNames
 from kcp_py.registry.rest.patch import MERGE_PATCH
 from kcp_py.registry.store.collection import Remaining
 from kcp_py.request.user import UserInfo

@@ -29,7 +29,9 @@ from kcp_py.client.contract import (
 from kcp_py.client.following import follow, scan_changes
 from kcp_py.client.observation import observe, stored_objects
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
-from kcp_py.registry.definitions import HeldNames
+from kcp_py.registry.catalog.compilation import HeldNames
+from kcp_py.registry.catalog.tables import ResourceTable, ResourceTables
+from kcp_py.registry.catalog.wildcard import WildcardIndex
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.rest.apply import apply
 from kcp_py.registry.rest.conform import check_metadata, conform
@@ -43,8 +45,6 @@ from kcp_py.registry.store.access import GUARD_ATTEMPTS, Written, translate
 from kcp_py.registry.store.collection import CollectionDeletion, Remaining, holder_gone, remove_finalizer
 from kcp_py.registry.store.read import from_storage
 from kcp_py.registry.strategy import Strategy
-from kcp_py.registry.tables import ResourceTable, ResourceTables
-from kcp_py.registry.wildcard import WildcardIndex
 from kcp_py.registry.writerequest import FieldManager, Resolved, WriteOptions, WriteRequest
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import resource_request

@@ -36,14 +36,14 @@ from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin
 from kcp_py.registry.builtin.kubernetes_service import kubernetes_service
 from kcp_py.registry.builtin.logicalclusters import LogicalClusterStrategy
 from kcp_py.registry.builtin.resources import builtin_resources
+from kcp_py.registry.catalog.tables import ResourceTables
+from kcp_py.registry.catalog.wildcard import WildcardIndex
 from kcp_py.registry.computed import ComputedResource
 from kcp_py.registry.default_events import DefaultEvents
 from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store import Access
 from kcp_py.registry.strategy import Strategy
-from kcp_py.registry.tables import ResourceTables
-from kcp_py.registry.wildcard import WildcardIndex
 from kcp_py.server.bodybudget import BodyBudget
 from kcp_py.server.chain import ASGIApp, ChainSettings, create_edge
 from kcp_py.server.handlers.backend import Backend, Limits
@@ -169,7 +169,7 @@ class ControlPlane:
         defaults = kubernetes_service(options.external_url(options.secure_port))
         known: tuple[ServedResource, ...] = ()
         if options.builtin_kinds:
-            # Loaded where it is asked for: see `registry.definitions`.
+            # Loaded where it is asked for: see `registry.catalog.compilation`.
             from kcp_py.registry.known_resources import known_resources  # noqa: PLC0415
 
             known = known_resources(root, options.builtin_kinds, defaults)

@@ -211,7 +211,7 @@ def _defines_own_kind(spec: Mapping[str, Any]) -> bool:
     kinds = known_kinds()
     if not any((spec["group"], version["name"], spec["names"]["kind"]) in kinds for version in spec["versions"]):
         return False
-    # The rules of upstream kinds are loaded where a cluster has one: see `registry.definitions`.
+    # The rules of upstream kinds are loaded where a cluster has one: see `registry.catalog.compilation`.
     from kcp_py.registry.known import is_own  # noqa: PLC0415
 
     return any(is_own(spec, version, (version.get("schema") or {}).get("openAPIV3Schema") or {}) for version in spec["versions"])

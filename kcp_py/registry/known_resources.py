@@ -11,8 +11,8 @@ from typing import Final
 
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.bootstrap.known_crds import definitions_named
+from kcp_py.registry.catalog.compilation import NONE, CompiledDefinition
 from kcp_py.registry.conversion import NoWebhooks
-from kcp_py.registry.definitions import NONE, CompiledDefinition
 from kcp_py.registry.resource import DefaultObjects, ServedResource
 from kcp_py.schema.crd.validation import default_definition
 from kcp_py.storage.keys import resource_keys

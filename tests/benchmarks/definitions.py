@@ -21,7 +21,7 @@ from typing import Any
 
 import orjson
 
-from kcp_py.registry.definitions import CompiledDefinition, Definitions, MalformedDefinitionError
+from kcp_py.registry.catalog.compilation import CompiledDefinition, Definitions, MalformedDefinitionError
 from kcp_py.schema.compilation import StructuralSchema, compile_schema
 from kcp_py.schema.crd.validation import default_definition, initial_status
 from tests.benchmarks.load import Target, run

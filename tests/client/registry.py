@@ -18,10 +18,10 @@ from kcp_py.client import LocalClient
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain
 from kcp_py.registry.builtin.resources import builtin_resources
+from kcp_py.registry.catalog.tables import ResourceTables
+from kcp_py.registry.catalog.wildcard import WildcardIndex
 from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.registry.store import Access
-from kcp_py.registry.tables import ResourceTables
-from kcp_py.registry.wildcard import WildcardIndex
 from kcp_py.storage.contract import Put, Storage
 from kcp_py.storage.keys import resource_keys
 from kcp_py.tenancy import LogicalClusters

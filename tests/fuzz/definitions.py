@@ -10,8 +10,8 @@ import orjson
 
 from kcp_py.apimachinery.codec import DecodeError, decode_json
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.registry.catalog.compilation import Definitions
 from kcp_py.registry.definition_strategy import DefinitionStrategy
-from kcp_py.registry.definitions import Definitions
 from kcp_py.schema.compilation import SchemaTooDeepError, compile_schema
 from kcp_py.schema.structural.default import TooManyDefaultsError
 from kcp_py.server.handlers.body import decode

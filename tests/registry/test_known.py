@@ -9,8 +9,8 @@ import pytest
 
 from kcp_py.bootstrap.known import known_definitions
 from kcp_py.bootstrap.known_crds import definitions_named
+from kcp_py.registry.catalog.compilation import Definitions
 from kcp_py.registry.custom_resources import CustomResourceStrategy
-from kcp_py.registry.definitions import Definitions
 from kcp_py.registry.known import completed, known_form
 from kcp_py.registry.resource import ServedResource
 

@@ -11,9 +11,9 @@ from weakref import WeakValueDictionary
 from kcp_py.aio.turns import Turns
 from kcp_py.apimachinery import errors
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.computed import ComputedResource
 from kcp_py.registry.rest.storage import Object, ReadRequest, RestStorage
-from kcp_py.registry.tables import ResourceTables
 from kcp_py.storage.contract import Storage
 
 NAME: Final = "cluster"

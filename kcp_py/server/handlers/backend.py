@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from kcp_py.aio import Alarms
 from kcp_py.apimachinery.continue_token import ContinueTokens
+from kcp_py.registry.catalog.tables import ResourceTables
+from kcp_py.registry.catalog.wildcard import WildcardIndex
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.scan import ServedScan
-from kcp_py.registry.tables import ResourceTables
-from kcp_py.registry.wildcard import WildcardIndex
 from kcp_py.server.handlers.conversions import WildcardConversions
 from kcp_py.server.handlers.listbudget import ListBudget
 from kcp_py.telemetry.metrics import RequestMetrics

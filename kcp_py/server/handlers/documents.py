@@ -13,9 +13,9 @@ from kcp_py.apimachinery.protobuf import enclose
 from kcp_py.apimachinery.protobuf import encode as encode_message
 from kcp_py.bootstrap.wire import META
 from kcp_py.logicalcluster import Wildcard
+from kcp_py.registry.catalog.tables import ResourceTable
 from kcp_py.registry.discovery import Discovery, Document
 from kcp_py.registry.openapi import FragmentCache, OpenAPIDocuments
-from kcp_py.registry.tables import ResourceTable
 from kcp_py.server.encoding import encode_apart
 from kcp_py.server.exchange import Exchange, Header
 from kcp_py.server.handlers.answer import send_document

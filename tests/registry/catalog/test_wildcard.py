@@ -7,7 +7,7 @@ import asyncio
 import orjson
 import pytest
 
-from kcp_py.registry.wildcard import WildcardIndex
+from kcp_py.registry.catalog.wildcard import WildcardIndex
 from kcp_py.storage.contract import Delete, Event, Put
 from kcp_py.storage.keys import resource_keys
 from kcp_py.watchcache import ObjectEvent, Route

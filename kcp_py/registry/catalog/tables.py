@@ -21,10 +21,10 @@ import structlog
 from kcp_py.aio.turns import Turns
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.catalog.compilation import NONE, CompiledDefinition, Definitions, HeldNames, same_content
 from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.conversion import Webhooks
 from kcp_py.registry.default_events import origin_of_definition
-from kcp_py.registry.definitions import NONE, CompiledDefinition, Definitions, HeldNames, same_content
 from kcp_py.registry.resource import DefaultObjects, Served, ServedResource
 from kcp_py.storage.contract import Compare, KeyValue, Storage, readable
 from kcp_py.storage.keys import ResourceKeys, custom_resource_keys

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from kcp_py.aio.turns import Turns
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.definitions import CompiledDefinition
+from kcp_py.registry.catalog.compilation import CompiledDefinition
+from kcp_py.registry.catalog.tables import ResourceTable, ResourceTables
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.scan import ScopeScan, ServedScan, definition_at
-from kcp_py.registry.tables import ResourceTable, ResourceTables
 from kcp_py.storage.contract import Storage, readable
 from kcp_py.storage.keys import ResourceKeys
 from kcp_py.watchcache import Feed, ObjectEvent

@@ -13,10 +13,10 @@ import pytest
 import structlog
 
 from kcp_py.logicalcluster import Name
-from kcp_py.registry import definitions as definitions_module
 from kcp_py.registry.builtin.resources import builtin_resources
+from kcp_py.registry.catalog import compilation as definitions_module
+from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.resource import Served
-from kcp_py.registry.tables import ResourceTables
 from kcp_py.schema.compilation import StructuralSchema, compile_schema
 from kcp_py.storage.contract import Compare, Operation, Put
 from kcp_py.storage.keys import resource_keys
@@ -48,7 +48,10 @@ async def test_a_cluster_without_definitions_serves_what_is_built_in(registry: R
     assert {resource.group_resource for resource in table.resources()} == {one.group_resource for one in registry.tables.builtins}
     assert table.find("", "v1", "configmaps") is registry.tables.builtin("", "v1", "configmaps")
     assert table.find("", "v2", "configmaps") is table.find("example.com", "v1", "widgets") is None
-    assert (registry.tables.is_builtin("", "configmaps"), registry.tables.is_builtin("example.com", "widgets")) == (True, False)
+    assert (registry.tables.is_builtin("", "configmaps"), registry.tables.is_builtin("example.com", "widgets")) == (
+        True,
+        False,
+    )
 
 
 async def test_a_definition_serves_in_its_own_cluster(registry: Registry, elsewhere: Elsewhere) -> None:
