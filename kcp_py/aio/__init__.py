@@ -6,6 +6,5 @@ requests, objects or stores.
 
 from kcp_py.aio.alarms import Alarms
 from kcp_py.aio.supervisor import Supervisor
-from kcp_py.aio.toggle import Toggle
 
-__all__ = ["Alarms", "Supervisor", "Toggle"]
+__all__ = ["Alarms", "Supervisor"]

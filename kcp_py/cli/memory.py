@@ -14,7 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from kcp_py.aio.aside import call_aside
+from kcp_py.aio.offload import submit
 
 GROWTH_BYTES: Final = 8 * 1024 * 1024
 GROWTH: Final = 0.15
@@ -54,7 +54,7 @@ def release_memory() -> Future[None] | None:
     if library is None:
         return None
     library.malloc_trim(0)
-    return call_aside(partial(_cut_heap, library))
+    return submit(partial(_cut_heap, library))
 
 
 def _cut_heap(library: ctypes.CDLL) -> None:

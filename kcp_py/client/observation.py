@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
-from kcp_py.aio.turns import Turns
+from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.client.contract import Concerned, ObjectChange
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.store.access import translate
@@ -39,7 +39,7 @@ async def stored_objects(
     Raises:
         StatusError: the store cannot be read.
     """
-    turns = Turns()
+    time_slice = TimeSlice()
     revision = 0
     try:
         for prefix in prefixes:
@@ -57,7 +57,7 @@ async def stored_objects(
                     resource = resource_of(route.prefix, root)
                     if concerned(resource, item.value, None):
                         yield ObjectChange(Name(route.cluster), resource, route.namespace, route.name, item.value, None)
-                    await turns.take()
+                    await time_slice.yield_if_due()
     except StorageError as error:
         raise translate(error) from error
     await feed.reached(revision)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from kcp_py.aio.aside import SHARE, run_aside
+from kcp_py.aio.offload import OFFLOAD_OWNER, offload
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.client import Change, Client
@@ -72,7 +72,7 @@ class DefinitionController:
         crd = await objects.find(self._client, DEFINITIONS, key)
         if crd is None:
             return 0
-        SHARE.set(key.cluster)
+        OFFLOAD_OWNER.set(key.cluster)
         if crd["metadata"].get("deletionTimestamp"):
             return await self._clean_up(key, crd)
         if "spec" in crd:  # or else it was damaged in the store, and serves nothing
@@ -88,7 +88,7 @@ class DefinitionController:
         conditions = decided.conditions
         set_approval(crd, conditions, now=now)
         if may_lack_structure(crd):
-            await run_aside(set_structure, crd, conditions, now=now)
+            await offload(set_structure, crd, conditions, now=now)
         status = {**(crd.get("status") or {}), "acceptedNames": decided.accepted_names, "conditions": conditions}
         if generation := crd["metadata"].get("generation"):
             status["observedGeneration"] = generation

@@ -8,8 +8,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import structlog
 
-from kcp_py.aio.pace import Pace
-from kcp_py.aio.turns import Turns
+from kcp_py.aio.cooperative import Throttle, TimeSlice
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import Change, Client
@@ -97,7 +96,7 @@ class ReconcileLoop:
         *,
         queue: WorkQueue | None = None,
         workers: int = 8,
-        pace: Pace | None = None,
+        throttle: Throttle | None = None,
     ) -> None:
         """Prepare; `run` does the rest.
 
@@ -107,9 +106,9 @@ class ReconcileLoop:
             follow: fills the queue, until it is cancelled.
             queue: for tests.
             workers: how many objects are worked on at the same time.
-            pace: for work that can wait, and of which there may be very much.
+            throttle: for background work of unbounded amount; None does not delay any work.
         """
-        self._pace = pace
+        self._throttle = throttle
         self._controller = controller
         self._follow = follow
         self._workers = workers
@@ -140,13 +139,13 @@ class ReconcileLoop:
 
     async def _work(self) -> None:
         queue = self.queue
-        turns = Turns()
+        time_slice = TimeSlice()
         while True:
             # With the embedded store nothing else gives other tasks a turn where there is nothing to write.
-            await turns.take()
+            await time_slice.yield_if_due()
             key = await queue.take()
-            if self._pace is not None:
-                await self._pace.take()
+            if self._throttle is not None:
+                await self._throttle.take()
             try:
                 awaited = await self._reconcile(key)
                 if isinstance(awaited, Later):

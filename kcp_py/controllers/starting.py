@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from kcp_py.aio import Supervisor
-from kcp_py.aio.pace import Pace
+from kcp_py.aio.cooperative import Throttle
 from kcp_py.apimachinery.timestamps import format_time
 from kcp_py.client import Client
 from kcp_py.controllers.definitions import DefinitionController
@@ -80,9 +80,9 @@ def start_controllers(
     }
     if is_enabled(GarbageCollector.name, selection):
         queue = WorkQueue(per_cluster=GarbageCollector.per_cluster)
-        pace = Pace()
-        collector = GarbageCollector(client.acting_as(controller_user("generic-garbage-collector")), queue, now=now, pace=pace)
-        loops[collector.name] = ReconcileLoop(client, collector, collector.follow, queue=queue, pace=pace)
+        throttle = Throttle()
+        collector = GarbageCollector(client.acting_as(controller_user("generic-garbage-collector")), queue, now=now, throttle=throttle)
+        loops[collector.name] = ReconcileLoop(client, collector, collector.follow, queue=queue, throttle=throttle)
     for name, loop in loops.items():
         supervisor.start(f"controller {name}", loop.run)
     return list(loops.values())

@@ -15,7 +15,7 @@ from typing import Self
 import structlog
 
 from kcp_py.admission import LogicalClusterLifecycle, NamespaceLifecycle
-from kcp_py.aio.aside import run_aside
+from kcp_py.aio.offload import offload
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.apimachinery.kinds import GroupResource
@@ -377,7 +377,7 @@ async def _token_key(storage: Storage, root: str) -> bytes:
 
 async def _preload() -> None:
     """Load what starting does not wait for, and what would hold the event loop when the first definition with rules comes."""
-    await run_aside(importlib.import_module, "kcp_py.schema.crd.rule_checks")
+    await offload(importlib.import_module, "kcp_py.schema.crd.rule_checks")
 
 
 async def _reload(token_files: TokenFiles) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kcp_py.aio.aside import run_aside
+from kcp_py.aio.offload import offload
 from kcp_py.apimachinery.managedfields.types import MergeType
 from kcp_py.schema.structural.merge_types import merge_type
 
@@ -39,7 +39,7 @@ class MergeTypes:
     async def prepare(self) -> None:
         """Make `get` cheap."""
         if self._large and len(self._known) < len(self._documents):
-            await run_aside(lambda: [self.get(api_version) for api_version in self._documents])
+            await offload(lambda: [self.get(api_version) for api_version in self._documents])
 
     def get(self, api_version: str) -> MergeType | None:
         """The type in a version; None for what is not served (any more)."""

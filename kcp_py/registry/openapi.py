@@ -19,8 +19,8 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from kcp_py.aio.aside import run_aside
-from kcp_py.aio.turns import Turns
+from kcp_py.aio.cooperative import TimeSlice
+from kcp_py.aio.offload import offload
 from kcp_py.registry.discovery import Document, etag_of, group_order, version_order
 from kcp_py.registry.resource import ServedResource
 from kcp_py.schema.publish.fragments import (
@@ -105,22 +105,22 @@ class FragmentCache:
             build = partial(fragment_v2 if version == 2 else fragment_v3, self._published(resource))
         # Built-in kinds have their descriptions read from a big file when the first of them is published.
         aside = entry.builtin or entry.size > (_BIG_MESSAGE if protobuf else _BIG)
-        return self._fragments.keep(key, await run_aside(build) if aside else build())
+        return self._fragments.keep(key, await offload(build) if aside else build())
 
     async def document(self, resources: Sequence[ServedResource], digest: bytes, *, version: int, protobuf: bool) -> PartedDocument:
         """A whole document, shared by whoever serves resources of the same digest."""
         key = (digest, _Form(version, protobuf))
         if (known := self._documents.peek(key)) is not None:
             return known
-        turns = Turns()
+        time_slice = TimeSlice()
         fragments = []
         for resource in resources:
             fragments.append(await self.fragment(resource, version=version, protobuf=protobuf))
-            await turns.take()
+            await time_slice.yield_if_due()
         parts = []
         for part in _joined(fragments, version, protobuf=protobuf):
             parts.append(part)
-            await turns.take()
+            await time_slice.yield_if_due()
         return self._documents.keep(key, PartedDocument(tuple(parts), _etag(digest)))
 
     def _digest(self, resource: ServedResource) -> _Entry:
@@ -210,10 +210,10 @@ class OpenAPIDocuments:
         return hashlib.sha512(b"".join((await self._all_digests()).values())).digest()
 
     async def _all_digests(self) -> dict[tuple[str, str], bytes]:
-        turns = Turns()
+        time_slice = TimeSlice()
         for key in self._groups:
             self._digest(key)
-            await turns.take()
+            await time_slice.yield_if_due()
         return {key: self._digests[key] for key in self._groups}
 
     def _digest(self, key: tuple[str, str]) -> bytes:

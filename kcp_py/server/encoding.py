@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from kcp_py.aio.aside import run_aside
+from kcp_py.aio.offload import offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import encode_pretty, encode_yaml
 from kcp_py.apimachinery.protobuf import ProtobufError, encode_list, encode_object, item_encoder
@@ -36,7 +36,7 @@ def encode(document: Mapping[str, Any], representation: Representation) -> bytes
                 raise errors.internal(str(error)) from error
 
 
-async def encode_apart(document: Mapping[str, Any], representation: Representation) -> bytes:
+async def encode_offloaded(document: Mapping[str, Any], representation: Representation) -> bytes:
     """`encode`, beside the event loop where it would be held up.
 
     Raises:
@@ -44,7 +44,7 @@ async def encode_apart(document: Mapping[str, Any], representation: Representati
     """
     media = representation.media
     if (media != "json" or representation.pretty) and len(orjson.dumps(document)) > _INLINE[media]:
-        return await run_aside(encode, document, representation)
+        return await offload(encode, document, representation)
     return encode(document, representation)
 
 
@@ -95,7 +95,7 @@ class ListEncoding:
                 except ProtobufError as error:
                     raise errors.internal(str(error)) from error
 
-    async def element_apart(self, document: Mapping[str, Any], size: int) -> bytes:
+    async def element_offloaded(self, document: Mapping[str, Any], size: int) -> bytes:
         """`element`, beside the event loop where it would be held up.
 
         Args:
@@ -105,7 +105,7 @@ class ListEncoding:
         Raises:
             StatusError: as `element`.
         """
-        return await run_aside(self.element, document) if size > _INLINE[self._media] else self.element(document)
+        return await offload(self.element, document) if size > _INLINE[self._media] else self.element(document)
 
     def whole(self, head: Mapping[str, Any], elements: Sequence[bytes]) -> list[bytes]:
         """The list, in parts.

@@ -10,7 +10,7 @@ import tracemalloc
 import pytest
 
 from kcp_py.aio.allocation import separate_allocation
-from kcp_py.aio.aside import run_aside
+from kcp_py.aio.offload import offload
 
 COUNT = 20_000
 
@@ -22,9 +22,9 @@ def texts(length: int = 10) -> list[str]:
 
 @pytest.mark.anyio
 async def test_heavy_work_fills_no_arenas() -> None:
-    """Small objects that are made aside from the loop do not take blocks of the interpreter's arenas; others do."""
+    """Small objects that are made in the thread for heavy work do not take blocks of the interpreter's arenas; others do."""
     before = sys.getallocatedblocks()
-    made = await run_aside(texts)
+    made = await offload(texts)
     assert sys.getallocatedblocks() - before < COUNT / 10
     before = sys.getallocatedblocks()
     usual = texts()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.server.encoding import ListEncoding, encode, encode_apart
+from kcp_py.server.encoding import ListEncoding, encode, encode_offloaded
 from kcp_py.server.negotiation import Representation
 
 ITEMS: list[dict[str, Any]] = [
@@ -47,9 +47,9 @@ def test_tables(media: Any, pretty: bool) -> None:  # noqa: FBT001
 async def test_large_documents(representation: Representation) -> None:
     """What is encoded beside the event loop is no other than what it encodes itself."""
     document = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": {"k": "v" * 600_000}}
-    assert await encode_apart(document, representation) == encode(document, representation)
+    assert await encode_offloaded(document, representation) == encode(document, representation)
     encoding = ListEncoding(representation, "v1", "ConfigMapList", "ConfigMap")
-    assert await encoding.element_apart(document, 600_000) == encoding.element(document)
+    assert await encoding.element_offloaded(document, 600_000) == encoding.element(document)
 
 
 def test_misfits() -> None:

@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from kcp_py.aio.turns import Turns
+from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery import errors
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.tables import ResourceTables
@@ -113,7 +113,7 @@ class ClusterUsages(RestStorage):
         assert self._storage is not None, "connected before the first request"
         assert self._tables is not None, "connected before the first request"
         found: list[dict[str, Any]] = []
-        turns = Turns()
+        time_slice = TimeSlice()
         for served in (await self._tables.get(cluster)).stored_resources():
             resource = served.resource
             prefix, start, objects, size = resource.keys.cluster_prefix(cluster), "", 0, 0
@@ -121,7 +121,7 @@ class ClusterUsages(RestStorage):
                 page = await self._storage.range(prefix, start=start, limit=_PAGE)
                 objects += len(page.items)
                 size += sum(len(item.value) for item in page.items)
-                await turns.take()
+                await time_slice.yield_if_due()
                 if not page.more:
                     break
                 start = page.items[-1].key + "\x00"

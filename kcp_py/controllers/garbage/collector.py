@@ -11,8 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Ite
 from contextlib import aclosing
 from typing import Any, Final
 
-from kcp_py.aio.pace import Pace
-from kcp_py.aio.turns import Turns
+from kcp_py.aio.cooperative import Throttle, TimeSlice
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
@@ -54,7 +53,7 @@ class GarbageCollector:
         *,
         now: Callable[[], str],
         graphs: Graphs | None = None,
-        pace: Pace | None = None,
+        throttle: Throttle | None = None,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
     ) -> None:
         """Begin to observe.
@@ -64,13 +63,13 @@ class GarbageCollector:
             queue: filled with what has to be looked at.
             now: the time as RFC 3339, for events.
             graphs: for tests.
-            pace: of the loop that this works for.
+            throttle: of the reconcile loop of this collector.
             sleep: for tests.
         """
         self._client = client
         self._queue = queue
         self._now = now
-        self._pace = pace if pace is not None else Pace()
+        self._throttle = throttle if throttle is not None else Throttle()
         self._sleep = sleep
         self._graphs = graphs if graphs is not None else Graphs()
         self._owners = OwnerLookup(client)
@@ -194,13 +193,13 @@ class GarbageCollector:
                 assert change.value is not None
                 item = Item(change.resource, change.namespace, change.name).text
                 graph.put(item, None, read_facts(change.value))
-                await self._pace.take()
-        turns = Turns()
+                await self._throttle.take()
+        time_slice = TimeSlice()
         while graph.told:
             told, graph.told = graph.told[:_PORTION], graph.told[_PORTION:]
             for item, before, after in told:
                 self._note(cluster, graph, item, before, after)
-            await turns.take()
+            await time_slice.yield_if_due()
         graph.ready = True
         self._see_to(cluster, graph, graph.all_awaiting())
 
@@ -216,7 +215,7 @@ class GarbageCollector:
         async with aclosing(self._stored(cluster)) as found:
             async for change in found:
                 assert change.value is not None
-                await self._pace.take()
+                await self._throttle.take()
                 item = Item(change.resource, change.namespace, change.name)
                 if await self._is_settled(change.cluster, item, read_facts(change.value)):
                     continue
@@ -336,10 +335,10 @@ class GarbageCollector:
         Raises:
             StatusError: one of them could not be changed.
         """
-        turns = Turns()
+        time_slice = TimeSlice()
         for at in range(0, len(dependents), _TOGETHER):
             await asyncio.gather(*(self._let_go(cluster, Item.parse(one), uid) for one in dependents[at : at + _TOGETHER]))
-            await turns.take()
+            await time_slice.yield_if_due()
 
     async def _let_go(self, cluster: Name, item: Item, uid: str) -> None:
         resource = await self._client.served_version(cluster, item.resource)

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 import orjson
 
-from kcp_py.aio.aside import run_aside
+from kcp_py.aio.offload import offload
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersion
 from kcp_py.apimachinery.protobuf import has_message
 from kcp_py.bootstrap.known import known_definitions, known_kinds
@@ -145,7 +145,7 @@ class Definitions:
     async def load(self, value: bytes) -> LoadedDefinition:
         """What a CRD as it is stored holds and serves. A big one is compiled in a thread, once for all who ask meanwhile."""
         big = len(value) > _BIG
-        parsed = await run_aside(_parse, value) if big else _parse(value)
+        parsed = await offload(_parse, value) if big else _parse(value)
         names, crd, digest, error = parsed
         if crd is None:
             return LoadedDefinition(names, None, error)
@@ -154,7 +154,7 @@ class Definitions:
             if compiled is None and big:
                 awaited = self._compiling.get(digest)
                 if awaited is None:
-                    awaited = self._compiling[digest] = asyncio.ensure_future(self._compile_beside(digest, crd))
+                    awaited = self._compiling[digest] = asyncio.ensure_future(self._compile_offloaded(digest, crd))
                 compiled = await asyncio.shield(awaited)
             elif compiled is None:
                 compiled = self._compile(digest, crd)
@@ -169,10 +169,10 @@ class Definitions:
             compiled = self._compiled[digest] = self._made(digest, crd)
         return compiled
 
-    async def _compile_beside(self, digest: bytes, crd: Mapping[str, Any]) -> CompiledDefinition:
+    async def _compile_offloaded(self, digest: bytes, crd: Mapping[str, Any]) -> CompiledDefinition:
         self.compilations += 1
         try:
-            compiled = await run_aside(self._made, digest, crd)
+            compiled = await offload(self._made, digest, crd)
             self._compiled[digest] = compiled
             return compiled
         finally:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from kcp_py.aio.turns import Turns
+from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.compilation import NONE, CompiledDefinition, Definitions, HeldNames, same_content
@@ -244,7 +244,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
         """The definitions of a cluster by key, and what they serve. Only those that have changed are read."""
         defined, served = dict(known.defined), dict(known.served)
         added = False
-        turns = Turns()
+        time_slice = TimeSlice()
         for key in sorted(known.changed):
             item = await self._storage.get(key)
             one = defined.get(key)
@@ -258,7 +258,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
                 continue
             defined[key] = await self._define(item)
             served.update(defined[key].served)
-            await turns.take()
+            await time_slice.yield_if_due()
         if added:
             defined = dict(sorted(defined.items()))
         return defined, served
@@ -267,7 +267,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
         """The definitions of a cluster by key. Only those that are not known at their present revision are read and looked into."""
         prefix = self._definition_keys.cluster_prefix(cluster)
         defined: dict[str, _Defined] = {}
-        turns = Turns()
+        time_slice = TimeSlice()
         if known:
             known = dict(known)
             for item in (await self._storage.range(prefix, keys_only=True)).items:
@@ -277,7 +277,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
                     if current is None:
                         continue
                     one = await self._define(current)
-                    await turns.take()
+                    await time_slice.yield_if_due()
                 defined[item.key] = one
             return defined
         start = ""
@@ -285,7 +285,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
             page = await readable(self._storage.range(prefix, start=start, limit=_PAGE))
             for item in page.items:
                 defined[item.key] = await self._define(item)
-                await turns.take()
+                await time_slice.yield_if_due()
             if not page.more:
                 return defined
             start = page.items[-1].key + "\x00"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from kcp_py.aio.turns import Turns
+from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.compilation import CompiledDefinition
 from kcp_py.registry.catalog.tables import ResourceTable, ResourceTables
@@ -56,22 +56,22 @@ class WildcardIndex:
         if builtin := self._tables.builtin(group, version, resource):
             return builtin
         index = await self._filled()
-        turns = Turns()
+        time_slice = TimeSlice()
         for cluster in list(index.get(f"{resource}.{group or 'core'}", ())):
             table = await self._tables.get(cluster)
             if (served := table.find(group, version, resource)) and accept(served.resource):
                 return served
-            await turns.take()
+            await time_slice.yield_if_due()
         return None
 
     async def definitions(self, group: str, version: str, resource: str) -> Sequence[ServedResource]:
         """The different definitions of a custom resource in a version; clusters with equal ones share one."""
         found: dict[ServedResource, None] = {}
-        turns = Turns()
+        time_slice = TimeSlice()
         for cluster in list((await self._filled()).get(f"{resource}.{group or 'core'}", ())):
             if served := (await self._tables.get(cluster)).find(group, version, resource):
                 found[served.resource] = None
-            await turns.take()
+            await time_slice.yield_if_due()
         return list(found)
 
     async def clusters(self, group: str, resource: str) -> Sequence[Name]:
@@ -100,10 +100,10 @@ class WildcardIndex:
             prefix_of = resource.keys.cluster_prefix
             defined = (await self._filled()).get(f"{resource.resource}.{resource.group or 'core'}", ())
             found: list[tuple[ClusterScope, Served]] = []
-            turns = Turns()
+            time_slice = TimeSlice()
             # In the order of keys, which is not that of names.
             for cluster in sorted((name for name in defined if first is None or prefix_of(name) >= prefix_of(first)), key=prefix_of):
-                await turns.take()
+                await time_slice.yield_if_due()
                 table = await self._tables.get(cluster)
                 own = table.find(resource.group, resource.version, resource.resource)
                 scope = await scope_of(cluster) if own is not None else None
@@ -128,10 +128,10 @@ class WildcardIndex:
         Of each kind, the definition of the first cluster that has it.
         """
         definitions: list[CompiledDefinition] = []
-        turns = Turns()
+        time_slice = TimeSlice()
         for name, clusters in sorted((await self._filled()).items()):
             for cluster in list(clusters):
-                await turns.take()
+                await time_slice.yield_if_due()
                 definition = (await self._tables.get(cluster)).definition(name)
                 if definition is not None and definition.established:
                     definitions.append(definition)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcp_py.aio.aside import run_aside
+from kcp_py.aio.offload import offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import decode_json_strict, decode_yaml_strict
 from kcp_py.apimachinery.metaoptions import PatchOptions
@@ -82,7 +82,7 @@ async def apply(access: Access, request: WriteRequest, body: bytes) -> Written:
 
 
 async def _read(body: bytes, *, large: bool) -> tuple[dict[str, Any], list[str]]:
-    return await run_aside(_decode, body) if large else _decode(body)
+    return await offload(_decode, body) if large else _decode(body)
 
 
 def _decode(body: bytes) -> tuple[dict[str, Any], list[str]]:

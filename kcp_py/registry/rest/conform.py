@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from kcp_py.aio.aside import run_aside
+from kcp_py.aio.offload import offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import MAX_STRICT_ERRORS, decode_pairs, decode_yaml, sorted_pairs
 from kcp_py.apimachinery.errors import StatusError
@@ -157,7 +157,7 @@ async def conform(
             make it too large.
     """
     if large:
-        issues = await run_aside(_prune, obj, resource, sent, repeated, strict=field_validation != "Ignore")
+        issues = await offload(_prune, obj, resource, sent, repeated, strict=field_validation != "Ignore")
     else:
         issues = _prune(obj, resource, sent, repeated, strict=field_validation != "Ignore")
     if issues and field_validation == "Strict":
@@ -170,7 +170,7 @@ async def conform(
             large = True
     if large:
         try:
-            await run_aside(resource.schema.default, obj)
+            await offload(resource.schema.default, obj)
         except TooManyDefaultsError as error:
             raise errors.too_large(MAX_FILLED) from error
     warning = deduplicate_owner_references(obj["metadata"])

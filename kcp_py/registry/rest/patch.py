@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from kcp_py.aio.aside import run_aside
+from kcp_py.aio.offload import offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import decode_json, decode_json_strict
 from kcp_py.apimachinery.errors import StatusError
@@ -58,7 +58,7 @@ async def read_patch(body: bytes, patch_type: str, *, strict: bool) -> Patch:
         StatusError: 400.
     """
     large = len(body) > INLINE_BYTES["json"]
-    document, faults = await run_aside(_decode, body, patch_type, strict=strict) if large else _decode(body, patch_type, strict=strict)
+    document, faults = await offload(_decode, body, patch_type, strict=strict) if large else _decode(body, patch_type, strict=strict)
     return Patch(patch_type, document, faults, body)
 
 
@@ -95,7 +95,7 @@ async def patch(access: Access, request: WriteRequest, change: Patch) -> Written
         large = len(body) + len(current.item.value) > INLINE_BYTES["json"] or (patch_type == JSON_PATCH and json_patch.is_heavy(document))
         if patch_type == JSON_PATCH and strict:
             json_patch.check_types(document)
-        obj = await run_aside(_patched, base, document, patch_type, target) if large else _patched(base, document, patch_type, target)
+        obj = await offload(_patched, base, document, patch_type, target) if large else _patched(base, document, patch_type, target)
         try:
             if not isinstance(obj, dict):
                 detail = "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct"
@@ -115,7 +115,7 @@ async def patch(access: Access, request: WriteRequest, change: Patch) -> Written
                 raise
             # What was refused may have lost parts on the way.
             refused = await read(current), body, patch_type, target, error
-            raise (await run_aside(_undecodable, *refused) if large else _undecodable(*refused)) from error
+            raise (await offload(_undecodable, *refused) if large else _undecodable(*refused)) from error
         check_identity(obj, target)
         if paths is not None:
             return await scaled(paths, obj, current)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-from kcp_py.aio.aside import run_aside
+from kcp_py.aio.offload import offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.generate_name import MAX_ATTEMPTS, generate_name
@@ -41,7 +41,7 @@ async def create(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
     entries = obj["metadata"].pop("managedFields", None)
     given = obj["metadata"].get("resourceVersion") or ""
     if size > LARGE:
-        await run_aside(prepare_new, access, resource, target.namespace, obj)
+        await offload(prepare_new, access, resource, target.namespace, obj)
     else:
         prepare_new(access, resource, target.namespace, obj)
     if manager is not None:
@@ -123,7 +123,7 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
     if place_of(namespace, name) in defaults_of(served, scope):
         raise errors.already_exists(resource.group_resource, name)
     stored = await to_storage(resource, obj)
-    value = await run_aside(encode_stored, stored) if size > LARGE else encode_stored(stored)
+    value = await offload(encode_stored, stored) if size > LARGE else encode_stored(stored)
     if request.dry_run:
         if (current := await access.storage.get(key)) is not None:
             raise already_exists(resource, name, current.value)

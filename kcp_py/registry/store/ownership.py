@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from kcp_py.aio.aside import run_aside
+from kcp_py.aio.offload import offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionKind
@@ -217,7 +217,7 @@ async def _with_versions(resource: ServedResource, run: Callable[[Versions], R],
     versions = Versions(resource.group_version, _kind(resource), convert, _type_in(types))
     for _ in range(_MAX_CONVERSIONS):
         try:
-            return await run_aside(run, versions) if size > LARGE else run(versions)
+            return await offload(run, versions) if size > LARGE else run(versions)
         except _Wanted as wanted:
             assert resource.converter is not None
             (known[wanted.key],) = await resource.converter([orjson.loads(wanted.key[0])], wanted.key[1])

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from kcp_py.aio.aside import run_aside
+from kcp_py.aio.offload import offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.objectmeta_decoding import drop_malformed_fields
 from kcp_py.registry.resource import Origin, Served, ServedResource
@@ -131,7 +131,7 @@ class Current:
 
 async def _decode_item(served: Served, item: KeyValue) -> tuple[dict[str, Any], CompiledSchema]:
     if len(item.value) > LARGE:
-        return await run_aside(_decode, served, item)
+        return await offload(_decode, served, item)
     return _decode(served, item)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from kcp_py.aio.aside import run_aside
+from kcp_py.aio.offload import offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
@@ -97,7 +97,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     old = await current.load()
     _check_lock(resource, new["metadata"], old["metadata"], item)
     if size > LARGE:
-        new = await run_aside(_prepared, new, old, resource, subresource=subresource)
+        new = await offload(_prepared, new, old, resource, subresource=subresource)
     else:
         new = _prepared(new, old, resource, subresource=subresource)
     if manager is None:
@@ -110,13 +110,13 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     mutated = access.admission.changes("UPDATE", resource.group_resource)
     if mutated:
         # The new object shares parts with the stored one, which plugins must not change.
-        new = await run_aside(deepcopy, new) if size > LARGE else deepcopy(new)
+        new = await offload(deepcopy, new) if size > LARGE else deepcopy(new)
     attributes = attributes_of("UPDATE", request, namespace, name, obj=new, old=old, compares=admitted)
     await mutate(access.admission, attributes)
     if mutated:
         # As upstream, which admits the object before it sets what only the server sets (apiserver `rest.BeforeUpdate`).
         if size > LARGE:
-            new = await run_aside(_prepared, new, old, resource, subresource=subresource)
+            new = await offload(_prepared, new, old, resource, subresource=subresource)
         else:
             new = _prepared(new, old, resource, subresource=subresource)
         metadata, attributes = new["metadata"], attributes._replace(obj=new)
@@ -125,7 +125,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     finished = bool(metadata.get("deletionTimestamp")) and not resource.strategy.has_pending_finalizers(new)
     stored = await to_storage(resource, new)
     if size > LARGE:
-        value, same = await run_aside(_encoded, stored, item, finished=finished)
+        value, same = await offload(_encoded, stored, item, finished=finished)
     else:
         value, same = _encoded(stored, item, finished=finished)
     dry_run = request.options.dry_run

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 from weakref import WeakSet
 
-from kcp_py.aio.aside import run_aside
+from kcp_py.aio.offload import offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import MAX_CAUSES
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
@@ -68,18 +68,18 @@ async def check(
     schema = resource.schema
     many = size > LARGE
     large = many or size * schema.pattern_weight > _STEPS_AT_ONCE
-    problems = await run_aside(_metadata_problems, resource, metadata, old) if many else _metadata_problems(resource, metadata, old)
+    problems = await offload(_metadata_problems, resource, metadata, old) if many else _metadata_problems(resource, metadata, old)
     if old is not None and subresource == "status" and not resource.builtin:
-        problems += await run_aside(_status_violations, schema, obj, old) if large else schema.validate_status(obj, old)
+        problems += await offload(_status_violations, schema, obj, old) if large else schema.validate_status(obj, old)
         problems += strategy.validate_status_update(obj, old)
         heavy = False
     else:
         unchanged = subresource == "status" and old is not None and obj.get("spec") is old.get("spec")
         if not unchanged or schema.validate({key: value for key, value in obj.items() if key != "spec"}, old):
-            problems += await run_aside(_violations, schema, obj, old) if large else schema.validate(obj, old)
+            problems += await offload(_violations, schema, obj, old) if large else schema.validate(obj, old)
         heavy = not unchanged and (many or strategy.is_heavy(obj))
         if heavy:
-            problems += await run_aside(_judgement, strategy, obj, old)
+            problems += await offload(_judgement, strategy, obj, old)
         else:
             problems += _judge(strategy, obj, old)
     rules = resource.schema.rules
@@ -88,7 +88,7 @@ async def check(
     if problems:
         name = metadata.get("name")
         raise errors.invalid(resource.group_version_kind.group_kind, name if isinstance(name, str) else "", problems)
-    warnings.extend(await run_aside(strategy.warnings, obj, old) if heavy else strategy.warnings(obj, old))
+    warnings.extend(await offload(strategy.warnings, obj, old) if heavy else strategy.warnings(obj, old))
     if not subresource and (warning := unenforced_warning(resource.group, resource.resource)):
         warnings.append(warning)
 
@@ -139,11 +139,11 @@ async def _rule_problems(
     before = ABSENT if old is None else old
     if rules.count > _MANY and rules not in _WARM:
         # The first run of a rule makes its code.
-        outcome = await run_aside(evaluate, rules, obj, before, schema=schema.root)
+        outcome = await offload(evaluate, rules, obj, before, schema=schema.root)
         _WARM.add(rules)
     else:
         outcome = evaluate(rules, obj, before, schema=schema.root, limit=_AT_ONCE)
         if outcome.exhausted:
-            outcome = await run_aside(evaluate, rules, obj, before, schema=schema.root)
+            outcome = await offload(evaluate, rules, obj, before, schema=schema.root)
     warnings.extend(outcome.warnings)
     return outcome.errors

@@ -7,7 +7,7 @@ from typing import Final
 
 from starlette.types import Scope
 
-from kcp_py.aio.aside import SHARE
+from kcp_py.aio.offload import OFFLOAD_OWNER
 from kcp_py.apimachinery.errors import bad_request, not_found, unknown_path
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name, Path
@@ -54,7 +54,7 @@ class ClusterFilter:
             return self._go_to(exchange, Path(selection))
         exchange.cluster = selection  # type: ignore[assignment] # a Path was handled above
         # Every request has a task of its own, and so a context.
-        SHARE.set(str(selection))
+        OFFLOAD_OWNER.set(str(selection))
         return self._handler(exchange)
 
     async def _go_to(self, exchange: Exchange, path: Path) -> None:
@@ -62,7 +62,7 @@ class ClusterFilter:
         if resolved is None:
             raise not_found(_WORKSPACES, path)
         exchange.cluster = resolved
-        SHARE.set(resolved)
+        OFFLOAD_OWNER.set(resolved)
         await self._handler(exchange)
 
 

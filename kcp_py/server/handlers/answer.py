@@ -16,7 +16,7 @@ from kcp_py.registry.scale import scale_of, show_scale
 from kcp_py.registry.store import load_one
 from kcp_py.registry.store.access import Written
 from kcp_py.registry.store.read import from_storage
-from kcp_py.server.encoding import encode_apart
+from kcp_py.server.encoding import encode_offloaded
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.tablecolumns import TableColumns
@@ -129,7 +129,7 @@ async def send_object(
 
 async def send_document(exchange: Exchange, document: Any, representation: Representation, *, status: int = 200) -> None:
     """Answer with a decoded document in the encoding asked for."""
-    await exchange.respond(status, await encode_apart(document, representation), representation.content_type)
+    await exchange.respond(status, await encode_offloaded(document, representation), representation.content_type)
 
 
 def rendered(served: Served, item: KeyValue, cluster: str, *, wildcard: bool = False, in_list: bool = False) -> bytes | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcp_py.aio.aside import run_aside
+from kcp_py.aio.offload import offload
 from kcp_py.apimachinery import errors, protobuf
 from kcp_py.apimachinery.codec import decode_json, decode_json_strict, decode_yaml_strict
 from kcp_py.apimachinery.protobuf import ProtobufError, decode_envelope
@@ -39,7 +39,7 @@ async def read(body: bytes, media: Media, resource: BodyKind, *, field_validatio
     """
     repeated: list[str] | None = None if field_validation == "Ignore" else []
     large = len(body) > INLINE_BYTES[media]
-    obj = await run_aside(decode, body, media, resource, repeated) if large else decode(body, media, resource, repeated)
+    obj = await offload(decode, body, media, resource, repeated) if large else decode(body, media, resource, repeated)
     sent = Sent(body, media, repeated or ())
     return await conform(obj, resource, field_validation=field_validation, warnings=warnings, sent=sent, large=large)
 

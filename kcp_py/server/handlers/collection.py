@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kcp_py.aio.turns import Turns
+from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery.metaoptions import decode_include_object
 from kcp_py.apimachinery.partial import partial_object_metadata
 from kcp_py.apimachinery.table import Column, column_definitions, table_row
@@ -85,7 +85,7 @@ class ObjectList:
                 )
             case _:
                 document = partial_object_metadata(obj, representation.api_version)
-        element = await self._encoding.element_apart(document, size)
+        element = await self._encoding.element_offloaded(document, size)
         self._elements.append(element)
         self.size += len(element)
 
@@ -121,8 +121,8 @@ async def send_objects(  # as its like
         StatusError: 406 where the metadata of one object was asked for.
     """
     answer = ObjectList(backend, exchange, target, representation)
-    turns = Turns()
+    time_slice = TimeSlice()
     for obj in objects:
         await answer.add(obj, 0)
-        await turns.take()
+        await time_slice.yield_if_due()
     await answer.send(revision)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from kcp_py.aio.turns import Turns
+from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery import errors, fielderrors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.metaoptions import (
@@ -77,14 +77,14 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> 
     selection = Selection(options, target.resource)
     revision = backend.feed.revision
     found: list[Object] = []
-    turns = Turns()
+    time_slice = TimeSlice()
     async for scope in _scopes(backend, target):
         for obj in await _rest(target).list(_read(exchange, target, scope, options)):
             one = shown(obj, target, scope.name)
             if selection.matches(one):
                 found.append(one)
-            await turns.take()
-        await turns.take()
+            await time_slice.yield_if_due()
+        await time_slice.yield_if_due()
     if target.scope is not None:
         await backend.clusters.confirm(target.scope)
     await send_objects(backend, exchange, target, found, representation, revision=revision)

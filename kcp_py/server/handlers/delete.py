@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from kcp_py.aio.turns import Turns
+from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.codec import decode_json, decode_yaml
 from kcp_py.apimachinery.errors import StatusError
@@ -58,7 +58,7 @@ async def delete_collection(backend: Backend, exchange: Exchange, target: Target
     options = list_options(exchange, target)
     listing = Listing(backend, target, options)
     answer = ObjectList(backend, exchange, target, representation)
-    turns = Turns()
+    time_slice = TimeSlice()
     # A name of its own: how large lists of the collection are is not learned from it.
     with backend.lists.share(str(target.one_cluster().name), f"{target.resource.keys.prefix}deleted") as share:
         async for items in matching_items(listing):
@@ -74,7 +74,7 @@ async def delete_collection(backend: Backend, exchange: Exchange, target: Target
                 await answer.add(await _dressed(target, written), len(written.value))
                 # What is gone is gone: who tries again has the rest deleted.
                 share.hold(answer.size)
-                await turns.take()
+                await time_slice.yield_if_due()
             del items
         await answer.send(listing.revision)
 

@@ -16,7 +16,7 @@ from kcp_py.logicalcluster import Wildcard
 from kcp_py.registry.catalog.tables import ResourceTable
 from kcp_py.registry.discovery import Discovery, Document
 from kcp_py.registry.openapi import FragmentCache, OpenAPIDocuments
-from kcp_py.server.encoding import encode_apart
+from kcp_py.server.encoding import encode_offloaded
 from kcp_py.server.exchange import Exchange, Header
 from kcp_py.server.handlers.answer import send_document
 from kcp_py.server.handlers.backend import Backend
@@ -137,7 +137,7 @@ class Documents:
         elif representation.media == "json" and not representation.pretty:
             await exchange.respond(200, document.body, content_type, _cacheable(document.etag))
         else:
-            body = await encode_apart(orjson.loads(document.body), representation)
+            body = await encode_offloaded(orjson.loads(document.body), representation)
             await exchange.respond(200, body, content_type, _cacheable(document.etag))
 
 

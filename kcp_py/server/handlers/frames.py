@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from kcp_py.aio.turns import Turns
+from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.partial import partial_object_metadata
@@ -62,11 +62,11 @@ class Frames:
             frame = await self._of(events[0])
             return [frame] if frame else []
         frames: list[bytes] = []
-        turns = Turns()
+        time_slice = TimeSlice()
         for event in events:
             if frame := await self._of(event):
                 frames.append(frame)
-            await turns.take()
+            await time_slice.yield_if_due()
         return frames
 
     async def initial(self, item: KeyValue, served: Served, cluster: Name, obj: dict[str, Any] | None) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from kcp_py.aio.turns import Turns
+from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.metaoptions import EXACT, ListOptions, decode_include_object, decode_list_options, parse_resource_version
@@ -243,7 +243,7 @@ async def matching(listing: Listing, items: Items, *, answered: bool = True) -> 
     target = listing.target
     chosen = size = 0
     full = False
-    turns = Turns()
+    time_slice = TimeSlice()
     while True:
         if not limit and selection.names_only and (single := await _single(listing)) is not None:
             page = single
@@ -268,7 +268,7 @@ async def matching(listing: Listing, items: Items, *, answered: bool = True) -> 
         found: list[Found] = []
         candidates = await _candidates(listing, items, page, answered=answered)
         for position, (item, served, cluster, converted) in enumerate(candidates, start=1):
-            await turns.take()
+            await time_slice.yield_if_due()
             obj = converted
             if not selection.empty:
                 if obj is None:
@@ -383,9 +383,9 @@ async def _body_of_elements(exchange: Exchange, listing: Listing, items: Items, 
     elements: list[bytes] = []
     size = 0
     streaming = False
-    turns = Turns()
+    time_slice = TimeSlice()
     async for found in matching(listing, items):
-        parts = await _elements(items, found, turns)
+        parts = await _elements(items, found, time_slice)
         elements += parts
         size += sum(map(len, parts))
         # What was sent must not be held by these names while the next portion is read.
@@ -419,14 +419,14 @@ async def _body_of_elements(exchange: Exchange, listing: Listing, items: Items, 
     return b",".join(elements) if elements else head + _END
 
 
-async def _elements(items: Items, found: Sequence[Found], turns: Turns) -> list[bytes]:
+async def _elements(items: Items, found: Sequence[Found], time_slice: TimeSlice) -> list[bytes]:
     """The elements of one portion."""
     parts = await items.spliced([one.item for one in found])
     if parts is None:
         parts = []
         for one in found:
             parts.append(await items.element(one.item, one.served, one.cluster, one.obj))
-            await turns.take()
+            await time_slice.yield_if_due()
     return parts
 
 
@@ -441,19 +441,19 @@ async def _encoded_body(exchange: Exchange, listing: Listing, items: Items, repr
     encoding = list_encoding(listing.target.resource, representation)
     elements: list[bytes] = []
     size = 0
-    turns = Turns()
+    time_slice = TimeSlice()
     async for found in matching(listing, items):
         for one in found:
             document = await items.document(one.item, one.served, one.cluster, one.obj)
             try:
-                elements.append(await encoding.element_apart(document, len(one.item.value)))
+                elements.append(await encoding.element_offloaded(document, len(one.item.value)))
             except StatusError as error:
                 if not items.wildcard:
                     raise
                 items.left_out[one.cluster] = error
                 continue
             size += len(elements[-1])
-            await turns.take()
+            await time_slice.yield_if_due()
         share.hold(size)
     if not listing.revision:
         listing.revision = await listing.backend.access.storage.revision()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from kcp_py.aio.turns import Turns
+from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fieldselectors import FieldRequirement, FieldSelector
@@ -165,7 +165,7 @@ class _Stream:
             resource_version=self._options.resource_version,
         )
         listing = Listing(self._backend, self._target, bare)
-        turns = Turns()
+        time_slice = TimeSlice()
         checked = False
         async for found in matching(listing, self._frames.items):
             if not checked:
@@ -184,7 +184,7 @@ class _Stream:
                 await self._exchange.send_frames(frames)
                 self._events.record(frames)
                 frames, size = [], 0
-                await turns.take()
+                await time_slice.yield_if_due()
         revision = listing.revision
         if not checked:
             await self._check_lives(revision)

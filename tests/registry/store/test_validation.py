@@ -107,13 +107,13 @@ class Located(Opinion):
         return super().warnings(obj, old)
 
 
-@pytest.mark.parametrize(("size", "aside"), [(LARGE, False), (LARGE + 1, True)])
-async def test_a_large_object_is_judged_aside_from_the_event_loop(*, size: int, aside: bool) -> None:
+@pytest.mark.parametrize(("size", "offloaded"), [(LARGE, False), (LARGE + 1, True)])
+async def test_a_large_object_is_validated_in_a_thread(*, size: int, offloaded: bool) -> None:
     """By the kind's own rules, too, and its metadata: each key of a map of megabytes is looked at."""
     for old in (None, thing({"n": 8})):
         strategy = Located()
         assert await said(thing({"n": 9}), old, strategy=strategy, size=size) == ["said"]
-        assert (threading.get_ident() not in strategy.threads) is aside
+        assert (threading.get_ident() not in strategy.threads) is offloaded
         assert len(strategy.threads) == 1
 
 

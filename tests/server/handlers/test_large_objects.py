@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.aio import aside
+from kcp_py.aio import offload
 from kcp_py.apimachinery.codec import encode_yaml
 from tests.server.handlers.conftest import Api, definition, instance
 from tests.server.handlers.widgets import MERGE, WIDGETS, install, spec_schema
@@ -35,7 +35,7 @@ async def widgets(api: Api) -> Api:
 def held() -> Iterator[threading.Event]:
     """Keeps the thread for large work busy until it is set."""
     release = threading.Event()
-    aside._thread().submit(release.wait, 60)
+    offload._thread().submit(release.wait, 60)
     yield release
     release.set()
 

@@ -1,4 +1,4 @@
-"""Work beside the event loop."""
+"""Offloaded work: one thread, owners in turn."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from kcp_py.aio.aside import SHARE, run_aside
+from kcp_py.aio.offload import OFFLOAD_OWNER, offload
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_work_is_done_elsewhere_one_piece_at_a_time() -> None:
-    """While the loop goes on, and always by the same thread; results and errors come back."""
+async def test_work_runs_in_one_thread_one_piece_at_a_time() -> None:
+    """The event loop continues meanwhile, the thread is always the same, and results and errors reach the caller."""
     begun, go_on = threading.Event(), threading.Event()
 
     def wait() -> int:
@@ -24,29 +24,29 @@ async def test_work_is_done_elsewhere_one_piece_at_a_time() -> None:
         assert go_on.wait(30)
         return threading.get_ident()
 
-    first, second = asyncio.ensure_future(run_aside(wait)), asyncio.ensure_future(run_aside(threading.get_ident))
+    first, second = asyncio.ensure_future(offload(wait)), asyncio.ensure_future(offload(threading.get_ident))
     while not begun.is_set():
         await asyncio.sleep(0)
     assert not second.done()
     go_on.set()
     assert len({await first, await second, threading.get_ident()}) == 2
     with pytest.raises(ValueError, match="no"):
-        await run_aside(int, "no")
+        await offload(int, "no")
 
 
-async def test_who_asks_for_much_delays_others_by_one_piece() -> None:
-    """Whatever one share has asked for before, the first piece of another is next but one; cancelled ones are left out."""
+async def test_an_owner_with_many_pieces_delays_others_by_one_piece() -> None:
+    """The first piece of another owner runs after at most one piece of the first owner; cancelled pieces are skipped."""
     begun, go_on, order = threading.Event(), threading.Event(), list[str]()
 
-    async def ask(share: str, piece: str) -> None:
-        SHARE.set(share)
-        await run_aside(order.append, piece)
+    async def ask(owner: str, piece: str) -> None:
+        OFFLOAD_OWNER.set(owner)
+        await offload(order.append, piece)
 
     def block() -> None:
         begun.set()
         assert go_on.wait(30)
 
-    first = asyncio.ensure_future(run_aside(block))
+    first = asyncio.ensure_future(offload(block))
     while not begun.is_set():
         await asyncio.sleep(0)
     pieces = [("a", f"a{at}") for at in range(5)] + [("b", "b0"), ("c", "c0"), ("b", "b1"), ("", "none")]
@@ -66,7 +66,7 @@ class Document:
 
 
 async def test_the_thread_keeps_neither_arguments_nor_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both are freed with the caller's last reference, also while the thread waits for its turn behind the hand-over."""
+    """Both are freed with the last reference of the caller, even if the thread has not run again after it delivered the result."""
     loop, go_on = asyncio.get_running_loop(), threading.Event()
     wake = loop.call_soon_threadsafe
 
@@ -77,7 +77,7 @@ async def test_the_thread_keeps_neither_arguments_nor_result(monkeypatch: pytest
     monkeypatch.setattr(loop, "call_soon_threadsafe", wake_and_stay)
     argument = Document()
     argument_left = weakref.ref(argument)
-    result = await run_aside(lambda _: Document(), argument)
+    result = await offload(lambda _: Document(), argument)
     result_left = weakref.ref(result)
     del argument, result
     left = argument_left(), result_left()
