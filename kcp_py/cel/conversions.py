@@ -8,8 +8,9 @@ from typing import Final
 
 from kcp_py.cel.arithmetic import to_int, to_uint
 from kcp_py.cel.errors import EvaluationError
-from kcp_py.cel.times import SECOND, duration_of, new_timestamp, timestamp_of
+from kcp_py.cel.times import duration_of, new_timestamp, timestamp_of
 from kcp_py.cel.values import INT_MAX, INT_MIN, UINT_MAX, Duration, Timestamp, UInt
+from kcp_py.golang.durations import SECOND
 
 __all__ = [
     "bool_of_text",

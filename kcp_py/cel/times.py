@@ -10,21 +10,10 @@ from typing import Final
 
 from kcp_py.cel.errors import EvaluationError
 from kcp_py.cel.values import INT_MAX, INT_MIN, Duration, Timestamp
+from kcp_py.golang.durations import SECOND, DurationError, parse_duration
 
-__all__ = ["FIRST", "SECOND", "duration_of", "duration_text", "local", "new_duration", "new_timestamp", "timestamp_of", "timestamp_text"]
+__all__ = ["FIRST", "duration_of", "duration_text", "local", "new_duration", "new_timestamp", "timestamp_of", "timestamp_text"]
 
-SECOND: Final = 1_000_000_000
-_UNITS: Final = {
-    "ns": 1,
-    "us": 1_000,
-    "\u00b5s": 1_000,
-    "\u03bcs": 1_000,
-    "ms": 1_000_000,
-    "s": SECOND,
-    "m": 60 * SECOND,
-    "h": 3600 * SECOND,
-}
-_DURATION: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
 _TIMESTAMP: Final = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]{1,}))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))", re.ASCII
 )
@@ -60,26 +49,11 @@ def new_timestamp(nanoseconds: int) -> Timestamp:
 
 
 def duration_of(text: str) -> Duration | None:
-    """The duration that Go's `time.ParseDuration` reads (`1h30m`, `-1.5s`); None: it reads none."""
-    negative = text[:1] == "-"
-    rest = text[1:] if text[:1] in {"-", "+"} else text
-    if rest == "0":
-        return Duration(0)
-    if not rest or len(rest) > _LONGEST:
+    """The duration that Go's `time.ParseDuration` reads (`1h30m`, `-1.5s`); None where it refuses the text."""
+    try:
+        return Duration(parse_duration(text))
+    except DurationError:
         return None
-    total = 0
-    position = 0
-    while position < len(rest):
-        match = _DURATION.match(rest, position)
-        if match is None or not (match[1] or match[2]):
-            return None
-        unit = _UNITS[match[3]]
-        total += int(match[1] or "0") * unit
-        if match[2]:
-            total += int(match[2]) * unit // 10 ** len(match[2])
-        position = match.end()
-    total = -total if negative else total
-    return Duration(total) if INT_MIN <= total <= INT_MAX else None
 
 
 def duration_text(value: Duration) -> str:

@@ -5,6 +5,7 @@ Source: Go `strconv.FormatFloat` with format `g` and the shortest precision.
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Final
 
@@ -41,3 +42,12 @@ def format_float(value: float, bits: int = 64) -> str:
     whole = digits[: exponent + 1].ljust(exponent + 1, "0")
     rest = digits[exponent + 1 :]
     return f"{sign}{whole}.{rest}" if rest else f"{sign}{whole}"
+
+
+def format_number(value: float) -> str:
+    """A number as Go's `%v` prints it: an integer in full, a double as `format_float` does, but for what is not finite."""
+    if type(value) is int:
+        return str(value)
+    if not math.isfinite(value):
+        return {math.inf: "+Inf", -math.inf: "-Inf"}.get(value, "NaN")
+    return format_float(value or 0.0)  # a negative zero has no sign here

@@ -6,7 +6,6 @@ A kind's `parse` raises ValueError with the rest of a sentence that begins with 
 from __future__ import annotations
 
 import ipaddress
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from kcp_py.golang import durations
 from kcp_py.logicalcluster import InvalidClusterError, parse_name
 
 
@@ -31,8 +31,6 @@ class Kind:
     """The JSON schema of the value in the configuration file. Texts in the file are read with `parse` afterwards."""
 
 
-_DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|h)")
-_DURATION_UNITS: Final[Mapping[str, float]] = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZE: Final = re.compile(r"([0-9]{1,18})(|k|M|G|Ki|Mi|Gi)")
 _SIZE_UNITS: Final[Mapping[str, int]] = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 _HOSTNAME: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*")
@@ -77,20 +75,20 @@ def _parse_boolean(text: str) -> bool:
 
 
 def parse_duration(text: str) -> float:
-    """Read a duration as Go writes it (`1h30m`, `500ms`, `0`) into seconds.
+    """Read a duration as Go writes it (`1h30m`, `500ms`, `0`) into seconds. Settings have no negative durations.
 
     Raises:
-        ValueError: the text is no duration.
+        ValueError: the text is not such a duration.
     """
-    if text == "0":
-        return 0.0
-    parts = _DURATION_PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
+    try:
+        nanoseconds = durations.parse_duration(text)
+    except durations.DurationTooLongError:
+        raise ValueError("no duration is that long") from None
+    except durations.DurationError:
+        nanoseconds = -1
+    if nanoseconds < 0 or text[0] in "+-":
         raise ValueError(f'"{text}" is not a duration such as 30s, 5m or 1h30m')
-    seconds = sum(float(number) * _DURATION_UNITS[unit] for number, unit in parts)
-    if seconds == math.inf:
-        raise ValueError("no duration is that long")
-    return seconds
+    return nanoseconds / durations.SECOND
 
 
 def render_duration(seconds: float) -> str:

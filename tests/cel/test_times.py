@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from kcp_py.cel.errors import EvaluationError
 from kcp_py.cel.times import (
     FIRST,
-    SECOND,
     duration_of,
     duration_text,
     local,
@@ -19,6 +18,7 @@ from kcp_py.cel.times import (
     timestamp_text,
 )
 from kcp_py.cel.values import INT_MAX, Duration, Timestamp
+from kcp_py.golang.durations import SECOND
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from kcp_py.cel.declarations import Function, Library, Overload
 from kcp_py.cel.equality import contains, equal, type_of_value
 from kcp_py.cel.errors import CostExceededError, EvaluationError
 from kcp_py.cel.macros import STANDARD as STANDARD_MACROS
-from kcp_py.cel.times import SECOND, duration_text, local, new_duration, new_timestamp, timestamp_text
+from kcp_py.cel.times import duration_text, local, new_duration, new_timestamp, timestamp_text
 from kcp_py.cel.types import (
     BOOL,
     BYTES,
@@ -42,6 +42,7 @@ from kcp_py.cel.types import (
     type_parameter,
 )
 from kcp_py.cel.values import BoolKey, Duration, Timestamp, UInt
+from kcp_py.golang.durations import SECOND
 from kcp_py.golang.regexp import PatternError, SearchTooLongError, compile_pattern
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ import orjson
 
 from kcp_py.apimachinery.fielderrors import FieldError, invalid, not_supported, required, too_long, too_many, type_invalid
 from kcp_py.apimachinery.formats import find_format
+from kcp_py.golang.floats import format_number
 from kcp_py.golang.quoting import go_quote
 from kcp_py.golang.regexp import PatternError, compile_pattern
 from kcp_py.schema.structural.correlated import Correlated
@@ -22,7 +23,7 @@ from kcp_py.schema.structural.listtypes import is_unique, list_errors
 from kcp_py.schema.structural.nodes import Node
 from kcp_py.schema.structural.places import Path, render, step
 from kcp_py.schema.structural.predicate import bound, number_kind, type_problem
-from kcp_py.schema.structural.values import equal, go_number, in_range, is_multiple
+from kcp_py.schema.structural.values import equal, in_range, is_multiple
 
 MAX_ERRORS: Final = 1000
 """Errors after which the walk stops: a body of megabytes can hold a million."""
@@ -215,17 +216,17 @@ class Reporter:
         if (factor := node.multiple_of) is not None:
             limit = self._limit(node, factor, "MultipleOf", value=value, path=path, found=found)
             if not is_multiple(value, limit):
-                self._invalid(found, path, value, f"should be a multiple of {go_number(limit)}")
+                self._invalid(found, path, value, f"should be a multiple of {format_number(limit)}")
         if node.minimum is not None:
             limit = self._limit(node, node.minimum, "Minimum boundary", value=value, path=path, found=found)
             if value < limit or (node.exclusive_minimum and value == limit):
                 words = "greater than" if node.exclusive_minimum else "greater than or equal to"
-                self._invalid(found, path, value, f"should be {words} {go_number(limit)}")
+                self._invalid(found, path, value, f"should be {words} {format_number(limit)}")
         if node.maximum is not None:
             limit = self._limit(node, node.maximum, "Maximum boundary", value=value, path=path, found=found)
             if value > limit or (node.exclusive_maximum and value == limit):
                 words = "less than" if node.exclusive_maximum else "less than or equal to"
-                self._invalid(found, path, value, f"should be {words} {go_number(limit)}")
+                self._invalid(found, path, value, f"should be {words} {format_number(limit)}")
 
     def _limit(self, node: Node, limit: float, name: str, *, value: float, path: Path, found: Found) -> float:
         """A limit as it is compared; one that is no value of the node's type is itself an error."""

@@ -1,4 +1,4 @@
-"""What JSON values are to an OpenAPI schema: their type names, equality, integrality; and how Go prints numbers.
+"""What JSON values are to an OpenAPI schema: their type names, equality, integrality.
 
 Source: k8s.io/kube-openapi `pkg/validation/validate/type.go`, github.com/go-openapi/swag `conv.IsFloat64AJSONInteger`.
 """
@@ -6,7 +6,6 @@ Source: k8s.io/kube-openapi `pkg/validation/validate/type.go`, github.com/go-ope
 from __future__ import annotations
 
 import math
-from decimal import Decimal
 from typing import Any, Final
 
 _MAX_JSON_FLOAT: Final = float(2**53 - 1)
@@ -70,17 +69,3 @@ def in_range(number: float, kind: str, name: str) -> bool:
         low, high = _RANGES.get(name, _INT64)
         return number == math.trunc(number) and low <= number <= high
     return name not in {"float", "float32"} or abs(number) <= _MAX_FLOAT32
-
-
-def go_number(number: float) -> str:
-    """A number as Go's `%v` prints it: integers plainly, doubles with the fewest digits and an exponent below 1e-4 and from 1e+06."""
-    if type(number) is int:
-        return str(number)
-    if not math.isfinite(number):
-        return {math.inf: "+Inf", -math.inf: "-Inf"}.get(number, "NaN")
-    if number == 0:
-        return "0"
-    mantissa, _, exponent = f"{Decimal(repr(number)).normalize():e}".partition("e")
-    if -4 <= int(exponent) < 6:
-        return f"{Decimal(repr(number)).normalize():f}"
-    return f"{mantissa}e{exponent[0]}{int(exponent[1:]):02d}"

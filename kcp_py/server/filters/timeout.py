@@ -3,43 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Callable
 from typing import Final
 
 from kcp_py.apimachinery.errors import StatusError, bad_request, timeout
-from kcp_py.golang.quoting import go_quote
+from kcp_py.golang.durations import SECOND, parse_duration
 from kcp_py.server.exchange import Exchange, Handler
 
 DEFAULT_SECONDS: Final = 60.0
 SWEEP_SECONDS: Final = 1.0
-
-_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(ns|us|µs|μs|ms|s|m|h)")
-
-
-def parse_duration(text: str) -> float:
-    """Seconds of a Go duration: `30s`, `1m30s`, `1.5h`, `-5s`, `0`.
-
-    Raises:
-        ValueError: worded as Go words it.
-    """
-    rest = text[1:] if text[:1] in {"+", "-"} else text
-    if rest == "0":
-        return 0.0
-    seconds = 0.0
-    at = 0
-    while at < len(rest):
-        part = _PART.match(rest, at)
-        if part is None:
-            unit = " missing unit in duration" if re.fullmatch(r"[0-9.]+", rest[at:]) else " invalid duration"
-            raise ValueError(f"time:{unit} {go_quote(text)}")
-        seconds += float(part[1]) * _UNITS[part[2]]
-        at = part.end()
-    if not rest:
-        raise ValueError(f"time: invalid duration {go_quote(text)}")
-    return -seconds if text.startswith("-") else seconds
 
 
 class TimeoutFilter:
@@ -124,7 +97,7 @@ class _Deadline:
 
 def _asked(text: str) -> float:
     try:
-        return parse_duration(text)
+        return parse_duration(text) / SECOND
     except ValueError as error:
         raise bad_request(f"invalid timeout specified in the request URL - {error}") from None
 

@@ -1,0 +1,45 @@
+"""Durations as Go reads them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcp_py.golang.durations import SECOND, DurationTooLongError, parse_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30s", 30), ("1m30s", 90), ("1.5h", 5400), ("500ms", 0.5), ("10us", 1e-5), ("10µs", 1e-5), ("1ns", 1e-9), ("0", 0), ("-5s", -5),
+     ("+5s", 5), (".5s", 0.5), ("5.s", 5)],
+)  # fmt: skip
+def test_duration(text, seconds):
+    """Durations are Go's."""
+    assert parse_duration(text) / SECOND == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("invalid", 'time: invalid duration "invalid"'), ("30", 'time: missing unit in duration "30"'), ("", 'time: invalid duration ""'),
+     ("s", 'time: invalid duration "s"'), ("1s x", 'time: invalid duration "1s x"'), ("1e3s", 'time: invalid duration "1e3s"'),
+     ("--1s", 'time: invalid duration "--1s"'), ("1S", 'time: invalid duration "1S"'), ("٣s", 'time: invalid duration "٣s"'),
+     ("9" * 400, "time: missing unit in duration")],
+)  # fmt: skip
+def test_no_duration(text, message):
+    """Anything else is refused, in Go's words where it has them."""
+    with pytest.raises(ValueError, match="time: ") as caught:
+        parse_duration(text)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("text", ["9223372036854775808ns", "-9223372036854775809ns", "9" * 400 + "h", "1s" * 1000])
+def test_durations_of_more_than_64_bits_are_refused(text):
+    """Go's durations are 64 bits of nanoseconds; texts that are longer than any of them are not read."""
+    with pytest.raises(DurationTooLongError, match="time: invalid duration"):
+        parse_duration(text)
+
+
+def test_digits_below_a_nanosecond_are_cut_off():
+    """Fractions are exact down to the nanosecond."""
+    assert parse_duration("1.2345678909s") == 1_234_567_890
+    assert parse_duration("-0.5ns") == 0
+    assert parse_duration("9223372036.854775807s") == 9_223_372_036 * SECOND + 854_775_807
