@@ -12,7 +12,7 @@ from datetime import date
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final
 
-from kcp_py.apimachinery import names
+from kcp_py.apimachinery.meta import names
 from kcp_py.golang.urls import UrlError, check_request_uri
 
 Format = Callable[[str], bool]

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from kcp_py.apimachinery.decoding import DecodeError
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.generate_name import generate_name
 from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apimachinery.meta.generate_name import generate_name
+from kcp_py.apimachinery.serializer.decoding import DecodeError
 from kcp_py.bootstrap.known import known_kinds
 from kcp_py.cli.manifests import Document, elements
 from kcp_py.golang.types import json_type

@@ -14,7 +14,14 @@ import orjson
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
-from kcp_py.apimachinery.metaoptions import CreateOptions, DeleteOptions, PatchOptions, Preconditions, UpdateOptions, parse_resource_version
+from kcp_py.apimachinery.meta.options import (
+    CreateOptions,
+    DeleteOptions,
+    PatchOptions,
+    Preconditions,
+    UpdateOptions,
+    parse_resource_version,
+)
 from kcp_py.client.contract import (
     Change,
     Concerned,

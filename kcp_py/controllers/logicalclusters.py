@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from kcp_py.apimachinery.timestamps import parse_time
+from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.client import Change, Client
 from kcp_py.controllers.content import delete_cluster_content
 from kcp_py.controllers.deadlines import Deadlines

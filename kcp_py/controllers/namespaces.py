@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from kcp_py.apimachinery.timestamps import format_time, parse_time
+from kcp_py.apimachinery.meta.timestamps import format_time, parse_time
 from kcp_py.client import Change, Client
 from kcp_py.controllers.content import NAMESPACES, Content, delete_namespace_content
 from kcp_py.controllers.deadlines import Deadlines

@@ -8,7 +8,7 @@ from typing import Final
 
 from kcp_py.aio import Supervisor
 from kcp_py.aio.cooperative import Throttle
-from kcp_py.apimachinery.timestamps import format_time
+from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.client import Client
 from kcp_py.controllers.definitions import DefinitionController
 from kcp_py.controllers.garbage import GarbageCollector

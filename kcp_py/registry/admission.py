@@ -12,7 +12,7 @@ import orjson
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.apimachinery.objectmeta import prune_object_meta, type_problem
+from kcp_py.apimachinery.meta.objectmeta import prune_object_meta, type_problem
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.writerequest import WriteOptions, WriteRequest
 from kcp_py.request.user import UserInfo

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kcp_py.apimachinery.kinds import GroupVersionKind
-from kcp_py.apimachinery.table import Column
+from kcp_py.apimachinery.meta.table import Column
 from kcp_py.registry.custom_resources import printer_columns
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.rest.storage import RestStorage

@@ -8,9 +8,9 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.apimachinery.fielderrors import FieldError
-from kcp_py.apimachinery.objectmeta import finalizer_warnings
-from kcp_py.apimachinery.table import CUSTOM_RESOURCE_COLUMNS, NAME, UNKNOWN, Column, human_duration
-from kcp_py.apimachinery.timestamps import parse_time
+from kcp_py.apimachinery.meta.objectmeta import finalizer_warnings
+from kcp_py.apimachinery.meta.table import CUSTOM_RESOURCE_COLUMNS, NAME, UNKNOWN, Column, human_duration
+from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.golang.floats import format_float
 from kcp_py.golang.json import go_json
 from kcp_py.registry.scale import read_paths, replica_problems, status_problems

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.apimachinery.timestamps import format_time
+from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.bootstrap.installed import deletion_refusal
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.crd.names import names_errors

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from kcp_py.apimachinery.table import Column
+from kcp_py.apimachinery.meta.table import Column
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX
 from kcp_py.bootstrap.known import KnownKind, known_definitions, known_kinds
 from kcp_py.bootstrap.known_crds import CONVERTED

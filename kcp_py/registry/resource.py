@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind
-from kcp_py.apimachinery.table import Column
+from kcp_py.apimachinery.meta.table import Column
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.rendering import Renderer
 from kcp_py.registry.scale import ScalePaths

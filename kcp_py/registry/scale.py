@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import FieldError, go_value, invalid
-from kcp_py.apimachinery.selectors import label_selector_of
+from kcp_py.apimachinery.meta.selectors import label_selector_of
 from kcp_py.golang.types import go_type
 
 _MAX_INT32: Final = 2**31 - 1

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kcp_py.apimachinery import names
 from kcp_py.apimachinery.fielderrors import FieldError
+from kcp_py.apimachinery.meta import names
 from kcp_py.request.user import UserInfo
 
 SETTABLE_METADATA: Final = frozenset({"annotations", "finalizers", "labels", "ownerReferences"})

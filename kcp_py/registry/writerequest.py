@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kcp_py.apimachinery.metaoptions import CreateOptions, DeleteOptions, PatchOptions, UpdateOptions
+from kcp_py.apimachinery.meta.options import CreateOptions, DeleteOptions, PatchOptions, UpdateOptions
 from kcp_py.registry.resource import Served, ServedResource, scale_paths
 from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.scope import ClusterScope

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from kcp_py.apimachinery.errors import StatusError, bad_request
-from kcp_py.apimachinery.fieldselectors import parse_field_selector
 from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.apimachinery.meta.fieldselectors import parse_field_selector
 
 MAX_QUERY_BYTES: Final = 64 * 1024
 MAX_QUERY_PARAMETERS: Final = 256

@@ -9,8 +9,8 @@ import orjson
 
 from kcp_py.aio.offload import offload
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.codec import encode_pretty, encode_yaml
-from kcp_py.apimachinery.protobuf import ProtobufError, encode_list, encode_object, item_encoder
+from kcp_py.apimachinery.serializer.json.codec import encode_pretty, encode_yaml
+from kcp_py.apimachinery.serializer.protobuf import ProtobufError, encode_list, encode_object, item_encoder
 from kcp_py.registry.rest.conform import Media
 from kcp_py.server.negotiation import Representation
 

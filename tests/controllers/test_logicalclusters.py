@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.timestamps import format_time
+from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.controllers import start_controllers
 from kcp_py.controllers.logicalclusters import LONGEST_WAIT_SECONDS, LogicalClusterController
 from kcp_py.controllers.loop import Later

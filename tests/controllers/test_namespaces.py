@@ -10,7 +10,7 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.apimachinery.timestamps import parse_time
+from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.controllers import start_controllers
 from kcp_py.controllers.content import Content
 from kcp_py.controllers.loop import ReconcileLoop, changes_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from kcp_py.apimachinery.codec import DecodeError, decode_json
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.serializer.json.codec import DecodeError, decode_json
 from kcp_py.registry.catalog.compilation import Definitions
 from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.schema.compilation import SchemaTooDeepError, compile_schema

@@ -12,7 +12,10 @@ from typing import Any
 
 import orjson
 
-from kcp_py.apimachinery.codec import (
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.meta.decoding import drop_malformed_fields, prune_object_meta, type_problem
+from kcp_py.apimachinery.meta.objectmeta import validate_object_meta
+from kcp_py.apimachinery.serializer.json.codec import (
     MAX_DEPTH,
     DecodeError,
     decode_json,
@@ -22,9 +25,6 @@ from kcp_py.apimachinery.codec import (
     encode_yaml,
     too_deep,
 )
-from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.objectmeta import validate_object_meta
-from kcp_py.apimachinery.objectmeta_decoding import drop_malformed_fields, prune_object_meta, type_problem
 from kcp_py.authn.tokenfile import TokenFileError, parse_tokens
 from kcp_py.cli.exits import CommandError
 from kcp_py.cli.remote import Access

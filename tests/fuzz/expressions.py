@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from kcp_py.apimachinery import names
-from kcp_py.apimachinery.fieldselectors import parse_field_selector
 from kcp_py.apimachinery.formats import _FORMATS, find_format
+from kcp_py.apimachinery.meta import names
+from kcp_py.apimachinery.meta.fieldselectors import parse_field_selector
+from kcp_py.apimachinery.meta.selectors import label_selector_of, parse_label_selector
+from kcp_py.apimachinery.meta.table import age_of, human_duration
+from kcp_py.apimachinery.meta.timestamps import format_time, normalize_time, parse_time
 from kcp_py.apimachinery.quantity import canonical, parse_quantity
-from kcp_py.apimachinery.selectors import label_selector_of, parse_label_selector
-from kcp_py.apimachinery.table import age_of, human_duration
-from kcp_py.apimachinery.timestamps import format_time, normalize_time, parse_time
 from kcp_py.cel.environment import Environment
 from kcp_py.cel.errors import CompileError, CostExceededError, EvaluationError
 from kcp_py.cel.program import compile_expression

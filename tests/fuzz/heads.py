@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
 
-from kcp_py.apimachinery import metaoptions
-from kcp_py.apimachinery.codec import DecodeError, decode_json
 from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.meta import options as metaoptions
+from kcp_py.apimachinery.serializer.json.codec import DecodeError, decode_json
 from kcp_py.authn.certificate import ClientCertificates
 from kcp_py.authn.tokenfile import bearer_token
 from kcp_py.logicalcluster import Name

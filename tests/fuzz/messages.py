@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from kcp_py.apimachinery.protobuf import ProtobufError, decode, decode_envelope
+from kcp_py.apimachinery.serializer.protobuf import ProtobufError, decode, decode_envelope
 from kcp_py.bootstrap.wire import META, message_fields, message_of
 from tests.fuzz.documents import plain
 from tests.fuzz.mutation import MAX_BYTES, framed, mutated_bytes, varint

@@ -13,7 +13,7 @@ import pytest
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.apimachinery.metaoptions import CreateOptions
+from kcp_py.apimachinery.meta.options import CreateOptions
 from kcp_py.client.contract import StoredResource
 from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import Name

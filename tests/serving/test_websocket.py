@@ -18,7 +18,7 @@ import websockets
 from uvicorn.server import ServerState
 from websockets.asyncio.client import ClientConnection, connect
 
-from kcp_py.apimachinery.protobuf import encode_object, encode_watch_event
+from kcp_py.apimachinery.serializer.protobuf import encode_object, encode_watch_event
 from kcp_py.controlplane import ControlPlane
 from kcp_py.options import Options
 from kcp_py.serving.tls import ReloadingContext

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet, FieldSetError, decode, ordered, union
 from kcp_py.apimachinery.managedfields.ownership import Manager, Owned, Owners
-from kcp_py.apimachinery.timestamps import normalize_time
+from kcp_py.apimachinery.meta.timestamps import normalize_time
 from kcp_py.golang.quoting import go_quote
 
 __all__ = ["APPLY", "UPDATE", "Managed", "ManagedFieldsError", "cap", "decode_entries", "encode_entries", "is_reset"]

@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.codec import MAX_DEPTH, too_deep
+from kcp_py.apimachinery.serializer.json.codec import MAX_DEPTH, too_deep
 from kcp_py.golang.quoting import go_quote
 from kcp_py.golang.types import json_type
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from kcp_py.apimachinery import names
 from kcp_py.apimachinery.formats import find_format
+from kcp_py.apimachinery.meta import names
 from kcp_py.cel.declarations import Function, Library, Overload
 from kcp_py.cel.types import STRING, Type, list_of, opaque, optional_of
 from kcp_py.cel.values import NONE, Optional

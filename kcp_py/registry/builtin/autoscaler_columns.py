@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kcp_py.apimachinery.table import AGE, NAME, Column
+from kcp_py.apimachinery.meta.table import AGE, NAME, Column
 from kcp_py.registry.builtin.cells import NONE, UNSET, Object, at, column, integer, number, object_at, objects_at, quantity, text
 
 _SHOWN: Final = 2

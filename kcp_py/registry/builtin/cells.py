@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.meta.selectors import label_selector_of
+from kcp_py.apimachinery.meta.table import Cell, Column, age_of
 from kcp_py.apimachinery.quantity import canonical
-from kcp_py.apimachinery.selectors import label_selector_of
-from kcp_py.apimachinery.table import Cell, Column, age_of
 
 Object = Mapping[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kcp_py.apimachinery.table import AGE, CREATED_AT, NAME, Column, age_of
+from kcp_py.apimachinery.meta.table import AGE, CREATED_AT, NAME, Column, age_of
 from kcp_py.bootstrap.installed import INSTALLER, is_installed
 from kcp_py.registry.builtin.cells import NONE, Object, at, count, field, object_at, objects_at, quantity, text
 

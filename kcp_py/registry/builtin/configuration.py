@@ -13,7 +13,7 @@ import orjson
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, required, too_long
-from kcp_py.apimachinery.names import byte_length, config_key_problems
+from kcp_py.apimachinery.meta.names import byte_length, config_key_problems
 from kcp_py.golang.base64 import canonical_base64
 from kcp_py.registry.strategy import Strategy
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, not_supported
-from kcp_py.apimachinery.names import qualified_name_problems
+from kcp_py.apimachinery.meta.names import qualified_name_problems
 from kcp_py.registry.strategy import Strategy
 
 _STRATEGIES: Final = ("OldestEmulationVersion",)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, invalid, required
-from kcp_py.apimachinery.names import byte_length, dns_subdomain_problems, path_segment_problems, qualified_name_problems
+from kcp_py.apimachinery.meta.names import byte_length, dns_subdomain_problems, path_segment_problems, qualified_name_problems
 from kcp_py.registry.strategy import Strategy
 
 CORE_V1: Final = "v1"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kcp_py.apimachinery.table import AGE, NAME, Cell, Column, human_duration
-from kcp_py.apimachinery.timestamps import parse_time
+from kcp_py.apimachinery.meta.table import AGE, NAME, Cell, Column, human_duration
+from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.registry.builtin.autoscaler_columns import autoscaler_columns
 from kcp_py.registry.builtin.cells import (
     NONE,

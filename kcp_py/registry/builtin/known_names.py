@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from kcp_py.apimachinery import names
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.apimachinery.meta import names
 from kcp_py.golang.addresses import AddressError, parse_address
 from kcp_py.golang.quoting import go_quote
 from kcp_py.registry.builtin.cells import Object, at, text

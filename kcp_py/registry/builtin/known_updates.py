@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid
-from kcp_py.apimachinery.timestamps import format_time
+from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.registry.builtin.cells import Object, at
 from kcp_py.registry.builtin.known_creation import TEMPLATE_GENERATION
 

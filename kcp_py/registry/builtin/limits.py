@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.fielderrors import FieldError, duplicate, forbidden, invalid, required
-from kcp_py.apimachinery.names import qualified_name_problems
+from kcp_py.apimachinery.meta.names import qualified_name_problems
 from kcp_py.apimachinery.quantity import Quantity, canonical, parse_quantity
 from kcp_py.registry.strategy import Strategy
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, not_supported
-from kcp_py.apimachinery.timestamps import format_time, parse_time
+from kcp_py.apimachinery.meta.timestamps import format_time, parse_time
 from kcp_py.registry.strategy import Strategy
 
 NAME: Final = "cluster"

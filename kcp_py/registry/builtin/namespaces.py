@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kcp_py.apimachinery import names
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.apimachinery.meta import names
 from kcp_py.registry.namespaces import IMMORTAL
 from kcp_py.registry.strategy import Strategy
 from kcp_py.request.user import UserInfo

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kcp_py.apimachinery.table import AGE, NAME, Column
+from kcp_py.apimachinery.meta.table import AGE, NAME, Column
 from kcp_py.registry.builtin.cells import (
     NONE,
     UNSET,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from kcp_py.apimachinery.table import AGE, NAME, Column, age_of
+from kcp_py.apimachinery.meta.table import AGE, NAME, Column, age_of
 from kcp_py.registry.builtin.cells import NONE, Object, at, field, integer, list_at, object_at, objects_at, text
 
 

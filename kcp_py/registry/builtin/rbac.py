@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kcp_py.apimachinery import names
 from kcp_py.apimachinery.fielderrors import FieldError, invalid, not_supported, required
-from kcp_py.apimachinery.objectmeta import label_problems
+from kcp_py.apimachinery.meta import names
+from kcp_py.apimachinery.meta.objectmeta import label_problems
 from kcp_py.registry.strategy import Strategy
 
 GROUP: Final = "rbac.authorization.k8s.io"

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersion
-from kcp_py.apimachinery.protobuf import has_message
+from kcp_py.apimachinery.serializer.protobuf import has_message
 from kcp_py.bootstrap.kinds import BuiltinKind, builtin_kinds, definitions, validation_schema
 from kcp_py.registry.builtin.columns import COLUMNS
 from kcp_py.registry.builtin.configuration import ConfigMapStrategy, SecretStrategy, ServiceAccountStrategy

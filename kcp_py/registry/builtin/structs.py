@@ -22,8 +22,8 @@ from threading import RLock
 from typing import Any, Final
 
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.meta.timestamps import normalize_micro_time, normalize_time
 from kcp_py.apimachinery.quantity import canonical
-from kcp_py.apimachinery.timestamps import normalize_micro_time, normalize_time
 from kcp_py.bootstrap.go_fields import GoStructure, find_structure, go_values
 from kcp_py.golang.base64 import canonical_base64
 from kcp_py.golang.types import json_type

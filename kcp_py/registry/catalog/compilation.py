@@ -18,7 +18,7 @@ import orjson
 
 from kcp_py.aio.offload import offload
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersion
-from kcp_py.apimachinery.protobuf import has_message
+from kcp_py.apimachinery.serializer.protobuf import has_message
 from kcp_py.bootstrap.known import known_definitions, known_kinds
 from kcp_py.registry.conversion import NoWebhooks, WebhookConverter, Webhooks
 from kcp_py.registry.custom_resources import CustomResourceStrategy, printer_columns

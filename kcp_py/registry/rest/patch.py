@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 
 from kcp_py.aio.offload import offload
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.codec import decode_json, decode_json_strict
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
-from kcp_py.apimachinery.metaoptions import PatchOptions
+from kcp_py.apimachinery.meta.options import PatchOptions
 from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge_patch
+from kcp_py.apimachinery.serializer.json.codec import decode_json, decode_json_strict
 from kcp_py.golang.json import go_json
 from kcp_py.golang.types import go_text
 from kcp_py.registry.resource import ServedResource

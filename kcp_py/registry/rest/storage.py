@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.metaoptions import ListOptions
+from kcp_py.apimachinery.meta.options import ListOptions
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.request.context import RequestContext
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.timestamps import format_time
+from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain
 from kcp_py.registry.resource import Served

@@ -8,7 +8,7 @@ from typing import Any, Final
 from kcp_py.aio.offload import offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.generate_name import MAX_ATTEMPTS, generate_name
+from kcp_py.apimachinery.meta.generate_name import MAX_ATTEMPTS, generate_name
 from kcp_py.registry.admission import attributes_of
 from kcp_py.registry.rendering import encode_stored, undress
 from kcp_py.registry.resource import ServedResource

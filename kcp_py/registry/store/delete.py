@@ -9,7 +9,7 @@ import orjson
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.apimachinery.metaoptions import DeleteOptions, Preconditions
+from kcp_py.apimachinery.meta.options import DeleteOptions, Preconditions
 from kcp_py.registry.admission import attributes_of
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served, ServedResource

@@ -11,7 +11,7 @@ import orjson
 
 from kcp_py.aio.offload import offload
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.objectmeta_decoding import drop_malformed_fields
+from kcp_py.apimachinery.meta.decoding import drop_malformed_fields
 from kcp_py.registry.resource import Origin, Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import Access

@@ -12,7 +12,7 @@ from kcp_py.aio.offload import offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import MAX_CAUSES
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
-from kcp_py.apimachinery.objectmeta import validate_object_meta, validate_object_meta_update
+from kcp_py.apimachinery.meta.objectmeta import validate_object_meta, validate_object_meta_update
 from kcp_py.bootstrap.unenforced import unenforced_warning
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store.read import LARGE

@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, not_supported, required
-from kcp_py.apimachinery.names import dns_1035_label_problems, dns_subdomain_problems
+from kcp_py.apimachinery.meta.names import dns_1035_label_problems, dns_subdomain_problems
 from kcp_py.golang.quoting import go_quote
 
 ACCEPTED_REVIEW_VERSIONS: Final = ("v1", "v1beta1")

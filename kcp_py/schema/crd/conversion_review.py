@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import orjson
 
-from kcp_py.apimachinery.codec import decode_json
 from kcp_py.apimachinery.fielderrors import aggregate
-from kcp_py.apimachinery.objectmeta import annotation_problems, label_problems
+from kcp_py.apimachinery.meta.objectmeta import annotation_problems, label_problems
+from kcp_py.apimachinery.serializer.json.codec import decode_json
 from kcp_py.golang.quoting import go_quote
 from kcp_py.golang.types import go_type, json_type
 from kcp_py.schema.crd.conversion import ACCEPTED_REVIEW_VERSIONS

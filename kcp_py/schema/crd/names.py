@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from kcp_py.apimachinery.fielderrors import FieldError, invalid, required
-from kcp_py.apimachinery.names import dns_1035_label_problems
+from kcp_py.apimachinery.meta.names import dns_1035_label_problems
 from kcp_py.golang.quoting import go_quote
 
 APPROVED_ANNOTATION: Final = "api-approved.kubernetes.io"

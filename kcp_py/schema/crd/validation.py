@@ -13,7 +13,7 @@ from typing import Any
 
 from kcp_py.apimachinery.fielderrors import FieldError, invalid, not_supported, required
 from kcp_py.apimachinery.formats import is_recognized
-from kcp_py.apimachinery.names import dns_1035_label_problems, dns_subdomain_problems
+from kcp_py.apimachinery.meta.names import dns_1035_label_problems, dns_subdomain_problems
 from kcp_py.golang.quoting import go_quote
 from kcp_py.schema.crd.conversion import bundle_errors, conversion_errors, knows_review_version
 from kcp_py.schema.crd.defaults import has_unpruned_defaults

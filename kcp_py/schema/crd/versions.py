@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, duplicate, forbidden, invalid, required, too_many
-from kcp_py.apimachinery.names import byte_length
+from kcp_py.apimachinery.meta.names import byte_length
 from kcp_py.schema.crd.defaults import default_errors
 from kcp_py.schema.crd.openapi_schema import SchemaRules, schema_errors
 from kcp_py.schema.crd.printing import invalid_struct, members_set, printed_schema

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import orjson
 
-from kcp_py.apimachinery.protobuf.varints import length_of, varint
+from kcp_py.apimachinery.serializer.protobuf.varints import length_of, varint
 
 Write = Callable[[Any], bytes]
 """A JSON value to a message without its length, or to a field with its tag; nothing where it is of the wrong type or zero."""

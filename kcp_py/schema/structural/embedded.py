@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from kcp_py.apimachinery import names
 from kcp_py.apimachinery.fielderrors import FieldError, invalid, join_path, required
 from kcp_py.apimachinery.kinds import parse_group_version
-from kcp_py.apimachinery.objectmeta import prune_object_meta, type_problem, validate_object_meta
+from kcp_py.apimachinery.meta import names
+from kcp_py.apimachinery.meta.objectmeta import prune_object_meta, type_problem, validate_object_meta
 from kcp_py.schema.structural.nodes import Node
 
 _METADATA_FIELDS: Final = frozenset(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kcp_py.apimachinery.codec import MAX_STRICT_ERRORS, Pairs
+from kcp_py.apimachinery.serializer.json.codec import MAX_STRICT_ERRORS, Pairs
 from kcp_py.schema.structural.nodes import Node
 from kcp_py.schema.structural.places import Path, render, step
 

@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.metaoptions import decode_include_object
-from kcp_py.apimachinery.partial import partial_object_metadata
-from kcp_py.apimachinery.table import object_table
+from kcp_py.apimachinery.meta.options import decode_include_object
+from kcp_py.apimachinery.meta.partial import partial_object_metadata
+from kcp_py.apimachinery.meta.table import object_table
 from kcp_py.logicalcluster import WILDCARD
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scale import scale_of, show_scale

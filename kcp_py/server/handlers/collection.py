@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kcp_py.aio.cooperative import TimeSlice
-from kcp_py.apimachinery.metaoptions import decode_include_object
-from kcp_py.apimachinery.partial import partial_object_metadata
-from kcp_py.apimachinery.table import Column, column_definitions, table_row
+from kcp_py.apimachinery.meta.options import decode_include_object
+from kcp_py.apimachinery.meta.partial import partial_object_metadata
+from kcp_py.apimachinery.meta.table import Column, column_definitions, table_row
 from kcp_py.registry.resource import ServedResource
 from kcp_py.server.encoding import ListEncoding
 from kcp_py.server.exchange import Exchange

@@ -13,7 +13,7 @@ import structlog
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery import errors, fielderrors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.metaoptions import (
+from kcp_py.apimachinery.meta.options import (
     CreateOptions,
     ListOptions,
     decode_create_options,

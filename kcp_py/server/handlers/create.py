@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcp_py.apimachinery.metaoptions import decode_create_options
+from kcp_py.apimachinery.meta.options import decode_create_options
 from kcp_py.registry.rest.create import create as create_object
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send_written

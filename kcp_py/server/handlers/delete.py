@@ -8,9 +8,9 @@ import orjson
 
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.codec import decode_json, decode_yaml
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.metaoptions import DeleteOptions, decode_delete_options
+from kcp_py.apimachinery.meta.options import DeleteOptions, decode_delete_options
+from kcp_py.apimachinery.serializer.json.codec import decode_json, decode_yaml
 from kcp_py.registry.store import delete as delete_stored
 from kcp_py.registry.store.access import Written
 from kcp_py.registry.store.delete import propagation_of

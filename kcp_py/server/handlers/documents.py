@@ -9,8 +9,8 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.protobuf import enclose
-from kcp_py.apimachinery.protobuf import encode as encode_message
+from kcp_py.apimachinery.serializer.protobuf import enclose
+from kcp_py.apimachinery.serializer.protobuf import encode as encode_message
 from kcp_py.bootstrap.wire import META
 from kcp_py.logicalcluster import Wildcard
 from kcp_py.registry.catalog.tables import ResourceTable

@@ -11,9 +11,9 @@ import orjson
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.partial import partial_object_metadata
-from kcp_py.apimachinery.protobuf import ProtobufError, encode_object, encode_watch_event
-from kcp_py.apimachinery.table import IncludeObject, column_definitions, table_row
+from kcp_py.apimachinery.meta.partial import partial_object_metadata
+from kcp_py.apimachinery.meta.table import IncludeObject, column_definitions, table_row
+from kcp_py.apimachinery.serializer.protobuf import ProtobufError, encode_object, encode_watch_event
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
 from kcp_py.server.handlers.answer import rendered

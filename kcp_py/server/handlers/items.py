@@ -9,8 +9,8 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.partial import partial_object_metadata
-from kcp_py.apimachinery.table import IncludeObject, table_row
+from kcp_py.apimachinery.meta.partial import partial_object_metadata
+from kcp_py.apimachinery.meta.table import IncludeObject, table_row
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store import load, load_one

@@ -12,7 +12,7 @@ import orjson
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.metaoptions import EXACT, ListOptions, decode_include_object, decode_list_options, parse_resource_version
+from kcp_py.apimachinery.meta.options import EXACT, ListOptions, decode_include_object, decode_list_options, parse_resource_version
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store import Page, RenderedPage, Scan, can_render, get, render, scan

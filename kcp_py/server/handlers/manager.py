@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kcp_py.apimachinery.metaoptions import CreateOptions, manager_or_user_agent
+from kcp_py.apimachinery.meta.options import CreateOptions, manager_or_user_agent
 from kcp_py.registry.store import FieldManager
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.backend import Backend

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.metaoptions import decode_patch_options
+from kcp_py.apimachinery.meta.options import decode_patch_options
 from kcp_py.registry.rest.apply import apply
 from kcp_py.registry.rest.patch import APPLY_PATCH, patch_types, read_patch
 from kcp_py.registry.rest.patch import patch as patch_object

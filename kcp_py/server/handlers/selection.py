@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.fieldselectors import FieldSelector
-from kcp_py.apimachinery.metaoptions import ListOptions
-from kcp_py.apimachinery.selectors import LabelSelector
+from kcp_py.apimachinery.meta.fieldselectors import FieldSelector
+from kcp_py.apimachinery.meta.options import ListOptions
+from kcp_py.apimachinery.meta.selectors import LabelSelector
 from kcp_py.registry.resource import ServedResource
 
 _MOST_OTHERS: Final = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kcp_py.apimachinery.table import AGE, Column
+from kcp_py.apimachinery.meta.table import AGE, Column
 from kcp_py.registry.resource import ServedResource
 
 _MOST_COLUMNS: Final = 64

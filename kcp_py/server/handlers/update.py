@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcp_py.apimachinery.metaoptions import decode_update_options
+from kcp_py.apimachinery.meta.options import decode_update_options
 from kcp_py.registry.rest.update import body_kind
 from kcp_py.registry.rest.update import update as update_object
 from kcp_py.server.exchange import Exchange

@@ -11,8 +11,8 @@ from typing import Final
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.fieldselectors import FieldRequirement, FieldSelector
-from kcp_py.apimachinery.metaoptions import ListOptions, decode_include_object, parse_resource_version
+from kcp_py.apimachinery.meta.fieldselectors import FieldRequirement, FieldSelector
+from kcp_py.apimachinery.meta.options import ListOptions, decode_include_object, parse_resource_version
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import holds
 from kcp_py.server.exchange import Exchange

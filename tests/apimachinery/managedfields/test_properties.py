@@ -10,12 +10,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kcp_py.apimachinery.codec import MAX_DEPTH
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet, FieldSetError, decode, difference, intersection, paths, union, without
 from kcp_py.apimachinery.managedfields.ownership import Versions
 from kcp_py.apimachinery.managedfields.tracking import Writer, track_apply, track_update
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
 from kcp_py.apimachinery.managedfields.walks import DuplicateKeyError, compare, fields_of, merge, remove
+from kcp_py.apimachinery.serializer.json.codec import MAX_DEPTH
 from kcp_py.schema.structural.merge_types import merge_type
 
 KIND = merge_type(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kcp_py.apimachinery import names
+from kcp_py.apimachinery.meta import names
 from kcp_py.cel.errors import CompileError, EvaluationError
 from kcp_py.cel.libraries.format import FORMAT
 from kcp_py.cel.libraries.optionals import OPTIONALS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.apimachinery.timestamps import parse_time
+from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.bootstrap.kinds import builtin_kinds
 from kcp_py.registry.builtin.columns import COLUMNS
 

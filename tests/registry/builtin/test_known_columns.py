@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.apimachinery.timestamps import parse_time
+from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.bootstrap.known import known_kinds
 from kcp_py.registry.builtin.known_columns import KNOWN_COLUMNS
 from tests.corpus import needs_corpus, read, rows

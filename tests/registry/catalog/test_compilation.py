@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kcp_py.apimachinery.table import CUSTOM_RESOURCE_COLUMNS
-from kcp_py.apimachinery.timestamps import parse_time
+from kcp_py.apimachinery.meta.table import CUSTOM_RESOURCE_COLUMNS
+from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.registry.catalog.compilation import Definitions, is_served
 from kcp_py.registry.custom_resources import CustomResourceStrategy, printer_columns
 from kcp_py.registry.resource import ALL_VERBS, ServedResource

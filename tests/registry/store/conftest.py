@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.apimachinery.metaoptions import CreateOptions, DeleteOptions, Preconditions, UpdateOptions
+from kcp_py.apimachinery.meta.options import CreateOptions, DeleteOptions, Preconditions, UpdateOptions
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope

@@ -8,7 +8,7 @@ import pytest
 
 from kcp_py.apimachinery.errors import OBJECT_MODIFIED, StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.apimachinery.metaoptions import UpdateOptions
+from kcp_py.apimachinery.meta.options import UpdateOptions
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.store import Current, update

@@ -13,7 +13,7 @@ import pytest
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-from kcp_py.apimachinery.metaoptions import DeleteOptions
+from kcp_py.apimachinery.meta.options import DeleteOptions
 from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionPlugin, Attributes

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kcp_py.apimachinery.protobuf import decode, decode_envelope, encode_object
+from kcp_py.apimachinery.serializer.protobuf import decode, decode_envelope, encode_object
 from kcp_py.bootstrap.known_crds import definitions_named
 from kcp_py.controlplane import ControlPlane
 from tests.server.handlers.conftest import Api, options

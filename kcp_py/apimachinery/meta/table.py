@@ -1,0 +1,203 @@
+"""Tables (`as=Table;g=meta.k8s.io`): columns, cells and rows for objects as `kubectl get` shows them.
+
+Source: apimachinery `pkg/apis/meta/v1`, `pkg/util/duration`; apiserver `pkg/registry/rest/table.go`, `endpoints/handlers/response.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from kcp_py.apimachinery.meta import timestamps
+from kcp_py.apimachinery.meta.partial import META_V1, partial_object_metadata
+
+Cell = Callable[[Mapping[str, Any], float], Any]
+"""The value of a column for an object; the second argument is now in unix seconds."""
+IncludeObject = Literal["None", "Metadata", "Object"]
+INCLUDE_OBJECT: Final = ("None", "Metadata", "Object")
+"""The values of the query parameter `includeObject`; the empty text means Metadata."""
+
+UNKNOWN: Final = "<unknown>"
+
+_MINUTE: Final = 60
+_HOUR: Final = 60
+_DAY: Final = 24
+_YEAR: Final = 365
+
+_NAME_DESCRIPTION: Final = (
+    "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request "
+    "the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration "
+    "definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
+)
+_CREATED_DESCRIPTION: Final = (
+    "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in "
+    "happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\n"
+    "Populated by the system. Read-only. Null for lists. More info: "
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+)
+
+
+class Column(NamedTuple):
+    """One column of a table."""
+
+    name: str
+    type: str
+    """An OpenAPI type: string, integer, number, boolean, date."""
+    format: str
+    description: str
+    priority: int
+    """0 is always shown, anything greater only in wide output."""
+    cell: Cell
+
+
+def human_duration(seconds: float) -> str:
+    """A duration with two or three significant figures, as `duration.HumanDuration`."""
+    # Go cuts towards zero; two seconds in the future count as clocks that disagree.
+    whole = int(seconds)
+    if whole < 0:
+        return "<invalid>" if whole < -1 else "0s"
+    if whole < _MINUTE * 2:
+        return f"{whole}s"
+    minutes = whole // _MINUTE
+    if minutes < 10:
+        rest = whole % _MINUTE
+        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
+    if minutes < _HOUR * 3:
+        return f"{minutes}m"
+    hours = minutes // _HOUR
+    if hours < 8:
+        rest = minutes % _HOUR
+        return f"{hours}h{rest}m" if rest else f"{hours}h"
+    if hours < _DAY * 2:
+        return f"{hours}h"
+    days = hours // _DAY
+    if days < 8:
+        rest = hours % _DAY
+        return f"{days}d{rest}h" if rest else f"{days}d"
+    if days < _YEAR * 2:
+        return f"{days}d"
+    years = days // _YEAR
+    if years < 8:
+        rest = days % _YEAR
+        return f"{years}y{rest}d" if rest else f"{years}y"
+    return f"{years}y"
+
+
+def age_of(timestamp: Any, now: float) -> str:
+    """The time since an RFC 3339 `timestamp`; `<unknown>` when there is none."""
+    if not timestamp or not isinstance(timestamp, str):
+        return UNKNOWN
+    try:
+        return human_duration(now - timestamps.parse_time(timestamp))
+    except ValueError:
+        return UNKNOWN
+
+
+def name_cell(obj: Mapping[str, Any], now: float) -> Any:
+    """The name of the object."""
+    del now
+    return obj["metadata"].get("name", "")
+
+
+def age_cell(obj: Mapping[str, Any], now: float) -> Any:
+    """The time since the creation of the object, such as `5d`."""
+    return age_of(obj["metadata"].get("creationTimestamp"), now)
+
+
+def created_at_cell(obj: Mapping[str, Any], now: float) -> Any:
+    """The time of the creation of the object, in RFC 3339."""
+    del now
+    return obj["metadata"].get("creationTimestamp") or UNKNOWN
+
+
+NAME: Final = Column("Name", "string", "name", _NAME_DESCRIPTION, 0, name_cell)
+AGE: Final = Column("Age", "string", "", _CREATED_DESCRIPTION, 0, age_cell)
+"""The age column of built-in kinds."""
+CUSTOM_RESOURCE_AGE: Final = Column("Age", "date", "", _CREATED_DESCRIPTION, 0, age_cell)
+"""The age column of custom resources without printer columns."""
+CREATED_AT: Final = Column("Created At", "date", "", _CREATED_DESCRIPTION, 0, created_at_cell)
+"""The second column of kinds without a printer."""
+DEFAULT_COLUMNS: Final = (NAME, CREATED_AT)
+CUSTOM_RESOURCE_COLUMNS: Final = (NAME, CUSTOM_RESOURCE_AGE)
+
+
+def column_definitions(columns: Iterable[Column]) -> list[dict[str, Any]]:
+    """The `columnDefinitions` of a Table."""
+    return [
+        {
+            "name": column.name,
+            "type": column.type,
+            "format": column.format,
+            "description": column.description,
+            "priority": column.priority,
+        }
+        for column in columns
+    ]
+
+
+def table_row(
+    obj: Mapping[str, Any],
+    columns: Sequence[Column],
+    now: float,
+    *,
+    include_object: IncludeObject = "Metadata",
+    api_version: str = META_V1,
+) -> dict[str, Any]:
+    """One row. `obj` must carry its kind and apiVersion when `include_object` is Object."""
+    included: Any = None
+    if include_object == "Metadata":
+        included = partial_object_metadata(obj, api_version)
+    elif include_object == "Object":
+        included = obj
+    return {"cells": [column.cell(obj, now) for column in columns], "object": included}
+
+
+def table_rows(
+    objects: Iterable[Mapping[str, Any]],
+    columns: Sequence[Column],
+    now: float,
+    *,
+    include_object: IncludeObject = "Metadata",
+    api_version: str = META_V1,
+) -> list[dict[str, Any]]:
+    """A row for each object."""
+    return [table_row(obj, columns, now, include_object=include_object, api_version=api_version) for obj in objects]
+
+
+def list_table(
+    list_metadata: Mapping[str, Any],
+    objects: Iterable[Mapping[str, Any]],
+    columns: Sequence[Column],
+    *,
+    now: float,
+    include_object: IncludeObject = "Metadata",
+    api_version: str = META_V1,
+) -> dict[str, Any]:
+    """The Table of a list, with the metadata (resourceVersion, continue, remainingItemCount) of that list."""
+    return {
+        "kind": "Table",
+        "apiVersion": api_version,
+        "metadata": dict(list_metadata),
+        "columnDefinitions": column_definitions(columns),
+        "rows": table_rows(objects, columns, now, include_object=include_object, api_version=api_version),
+    }
+
+
+def object_table(
+    obj: Mapping[str, Any],
+    columns: Sequence[Column],
+    *,
+    now: float,
+    include_object: IncludeObject = "Metadata",
+    api_version: str = META_V1,
+    headers: bool = True,
+) -> dict[str, Any]:
+    """The Table of one object, also for watch events, of which only the first has `headers`."""
+    version = obj["metadata"].get("resourceVersion")
+    return {
+        "kind": "Table",
+        "apiVersion": api_version,
+        "metadata": {"resourceVersion": version} if version else {},
+        "columnDefinitions": column_definitions(columns) if headers else None,
+        "rows": [table_row(obj, columns, now, include_object=include_object, api_version=api_version)],
+    }

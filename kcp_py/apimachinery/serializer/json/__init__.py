@@ -1,0 +1,1 @@
+"""JSON as sigs.k8s.io/json reads and writes it."""

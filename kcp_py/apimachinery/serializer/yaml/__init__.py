@@ -1,0 +1,1 @@
+"""YAML as sigs.k8s.io/yaml reads and writes it."""

@@ -1,0 +1,159 @@
+"""JSON bodies: what is read, what is refused, repeated keys."""
+
+from __future__ import annotations
+
+import json
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcp_py.apimachinery.serializer.json import codec
+from kcp_py.apimachinery.serializer.json.codec import MAX_DEPTH, DecodeError, decode_json, duplicate_fields
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        (b'{"a":1,"a":2}', {"a": 2}),
+        (
+            b"[9223372036854775807,9223372036854775808,18446744073709551616,-9223372036854775809]",
+            [9223372036854775807, 9223372036854775808.0, 18446744073709551616.0, -9223372036854775809.0],
+        ),
+        (b'"9223372036854775808999"', "9223372036854775808999"),
+        (b" {}\n", {}),
+    ],
+)
+def test_values(body, value):
+    """Of repeated keys the last wins; ints beyond 64 bits are floats."""
+    decoded = decode_json(body)
+    assert decoded == value
+    assert orjson.dumps(decoded) == orjson.dumps(value)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"", "unexpected end of JSON input"),
+        (b"  \n", "unexpected end of JSON input"),
+        (b'{"a":', "unexpected end of JSON input"),
+        (b"[1", "unexpected end of JSON input"),
+        (b"hello", "invalid character 'h' looking for beginning of value"),
+        (b"{a:1}", "invalid character 'a' looking for beginning of object key string"),
+        (b"{} x", "invalid character 'x' after top-level value"),
+        (b'{"a":NaN}', "invalid character 'N' looking for beginning of value"),
+        (b'{"a":1e999}', "number out of range"),
+        (b'"\\ud800"', "invalid surrogate pair in string literal"),
+        (b'"\xff"', "invalid UTF-8"),
+        (b"\xed\xa0\x80", "invalid UTF-8"),
+        (b"[" * 5000, f"exceeded max depth of {MAX_DEPTH}"),
+        (b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1), f"exceeded max depth of {MAX_DEPTH}"),
+        (b'{"a":' * (MAX_DEPTH + 1) + b"1" + b"}" * (MAX_DEPTH + 1), f"exceeded max depth of {MAX_DEPTH}"),
+        (b"1" * 5000, "number out of range"),
+    ],
+    ids=lambda value: str(value[:20]),
+)
+def test_refusals(body, text):
+    """Hostile and broken bodies get the short text of Go's decoder."""
+    with pytest.raises(DecodeError) as caught:
+        decode_json(body)
+    assert str(caught.value) == text
+
+
+def test_depth_limit_itself_is_allowed():
+    """Exactly the allowed nesting, and many more brackets side by side."""
+    decode_json(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)
+    decode_json(b"[" + b",".join([b"[]"] * 10_000) + b"]")
+
+
+@pytest.mark.parametrize(
+    ("body", "errors"),
+    [
+        (b'{"a":1,"b":[1,{"c":2}]}\n', []),
+        (b'{ "a": 1, "b": 1.50 }', []),
+        (b'{"spec":{"replicas":1,"replicas":2}}', ['duplicate field "spec.replicas"']),
+        (b'{"a":[{"b":1,"b":2},{"b":1,"b":1}]}', ['duplicate field "a[0].b"', 'duplicate field "a[1].b"']),
+        (b'{"a":{"x":1,"x":1},"a":{"x":1}}', ['duplicate field "a.x"', 'duplicate field "a"']),
+        (b'{"a":1,"\\u0061":2}', ['duplicate field "a"']),
+        (b'{"a":1,"a":2,"a":3}', ['duplicate field "a"']),
+    ],
+)
+def test_duplicate_fields(body, errors):
+    """Repeated keys are told once, with their path, in document order."""
+    assert duplicate_fields(body) == errors
+
+
+def test_duplicate_fields_are_limited():
+    """At most a hundred are told."""
+    body = "{" + ",".join(f'"k{number}":1,"k{number}":1' for number in range(500)) + "}"
+    assert len(duplicate_fields(body.encode())) == codec.MAX_STRICT_ERRORS
+
+
+@given(JSON)
+def test_round_trip(value):
+    """What orjson, the standard library or the pretty encoder writes is read again, without repeated keys."""
+    for body in (orjson.dumps(value), json.dumps(value, indent=1).encode(), codec.encode_pretty(value)):
+        assert decode_json(body) == value
+        assert duplicate_fields(body) == []
+
+
+@given(st.binary(max_size=60) | st.text(alphabet='{}[]":,01e-.\\u ntfals', max_size=60).map(str.encode))
+def test_any_bytes_are_decoded_or_refused(body):
+    """Nothing but DecodeError is raised."""
+    try:
+        value = decode_json(body)
+    except DecodeError:
+        return
+    duplicate_fields(body, value)
+
+
+@pytest.mark.parametrize(
+    ("body", "written"),
+    [
+        (b'{"a":1.0}', b'{"a":1}'),
+        (b'{"a":[1.0, -2.0,2.5]}', b'{"a":[1,-2,2.5]}'),
+        (b'{"a":1.0\n}', b'{"a":1}'),
+        (b"[1.0 ]", b"[1]"),
+        (b'{"a":"1.0","b":"1.0, 2.0"}', b'{"a":"1.0","b":"1.0, 2.0"}'),
+        (b'{"a":1.00}', b'{"a":1}'),
+        (b'{"a":1.0\t}', b'{"a":1}'),
+        (b'{"a":1e3}', b'{"a":1000}'),
+        (b'{"a": 1E2, "b":[1e0,2E+1,-3e2]}', b'{"a":100,"b":[1,20,-300]}'),
+        (b"[ 1.5e1 ,\t15e-1,150e-1]", b"[15,1.5,15]"),
+        (b'{"a":-0.0,"b":-0e0}', b'{"a":0,"b":0}'),
+        (b'{"a":1' + 30 * b"0" + b"e-20}", b'{"a":10000000000}'),
+        (b'{"uid":"6e1b3c0e-3e4f-4e+3","a":1.5}', b'{"uid":"6e1b3c0e-3e4f-4e+3","a":1.5}'),
+        (b'{"a":"1e3: 1e3"}', b'{"a":"1e3: 1e3"}'),
+        (b'{"a":-9223372036854775808.0}', b'{"a":-9223372036854775808}'),
+        (b'{"a":9223372036854775808.0}', b'{"a":9.223372036854776e+18}'),
+    ],
+)
+def test_doubles_without_fraction_are_written_as_integers(body: bytes, written: bytes) -> None:
+    """As Go writes them: typed clients refuse 1.0 where an integer is due."""
+    assert orjson.dumps(decode_json(body)) == written
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.from_regex(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,5})?([eE][+-]?[0-9]{1,2})?", fullmatch=True, alphabet="0123456789.eE+-"),
+            st.sampled_from(["", " ", "\n", "\t", "\r\n"]),
+        ),
+        min_size=1,
+    )
+)
+def test_no_whole_double_is_overlooked(numbers: list[tuple[str, str]]) -> None:
+    """However a number is written and whatever stands around it: what fits into 64 bits and has no fraction is an int."""
+    body = f"[{','.join(f'{space}{number}{space}' for number, space in numbers)}]".encode()
+    for value, (number, _) in zip(decode_json(body), numbers, strict=True):
+        exact = float(number)
+        whole = exact.is_integer() and -(2**63) <= exact < 2**63
+        assert type(value) is (int if whole else float)
+        assert float(value) == exact
