@@ -11,9 +11,9 @@ from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.catalog.wildcard import WildcardIndex
 from kcp_py.registry.resource import Served
+from kcp_py.registry.rest.conversions import WildcardConversions
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.scan import ServedScan
-from kcp_py.server.handlers.conversions import WildcardConversions
 from kcp_py.server.handlers.listbudget import ListBudget
 from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry

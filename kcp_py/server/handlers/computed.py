@@ -26,6 +26,7 @@ from kcp_py.registry.admission import Operation, attributes_of
 from kcp_py.registry.computed import ANY_OBJECT
 from kcp_py.registry.rest.conform import BodyKind
 from kcp_py.registry.rest.create import check_namespace
+from kcp_py.registry.rest.selection import Selection
 from kcp_py.registry.rest.storage import Object, ReadRequest, RestStorage
 from kcp_py.registry.rest.update import check_identity
 from kcp_py.registry.scope import ClusterScope
@@ -41,7 +42,6 @@ from kcp_py.server.handlers.collection import send_objects
 from kcp_py.server.handlers.delete import read_delete_options
 from kcp_py.server.handlers.frames import Frames
 from kcp_py.server.handlers.manager import manager_of
-from kcp_py.server.handlers.selection import Selection
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation, request_media
 from kcp_py.storage.contract import StorageError

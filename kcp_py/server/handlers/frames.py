@@ -16,10 +16,10 @@ from kcp_py.apimachinery.meta.table import IncludeObject, column_definitions, ta
 from kcp_py.apimachinery.serializer.protobuf import ProtobufError, encode_object, encode_watch_event
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
+from kcp_py.registry.rest.selection import Selection
 from kcp_py.server.handlers.answer import rendered
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.items import UNCONVERTED, Items
-from kcp_py.server.handlers.selection import Selection
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation
 from kcp_py.storage.contract import KeyValue

@@ -15,6 +15,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.options import EXACT, ListOptions, decode_include_object, decode_list_options, parse_resource_version
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
+from kcp_py.registry.rest.selection import Selection, can_select
 from kcp_py.registry.store import Page, RenderedPage, Scan, can_render, get, render, scan
 from kcp_py.registry.store.access import holds
 from kcp_py.server.exchange import Exchange
@@ -23,7 +24,6 @@ from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.collection import list_encoding, list_head
 from kcp_py.server.handlers.items import UNCONVERTED, Items
 from kcp_py.server.handlers.listbudget import Share
-from kcp_py.server.handlers.selection import Selection, can_select
 from kcp_py.server.handlers.tablecolumns import TableColumns
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation

@@ -13,6 +13,7 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.fieldselectors import FieldRequirement, FieldSelector
 from kcp_py.apimachinery.meta.options import ListOptions, decode_include_object, parse_resource_version
+from kcp_py.registry.rest.selection import Selection
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import holds
 from kcp_py.server.exchange import Exchange
@@ -20,7 +21,6 @@ from kcp_py.server.handlers.answer import representation_of
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.frames import Frames
 from kcp_py.server.handlers.list import Listing, list_options, matching, selectable
-from kcp_py.server.handlers.selection import Selection
 from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation
 from kcp_py.storage.contract import CompactedError

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from kcp_py.controlplane import ControlPlane
-from kcp_py.server.handlers.conversions import WildcardConversions
+from kcp_py.registry.rest.conversions import WildcardConversions
 from tests.egress.https import Certificate, HttpsServer, Request, issue
 from tests.server.handlers.conftest import Api, Watch, config_map, definition, established, instance, options
 from tests.server.handlers.converting import converting, webhook
