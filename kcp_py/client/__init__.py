@@ -1,34 +1,25 @@
 """What controllers and library users call: always for one named logical cluster, or for all of them.
 
-Belongs here: the `Client` protocol and the ways to carry it out. Does not belong here: decisions about what to call.
+Belongs here: the `Client` and `Tap` protocols and the ways to carry them out. Does not belong here: decisions about what to call.
 """
 
-from kcp_py.client.contract import (
-    Change,
-    Client,
-    Concerned,
-    Holder,
-    KnownKind,
-    ObjectChange,
-    ObjectList,
-    ObjectName,
-    StoredResource,
-    WatchEvent,
-)
+from kcp_py.client.contract import ApiResource, Client, ObjectList, WatchEvent
 from kcp_py.client.local import LocalClient
+from kcp_py.client.localtap import LocalTap
+from kcp_py.client.tap import Concerned, Holder, ObjectChange, StoredResource, Tap
 from kcp_py.registry.store.collection import Remaining
 
 __all__ = [
-    "Change",
+    "ApiResource",
     "Client",
     "Concerned",
     "Holder",
-    "KnownKind",
     "LocalClient",
+    "LocalTap",
     "ObjectChange",
     "ObjectList",
-    "ObjectName",
     "Remaining",
     "StoredResource",
+    "Tap",
     "WatchEvent",
 ]

@@ -1,146 +1,217 @@
-"""`Client`: the operations, and the values that go in and out.
+"""`Client`: the API of all logical clusters as HTTP can carry it, and the values that go in and out.
 
-Objects are decoded JSON as an HTTP client gets it: with `metadata.resourceVersion` and the annotation `kcp.io/cluster`. Every method raises
-`StatusError` where an HTTP client would get a Status.
+Objects are decoded JSON as an HTTP client gets it: with `metadata.resourceVersion` and the annotation `kcp.io/cluster`. Options have the
+names, the defaults and the meaning of the query parameters of the Kubernetes API. Every method raises `StatusError` where an HTTP client
+would get a Status. What only the process that has the store can see is in `client.tap`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.apimachinery.meta.options import FieldValidation
 from kcp_py.logicalcluster import ClusterSelection, Name
-from kcp_py.registry.catalog.compilation import HeldNames
 from kcp_py.registry.rest.patch import MERGE_PATCH
-from kcp_py.registry.store.collection import Remaining
 from kcp_py.request.user import UserInfo
+
+FIELD_MANAGER: Final = "kcp-py"
+"""Owns the fields that a client writes, unless the caller names another manager."""
 
 
 class ObjectList(NamedTuple):
-    """A consistent list."""
+    """A list, or one page of it."""
 
     items: Sequence[dict[str, Any]]
     resource_version: str
-    """Where a watch goes on from."""
+    """A watch that begins here misses nothing."""
+    continue_token: str = ""
+    """Asks for the next page; empty on the last one."""
+    remaining: int | None = None
+    """Objects on the pages that follow; None where the server does not count them."""
 
 
 class WatchEvent(NamedTuple):
-    """One change as a watch tells it."""
+    """One change that a watch shows."""
 
     type: str
-    """ADDED, MODIFIED or DELETED."""
+    """`ADDED`, `MODIFIED`, `DELETED`, or `BOOKMARK` where bookmarks are asked for."""
     obj: dict[str, Any]
+    """The object; of a BOOKMARK its `metadata.resourceVersion` alone counts."""
 
 
-class ObjectName(NamedTuple):
-    """Where an object is, and its version."""
-
-    cluster: Name
-    namespace: str
-    """Empty for cluster-scoped objects."""
-    name: str
-    resource_version: str
-
-
-class Change(NamedTuple):
-    """What became of one object."""
-
-    cluster: Name
-    namespace: str
-    name: str
-    value: bytes | None
-    """The object as JSON, in its storage version and without resourceVersion; None where it is gone."""
-
-
-class ObjectChange(NamedTuple):
-    """What became of one object of whatever resource; or an object that is there, with nothing before it."""
-
-    cluster: Name
-    resource: GroupResource
-    namespace: str
-    """Empty for cluster-scoped objects."""
-    name: str
-    value: bytes | None
-    """As in `Change`."""
-    previous: bytes | None
-    """The object before; None where it was not there."""
-
-
-Concerned = Callable[[GroupResource, bytes | None, bytes | None], bool]
-"""(resource, value, previous) -> whether somebody wants to be told: a cheap look at the bytes."""
-
-
-class KnownKind(NamedTuple):
-    """Where the objects of a kind are found."""
+class ApiResource(NamedTuple):
+    """A resource as a cluster serves it."""
 
     resource: GroupVersionResource
+    kind: str
     namespaced: bool
 
-
-class Holder(NamedTuple):
-    """The cluster-scoped object whose end takes other objects along: a namespace, a CRD or a LogicalCluster."""
-
-    resource: GroupVersionResource
-    name: str
-    uid: str
-
-
-class StoredResource(NamedTuple):
-    """A resource of which a cluster may hold objects."""
-
-    group_resource: GroupResource
-    custom: bool
-    """Whether it comes from a CRD of the cluster."""
-    namespaced: bool | None
-    """None where that is not known without reading the CRD."""
+    @property
+    def api_version(self) -> str:
+        """Of its objects: `v1` or `group/version`."""
+        return f"{self.resource.group}/{self.resource.version}" if self.resource.group else self.resource.version
 
 
 class Client(Protocol):
-    """The API of all logical clusters, for a privileged caller."""
+    """The API of all logical clusters, for one user.
+
+    The order of parameters is always cluster, resource, namespace, name. The namespace is empty for cluster-scoped resources, and in lists,
+    watches and deletions of collections for all namespaces.
+    """
 
     def acting_as(self, user: UserInfo) -> Client:
-        """The same API for another user, as admission and audit see it."""
+        """The same API for another user, as authorization, admission and audit see it. The caller must be allowed to impersonate it."""
         ...
 
-    async def get(self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str) -> dict[str, Any]:
-        """One object.
+    async def get(
+        self,
+        cluster: Name,
+        resource: GroupVersionResource,
+        namespace: str,
+        name: str,
+        *,
+        subresource: str = "",
+        metadata_only: bool = False,
+    ) -> dict[str, Any]:
+        """One object, or a subresource of it.
+
+        Args:
+            cluster: the logical cluster.
+            resource: the resource and its version.
+            namespace: empty for cluster-scoped resources.
+            name: of the object.
+            subresource: `status`, `scale`, ...; empty for the object itself.
+            metadata_only: answer with a `PartialObjectMetadata` of `meta.k8s.io/v1`.
 
         Raises:
             StatusError: 404.
         """
         ...
 
-    async def list(self, cluster: ClusterSelection, resource: GroupVersionResource, namespace: str = "") -> ObjectList:
-        """The objects of one cluster, or of all. Large lists are held in memory as a whole: prefer `changes` or `names` where they do."""
-        ...
+    async def list(
+        self,
+        cluster: ClusterSelection,
+        resource: GroupVersionResource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+        resource_version_match: str = "",
+        metadata_only: bool = False,
+    ) -> ObjectList:
+        """The objects of one cluster, or of all clusters.
 
-    async def names(self, cluster: Name, resource: GroupVersionResource) -> Sequence[ObjectName]:
-        """Which objects there are and in what version, without reading them."""
-        ...
-
-    async def held_names(self, cluster: Name, group: str) -> Sequence[HeldNames]:
-        """The names that the CustomResourceDefinitions of a group hold, without reading those that are known."""
-        ...
-
-    async def create(self, cluster: Name, resource: GroupVersionResource, obj: Mapping[str, Any]) -> dict[str, Any]:
-        """Create an object in the namespace that its metadata names.
+        Args:
+            cluster: one cluster or `WILDCARD`.
+            resource: the resource and its version.
+            namespace: empty for all.
+            label_selector: such as `app=web,tier in (a,b)`.
+            field_selector: such as `metadata.name=x`.
+            limit: objects of a page at the most; 0 for the whole list, which is held in memory.
+            continue_token: of the page before.
+            resource_version: see `resource_version_match`; empty for the latest state.
+            resource_version_match: `Exact`, `NotOlderThan` or empty.
+            metadata_only: items are `PartialObjectMetadata`.
 
         Raises:
-            StatusError: 409, 422, 403 in what terminates.
+            StatusError: 400 for a selector or a token that cannot be read, 404 for an unserved resource, 410 for a token or a
+                resourceVersion whose state is no longer known.
         """
         ...
 
-    async def update(self, cluster: Name, resource: GroupVersionResource, obj: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace an object; a resourceVersion in its metadata is the optimistic lock.
+    def watch(
+        self,
+        cluster: ClusterSelection,
+        resource: GroupVersionResource,
+        namespace: str = "",
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        bookmarks: bool = False,
+        timeout_seconds: int | None = None,
+        metadata_only: bool = False,
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """Every change after a resourceVersion.
+
+        The generator ends when the server ends the watch, which it does from time to time: watch again from the resourceVersion of the last
+        event. Close the generator to stop the watch.
+
+        Args:
+            cluster: one cluster or `WILDCARD`.
+            resource: the resource and its version.
+            namespace: empty for all.
+            resource_version: of a list, an object or an event.
+            label_selector: as in `list`; an object that begins to match is ADDED, one that ceases to match is DELETED.
+            field_selector: as in `list`.
+            bookmarks: show BOOKMARK events: they move the resourceVersion on where nothing else changes.
+            timeout_seconds: after which the server ends the watch; None for the server's choice.
+            metadata_only: objects are `PartialObjectMetadata`.
+
+        Raises:
+            StatusError: 410 where changes are no longer known: list again.
+        """
+        ...
+
+    async def create(
+        self,
+        cluster: Name,
+        resource: GroupVersionResource,
+        obj: Mapping[str, Any],
+        *,
+        name: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+        field_manager: str = FIELD_MANAGER,
+        field_validation: FieldValidation = "Ignore",
+    ) -> dict[str, Any]:
+        """Create an object in the namespace that its metadata names, or post to a subresource.
+
+        Args:
+            cluster: the logical cluster.
+            resource: the resource and its version.
+            obj: the object. The client adds apiVersion and kind where they are missing.
+            name: of the object whose subresource is posted to.
+            subresource: such as `eviction`; empty to create an object.
+            dry_run: do all but store.
+            field_manager: owns the fields that are set.
+            field_validation: what happens to unknown and repeated fields: `Ignore`, `Warn` or `Strict`.
+
+        Raises:
+            StatusError: 409 for a name that is taken, 422, 403 in a terminating namespace.
+        """
+        ...
+
+    async def update(
+        self,
+        cluster: Name,
+        resource: GroupVersionResource,
+        obj: Mapping[str, Any],
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        field_manager: str = FIELD_MANAGER,
+        field_validation: FieldValidation = "Ignore",
+    ) -> dict[str, Any]:
+        """Replace an object or a subresource of it; a resourceVersion in its metadata is the optimistic lock, a uid a precondition.
+
+        Args:
+            cluster: the logical cluster.
+            resource: the resource and its version.
+            obj: with name and namespace in its metadata.
+            subresource: `status`, `scale`, ...; empty for the object itself.
+            dry_run: do all but store.
+            field_manager: owns the fields that change.
+            field_validation: as in `create`.
 
         Raises:
             StatusError: 404, 409, 422.
         """
-        ...
-
-    async def update_status(self, cluster: Name, resource: GroupVersionResource, obj: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace the status of an object, and nothing else."""
         ...
 
     async def patch(
@@ -153,17 +224,23 @@ class Client(Protocol):
         document: Any,
         patch_type: str = MERGE_PATCH,
         subresource: str = "",
+        dry_run: bool = False,
+        field_manager: str = FIELD_MANAGER,
+        field_validation: FieldValidation = "Ignore",
     ) -> dict[str, Any]:
-        """Change an object, its status or its Scale.
+        """Change an object or a subresource of it.
 
         Args:
-            cluster: which.
-            resource: which.
-            namespace: empty for cluster-scoped objects.
-            name: which.
+            cluster: the logical cluster.
+            resource: the resource and its version.
+            namespace: empty for cluster-scoped resources.
+            name: of the object.
             document: the patch as JSON: an object for merge patches, a list for a JSON patch.
             patch_type: its media type, see `registry.rest.patch`.
-            subresource: `status`, `scale` or empty.
+            subresource: `status`, `scale`, ...; empty for the object itself.
+            dry_run: do all but store.
+            field_manager: owns the fields that change.
+            field_validation: as in `create`.
 
         Raises:
             StatusError: 404, 409, 415, 422.
@@ -176,22 +253,26 @@ class Client(Protocol):
         resource: GroupVersionResource,
         configuration: Mapping[str, Any],
         *,
-        field_manager: str = "kcp-py",
+        field_manager: str = FIELD_MANAGER,
         force: bool = False,
         subresource: str = "",
+        dry_run: bool = False,
+        field_validation: FieldValidation = "Ignore",
     ) -> dict[str, Any]:
         """Server-side apply.
 
         Args:
-            cluster: which.
-            resource: which.
-            configuration: with apiVersion, kind, name and namespace; what it leaves out the manager does not own any more.
-            field_manager: who owns the fields.
-            force: whether fields of other managers are taken over.
+            cluster: the logical cluster.
+            resource: the resource and its version.
+            configuration: with apiVersion, kind, name and namespace. A field that it leaves out loses the manager as its owner.
+            field_manager: owns the fields of the configuration.
+            force: take over fields of other managers.
             subresource: `status` or empty.
+            dry_run: do all but store.
+            field_validation: as in `create`.
 
         Raises:
-            StatusError: 409 for conflicts, 422.
+            StatusError: 409 with one cause for each field of another manager, 422.
         """
         ...
 
@@ -206,130 +287,59 @@ class Client(Protocol):
         resource_version: str = "",
         propagation: str = "",
         grace: int | None = None,
+        dry_run: bool = False,
     ) -> None:
         """Delete an object, or mark it while finalizers remain.
 
         Args:
-            cluster: which.
-            resource: which.
-            namespace: empty for cluster-scoped objects.
-            name: which.
+            cluster: the logical cluster.
+            resource: the resource and its version.
+            namespace: empty for cluster-scoped resources.
+            name: of the object.
             uid: precondition; empty for none.
             resource_version: precondition; empty for none.
-            propagation: `Orphan`, `Foreground`, `Background`, or empty for the kind's default.
-            grace: seconds until the deletion takes effect, of kinds that know such a time; None for the kind's default.
+            propagation: `Orphan`, `Foreground`, `Background`, or empty for the default of the kind.
+            grace: seconds until the deletion takes effect, of kinds that have such a time; None for the default of the kind.
+            dry_run: do all but store.
 
         Raises:
             StatusError: 404, 403, 409 for a failed precondition.
         """
         ...
 
-    def watch(self, cluster: ClusterSelection, resource: GroupVersionResource, resource_version: str) -> AsyncGenerator[WatchEvent, None]:
-        """Every change after a resourceVersion. The generator ends when the server ends the watch: list again.
-
-        Raises:
-            StatusError: 410 Expired where changes are no longer known: list again.
-        """
-        ...
-
-    def changes(self, resource: GroupVersionResource, *, wanted: Callable[[bytes], bool]) -> AsyncGenerator[Change, None]:
-        """What controllers of many clusters live on: one resource in all of them, in bounded memory.
-
-        First of all comes, live, every change from now on; in between, at leisure, every object that is there already and for which
-        `wanted` holds. So an object may come twice. The generator ends when the server ends the watch: ask again.
-
-        Args:
-            resource: which.
-            wanted: a cheap look at an object's bytes, applied to what is there already and not to changes.
-        """
-        ...
-
-    def on_removal(self, callback: Callable[[Name], None]) -> None:
-        """Have a function called with the cluster whenever an object of any kind is removed in one.
-
-        A hint for those who wait for objects to go: an implementation that does not see removals calls nothing. Must not block or raise.
-        """
-        ...
-
-    def observe(self, observer: Callable[[ObjectChange], None], *, concerned: Concerned, missed: Callable[[], None]) -> None:
-        """Have a function called with every change of every object in every cluster, in the order in which they happened.
-
-        Args:
-            observer: must not block or raise. It is called after the resources that a cluster serves have followed the change.
-            concerned: which changes it is called with.
-            missed: called when changes may have been missed.
-        """
-        ...
-
-    def stored_objects(
-        self, cluster: Name | None, *, concerned: Concerned, resource: GroupResource | None = None, limit: int = 0
-    ) -> AsyncGenerator[ObjectChange, None]:
-        """Every object that is there, at leisure. At its end observers have been told of all that happened up to what was read.
-
-        Args:
-            cluster: None for all clusters.
-            concerned: which objects are told of; all that it is asked have no previous value.
-            resource: only this one, of one cluster.
-            limit: how many objects are looked at, at the most and for each resource; 0 for all.
-        """
-        ...
-
-    async def find_kind(self, cluster: Name, api_version: str, kind: str) -> KnownKind | None:
-        """The resource of a kind in exactly this version, as the cluster serves it; None where it does not."""
-        ...
-
-    async def served_version(self, cluster: Name, resource: GroupResource) -> GroupVersionResource | None:
-        """A version in which a resource is served, the stored one if it is; None where it is not served."""
-        ...
-
-    async def get_metadata(self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str) -> dict[str, Any]:
-        """One object's apiVersion (as stored), kind and metadata with its resourceVersion.
-
-        Raises:
-            StatusError: 404.
-        """
-        ...
-
-    async def stored_resources(self, cluster: Name) -> Sequence[StoredResource]:
-        """Every resource of which the cluster may hold objects, those of CRDs first: nothing that is there is missing."""
-        ...
-
     async def delete_collection(
         self,
         cluster: Name,
-        resource: StoredResource,
+        resource: GroupVersionResource,
         namespace: str = "",
         *,
-        settled: Collection[str] = (),
-        holder: Holder | None = None,
-    ) -> Remaining:
-        """Delete all objects of a resource in a cluster or in one of its namespaces, whether or not it is served any more.
-
-        Objects with finalizers are marked and left. Where nothing new can be created meanwhile, an answer of 0 says that nothing is left.
+        label_selector: str = "",
+        field_selector: str = "",
+        propagation: str = "",
+        grace: int | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Delete all objects of a collection that the selectors choose; objects with finalizers are marked and stay.
 
         Args:
-            cluster: which.
-            resource: which.
-            namespace: empty for all.
-            settled: finalizers that need not be waited for. They include those that the kind puts on its objects itself.
-            holder: what the objects go with: nothing is deleted once it is gone, even if there is another one of its name.
+            cluster: the logical cluster.
+            resource: the resource and its version.
+            namespace: whose objects; empty for cluster-scoped resources.
+            label_selector: as in `list`.
+            field_selector: as in `list`.
+            propagation: as in `delete`.
+            grace: as in `delete`.
+            dry_run: do all but store.
 
         Raises:
-            StatusError: 409 where the holder is gone.
+            StatusError: the first refusal. What was deleted before stays deleted.
         """
         ...
 
-    async def remove_finalizer(
-        self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str, *, finalizer: str, uid: str
-    ) -> None:
-        """Take the server's own finalizer from an object that is being deleted, and with the last one the object. What is gone is no error.
+    async def find_kind(self, cluster: Name, api_version: str, kind: str) -> ApiResource | None:
+        """The resource of a kind in exactly this version, as the cluster serves it; None where it does not."""
+        ...
 
-        Args:
-            cluster: which.
-            resource: which.
-            namespace: empty for cluster-scoped objects.
-            name: which.
-            finalizer: in metadata, or for namespaces in spec.
-            uid: of the object that is meant; another one of the same name is left alone.
-        """
+    async def find_resource(self, cluster: Name, resource: GroupResource) -> ApiResource | None:
+        """A resource in one of the versions in which the cluster serves it; None where it does not serve it."""
         ...

@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final
 
 from kcp_py.apimachinery import errors
-from kcp_py.client.contract import Change
+from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.client.tap import ObjectChange
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.store.access import translate
@@ -50,8 +51,8 @@ async def follow(
 
 
 async def scan_changes(
-    storage: Storage, feed: Feed, keys: ResourceKeys, *, wanted: Callable[[bytes], bool]
-) -> AsyncGenerator[Change, None]:
+    storage: Storage, feed: Feed, keys: ResourceKeys, *, resource: GroupResource, wanted: Callable[[bytes], bool]
+) -> AsyncGenerator[ObjectChange, None]:
     """Every change from now on, and between changes what is there already and wanted.
 
     Raises:
@@ -65,7 +66,8 @@ async def scan_changes(
                 events = await watcher.take()
                 for event in events:
                     route = event.route
-                    yield Change(Name(route.cluster), route.namespace, route.name, event.value)
+                    previous = event.previous.value if event.previous is not None else None
+                    yield ObjectChange(Name(route.cluster), resource, route.namespace, route.name, event.value, previous)
                 if events:
                     continue
                 if start is None:
@@ -76,7 +78,7 @@ async def scan_changes(
                 for item in page.items:
                     if wanted(item.value):
                         key = keys.locate(item.key)
-                        yield Change(key.cluster, key.namespace, key.name, item.value)
+                        yield ObjectChange(key.cluster, resource, key.namespace, key.name, item.value, None)
         except WatchEndedError:
             return
         except WatchOverflowError:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
 from kcp_py.aio.cooperative import TimeSlice
-from kcp_py.client.contract import Concerned, ObjectChange
+from kcp_py.client.tap import Concerned, ObjectChange
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.store.access import translate
 from kcp_py.storage.contract import Storage, StorageError, readable
@@ -18,7 +18,7 @@ _PAGE: Final = 200
 
 
 def observe(feed: Feed, root: str, observer: Callable[[ObjectChange], None], *, concerned: Concerned, missed: Callable[[], None]) -> None:
-    """`Client.observe` on a feed."""
+    """`Tap.observe` on a feed."""
 
     def listener(event: ObjectEvent) -> None:
         route = event.route
@@ -34,7 +34,7 @@ def observe(feed: Feed, root: str, observer: Callable[[ObjectChange], None], *, 
 async def stored_objects(
     storage: Storage, feed: Feed, root: str, *, prefixes: Sequence[str], concerned: Concerned, limit: int
 ) -> AsyncGenerator[ObjectChange, None]:
-    """`Client.stored_objects`: what lies under prefixes of keys.
+    """`Tap.stored_objects`: what lies under prefixes of keys.
 
     Raises:
         StatusError: the store cannot be read.

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
-from kcp_py.client import Client, Holder, Remaining, StoredResource
+from kcp_py.client import Holder, Remaining, StoredResource, Tap
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.builtin.logicalclusters import NAME
 from kcp_py.registry.builtin.namespaces import FINALIZER as NAMESPACE_FINALIZER
@@ -43,55 +43,53 @@ class Content(NamedTuple):
         return sum(self.resources.values())
 
 
-async def delete_namespace_content(client: Client, cluster: Name, namespace: str, *, uid: str) -> Content:
+async def delete_namespace_content(tap: Tap, cluster: Name, namespace: str, *, uid: str) -> Content:
     """Delete every object in a namespace, pods before anything else. Nothing new may be able to come: the namespace is terminating.
 
     Pods may need what they use until they are gone (KEP-5080, ordered namespace deletion).
     """
     holder = Holder(NAMESPACES, namespace, uid)
-    resources = [resource for resource in await client.stored_resources(cluster) if resource.namespaced is not False]
+    resources = [resource for resource in await tap.stored_resources(cluster) if resource.namespaced is not False]
     pods = [resource for resource in resources if resource.group_resource == _PODS]
-    first = await _delete(client, cluster, pods, namespace, settled=_GARBAGE_COLLECTION, holder=holder)
+    first = await _delete(tap, cluster, pods, namespace, settled=_GARBAGE_COLLECTION, holder=holder)
     if first.resources or first.failures:
         return first
-    return await _delete(client, cluster, resources, namespace, settled=_GARBAGE_COLLECTION, holder=holder)
+    return await _delete(tap, cluster, resources, namespace, settled=_GARBAGE_COLLECTION, holder=holder)
 
 
-async def delete_cluster_content(client: Client, cluster: Name, *, uid: str) -> Content:
+async def delete_cluster_content(tap: Tap, cluster: Name, *, uid: str) -> Content:
     """Delete everything in a cluster but its LogicalCluster. Nothing new may be able to come: the cluster is terminating.
 
     Raises:
         StatusError: something could not be deleted.
     """
     holder = Holder(LOGICAL_CLUSTER, NAME, uid)
-    stored = await client.stored_resources(cluster)
+    stored = await tap.stored_resources(cluster)
     kept = {LOGICAL_CLUSTER.group_resource, *_LAST}
     first = [resource for resource in stored if resource.group_resource not in kept]
-    content = _whole(await _delete(client, cluster, first, settled=_GARBAGE_COLLECTION, holder=holder))
+    content = _whole(await _delete(tap, cluster, first, settled=_GARBAGE_COLLECTION, holder=holder))
     if content.resources:
         return content
     # Their own finalizers wait for what is gone by now.
     settled = _GARBAGE_COLLECTION | {CLEANUP_FINALIZER, NAMESPACE_FINALIZER}
     last = [resource for resource in stored if resource.group_resource in _LAST]
-    return _whole(await _delete(client, cluster, last, settled=settled, holder=holder))
+    return _whole(await _delete(tap, cluster, last, settled=settled, holder=holder))
 
 
-async def delete_instances(client: Client, cluster: Name, resource: GroupResource, *, crd: str, uid: str) -> Remaining:
+async def delete_instances(tap: Tap, cluster: Name, resource: GroupResource, *, crd: str, uid: str) -> Remaining:
     """Delete the objects of one custom resource. Nothing new may be able to come: its definition is terminating."""
-    return await client.delete_collection(
-        cluster, StoredResource(resource, custom=True, namespaced=None), holder=Holder(DEFINITIONS, crd, uid)
-    )
+    return await tap.delete_stored(cluster, StoredResource(resource, custom=True, namespaced=None), holder=Holder(DEFINITIONS, crd, uid))
 
 
 async def _delete(
-    client: Client, cluster: Name, resources: list[StoredResource], namespace: str = "", *, settled: frozenset[str], holder: Holder
+    tap: Tap, cluster: Name, resources: list[StoredResource], namespace: str = "", *, settled: frozenset[str], holder: Holder
 ) -> Content:
     left: dict[GroupResource, int] = {}
     finalizers: Counter[str] = Counter()
     failures = []
     for resource in resources:
         try:
-            remaining = await client.delete_collection(cluster, resource, namespace, settled=settled, holder=holder)
+            remaining = await tap.delete_stored(cluster, resource, namespace, settled=settled, holder=holder)
         except StatusError as error:
             failures.append(error)
             continue

@@ -13,7 +13,7 @@ from typing import Any, Final
 from kcp_py.aio.offload import OFFLOAD_OWNER, offload
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.client import Change, Client
+from kcp_py.client import Client, ObjectChange, Tap
 from kcp_py.controllers import objects
 from kcp_py.controllers.content import DEFINITIONS, delete_instances
 from kcp_py.controllers.deletion import DELETION_TIMESTAMP
@@ -36,15 +36,17 @@ class DefinitionController:
     resource = DEFINITIONS
     per_cluster = 1
 
-    def __init__(self, client: Client, *, now: Callable[[], str], builtins: Iterable[ServedResource] = ()) -> None:
+    def __init__(self, client: Client, tap: Tap, *, now: Callable[[], str], builtins: Iterable[ServedResource] = ()) -> None:
         """Make the controller.
 
         Args:
             client: of all clusters.
+            tap: knows the names of other CRDs, and deletes the objects.
             now: the time as RFC 3339.
             builtins: the resources that are served without a definition; their names are taken.
         """
         self._client = client
+        self._tap = tap
         self._now = now
         self._builtins: dict[str, list[BuiltinNames]] = {}
         for resource in builtins:
@@ -57,7 +59,7 @@ class DefinitionController:
         """Definitions that were not established, or were being deleted, when the server stopped, and those of other servers' making."""
         return DELETION_TIMESTAMP in value or _ESTABLISHED not in value or _CONFLICT in value or _OBSERVED not in value
 
-    def keys(self, change: Change) -> Iterable[Key]:
+    def keys(self, change: ObjectChange) -> Iterable[Key]:
         """The definition, and those of its group that lack a name: it may be free now."""
         key = Key(change.cluster, change.name)
         for name in self._conflicting.get((change.cluster, _group(change.name)), ()):
@@ -94,13 +96,13 @@ class DefinitionController:
             status["observedGeneration"] = generation
         self._note_conflict(key, conflicting=not is_condition_true({"status": status}, "NamesAccepted"))
         if status != crd.get("status"):
-            await self._client.update_status(key.cluster, DEFINITIONS, {**crd, "status": status})
+            await self._client.update(key.cluster, DEFINITIONS, {**crd, "status": status}, subresource="status")
 
     async def _others(self, key: Key, group: str) -> Sequence[Mapping[str, Any]]:
         """The names that the other definitions of the group hold, as definitions with nothing else in them."""
         return [
             {"metadata": {"name": held.name}, "spec": {"group": held.group}, "status": {"acceptedNames": held.accepted}}
-            for held in await self._client.held_names(key.cluster, group)
+            for held in await self._tap.held_names(key.cluster, group)
         ]
 
     async def _clean_up(self, key: Key, crd: dict[str, Any]) -> int:
@@ -123,13 +125,13 @@ class DefinitionController:
                 await self._report(key, crd, "False", "InstanceDeletionCompleted", "removed all instances")
             else:
                 await self._report(key, crd, "False", "NeverEstablished", "resource was never established")
-        await self._client.remove_finalizer(key.cluster, DEFINITIONS, "", key.name, finalizer=CLEANUP_FINALIZER, uid=metadata["uid"])
+        await self._tap.remove_finalizer(key.cluster, DEFINITIONS, "", key.name, finalizer=CLEANUP_FINALIZER, uid=metadata["uid"])
         return 0
 
     async def _delete_instances(self, key: Key, crd: dict[str, Any], resource: GroupResource) -> int:
         """How many objects wait for their finalizers."""
         try:
-            return (await delete_instances(self._client, key.cluster, resource, crd=key.name, uid=crd["metadata"]["uid"])).objects
+            return (await delete_instances(self._tap, key.cluster, resource, crd=key.name, uid=crd["metadata"]["uid"])).objects
         except StatusError as error:
             with suppress(StatusError):  # the store may be what failed
                 await self._report(key, crd, "True", "InstanceDeletionFailed", f"could not issue all deletes: {error.message}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.client import Change, Client
+from kcp_py.client import Client, ObjectChange, Tap
 from kcp_py.controllers import objects
 from kcp_py.controllers.loop import Later
 from kcp_py.controllers.queue import Key
@@ -23,21 +23,23 @@ class DeletionController(ABC):
     resource: GroupVersionResource
     per_cluster: int
 
-    def __init__(self, client: Client, *, now: Callable[[], str]) -> None:
+    def __init__(self, client: Client, tap: Tap, *, now: Callable[[], str]) -> None:
         """Make the controller.
 
         Args:
             client: of all clusters.
+            tap: deletes the content.
             now: the time as RFC 3339.
         """
         self._client = client
+        self._tap = tap
         self._now = now
 
     def wanted(self, value: bytes) -> bool:
         """Those that were being deleted when the server stopped."""
         return DELETION_TIMESTAMP in value
 
-    def keys(self, change: Change) -> Iterable[Key]:
+    def keys(self, change: ObjectChange) -> Iterable[Key]:
         """The object itself, once it is being deleted."""
         if change.value is not None and DELETION_TIMESTAMP in change.value:
             yield Key(change.cluster, change.name)
@@ -65,7 +67,7 @@ class DeletionController(ABC):
 
     async def _let_go(self, key: Key, obj: Mapping[str, Any], finalizer: str) -> None:
         uid = obj["metadata"]["uid"]
-        await self._client.remove_finalizer(key.cluster, self.resource, "", key.name, finalizer=finalizer, uid=uid)
+        await self._tap.remove_finalizer(key.cluster, self.resource, "", key.name, finalizer=finalizer, uid=uid)
 
 
 def finalizers_remain(finalizers: Mapping[str, int], holder: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from kcp_py.apimachinery.meta.timestamps import parse_time
-from kcp_py.client import Change, Client
+from kcp_py.client import Client, ObjectChange, Tap
 from kcp_py.controllers.content import delete_cluster_content
 from kcp_py.controllers.deadlines import Deadlines
 from kcp_py.controllers.deletion import DeletionController, finalizers_remain
@@ -39,22 +39,23 @@ class LogicalClusterController(DeletionController):
     resource = LOGICAL_CLUSTER
     per_cluster = 1
 
-    def __init__(self, client: Client, *, now: Callable[[], str], monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, client: Client, tap: Tap, *, now: Callable[[], str], monotonic: Callable[[], float] = time.monotonic) -> None:
         """Make the controller.
 
         Args:
             client: of all clusters.
+            tap: deletes the content.
             now: the time as RFC 3339.
             monotonic: seconds that do not go back.
         """
-        super().__init__(client, now=now)
+        super().__init__(client, tap, now=now)
         self._deadlines = Deadlines(monotonic)
 
     def wanted(self, value: bytes) -> bool:
         """Those that are being deleted or wait for the end of their grace period."""
         return _DELETE_AFTER in value or super().wanted(value)
 
-    def keys(self, change: Change) -> Iterable[Key]:
+    def keys(self, change: ObjectChange) -> Iterable[Key]:
         """The cluster, once it is deleted."""
         key = Key(change.cluster, change.name)
         if change.value is not None and _DELETE_AFTER in change.value:
@@ -86,8 +87,9 @@ class LogicalClusterController(DeletionController):
         if status.get("terminators"):
             return 0  # each terminator that is done with changes the object, which brings it here again
         if status.get("phase") != "Deleting":
-            obj = await self._client.update_status(key.cluster, self.resource, {**obj, "status": {**status, "phase": "Deleting"}})
-        content = await delete_cluster_content(self._client, key.cluster, uid=obj["metadata"]["uid"])
+            changed = {**obj, "status": {**status, "phase": "Deleting"}}
+            obj = await self._client.update(key.cluster, self.resource, changed, subresource="status")
+        content = await delete_cluster_content(self._tap, key.cluster, uid=obj["metadata"]["uid"])
         if content.resources:
             condition = {
                 "type": CONTENT_DELETED,

@@ -11,7 +11,7 @@ import structlog
 from kcp_py.aio.cooperative import Throttle, TimeSlice
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.client import Change, Client
+from kcp_py.client import ObjectChange, Tap
 from kcp_py.controllers.queue import Key, WorkQueue
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.controllers")
@@ -55,25 +55,25 @@ class Controller(Reconciler, Protocol):
         """Whether an object that was there before the start may need work, judged by its bytes."""
         ...
 
-    def keys(self, change: Change) -> Iterable[Key]:
+    def keys(self, change: ObjectChange) -> Iterable[Key]:
         """What has to be looked at after a change."""
         ...
 
 
 def changes_of(
-    client: Client, controller: Controller, sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
+    tap: Tap, controller: Controller, sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
 ) -> Callable[[WorkQueue], Awaitable[None]]:
     """What fills a queue from the changes of the resource that a controller is about, for a `ReconcileLoop`.
 
     Args:
-        client: whose changes are followed.
+        tap: whose changes are followed.
         controller: says which, and what follows from them.
         sleep: for tests.
     """
 
     async def follow(queue: WorkQueue) -> None:
         while True:
-            changes = client.changes(controller.resource, wanted=controller.wanted)
+            changes = tap.changes(controller.resource, wanted=controller.wanted)
             try:
                 async for change in changes:
                     for key in controller.keys(change):
@@ -90,7 +90,7 @@ class ReconcileLoop:
 
     def __init__(
         self,
-        client: Client,
+        tap: Tap,
         controller: Reconciler,
         follow: Callable[[WorkQueue], Awaitable[None]],
         *,
@@ -101,7 +101,7 @@ class ReconcileLoop:
         """Prepare; `run` does the rest.
 
         Args:
-            client: whose removals are followed.
+            tap: whose removals are followed.
             controller: what to run.
             follow: fills the queue, until it is cancelled.
             queue: for tests.
@@ -113,7 +113,7 @@ class ReconcileLoop:
         self._follow = follow
         self._workers = workers
         self.queue = queue if queue is not None else WorkQueue(per_cluster=controller.per_cluster)
-        client.on_removal(self.queue.removed)
+        tap.on_removal(self.queue.removed)
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kcp_py.apimachinery.meta.timestamps import format_time, parse_time
-from kcp_py.client import Change, Client
+from kcp_py.client import Client, ObjectChange, Tap
 from kcp_py.controllers.content import NAMESPACES, Content, delete_namespace_content
 from kcp_py.controllers.deadlines import Deadlines
 from kcp_py.controllers.deletion import DeletionController, finalizers_remain
@@ -40,23 +40,30 @@ class NamespaceController(DeletionController):
     per_cluster = 4
 
     def __init__(
-        self, client: Client, *, clock: Callable[[], float], grace: float, monotonic: Callable[[], float] = time.monotonic
+        self,
+        client: Client,
+        tap: Tap,
+        *,
+        clock: Callable[[], float],
+        grace: float,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Make the controller.
 
         Args:
             client: of all clusters.
+            tap: deletes the content.
             clock: Unix seconds.
             grace: seconds at the least between the deletion of a namespace and that of its content; 0 for none
                 (upstream's `namespaceDeletionGracePeriod`).
             monotonic: seconds that do not go back.
         """
-        super().__init__(client, now=lambda: format_time(clock()))
+        super().__init__(client, tap, now=lambda: format_time(clock()))
         self._clock = clock
         self._grace = grace
         self._deadlines = Deadlines(monotonic)
 
-    def keys(self, change: Change) -> Iterable[Key]:
+    def keys(self, change: ObjectChange) -> Iterable[Key]:
         """The namespace, once it is being deleted."""
         if change.value is None:
             self._deadlines.forget(Key(change.cluster, change.name))
@@ -71,7 +78,7 @@ class NamespaceController(DeletionController):
             wait = self._deadlines.remaining(key, metadata["uid"], wait)
         if wait > 0:
             return Later(wait)
-        content = await delete_namespace_content(self._client, key.cluster, key.name, uid=metadata["uid"])
+        content = await delete_namespace_content(self._tap, key.cluster, key.name, uid=metadata["uid"])
         await self._report(key, obj, *conditions_of(content))
         if content.failures:
             raise content.failures[0]

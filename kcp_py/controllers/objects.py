@@ -48,7 +48,7 @@ async def report(
     if status is before:
         return
     try:
-        await client.update_status(key.cluster, resource, {**obj, "status": status})
+        await client.update(key.cluster, resource, {**obj, "status": status}, subresource="status")
     except StatusError as error:
         if error.reason != "Invalid":
             raise

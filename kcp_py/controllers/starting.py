@@ -9,7 +9,7 @@ from typing import Final
 from kcp_py.aio import Supervisor
 from kcp_py.aio.cooperative import Throttle
 from kcp_py.apimachinery.meta.timestamps import format_time
-from kcp_py.client import Client
+from kcp_py.client import Client, Tap
 from kcp_py.controllers.definitions import DefinitionController
 from kcp_py.controllers.garbage import GarbageCollector
 from kcp_py.controllers.logicalclusters import LogicalClusterController
@@ -44,6 +44,7 @@ def check_selection(selection: Collection[str]) -> None:
 def start_controllers(
     supervisor: Supervisor,
     client: Client,
+    tap: Tap,
     selection: Collection[str] = ("*",),
     *,
     builtins: Iterable[ServedResource] = (),
@@ -55,6 +56,7 @@ def start_controllers(
     Args:
         supervisor: runs the tasks, and starts them again when they fail.
         client: of all clusters.
+        tap: on the same store.
         selection: see `is_enabled`.
         builtins: the resources that are served without a definition.
         clock: Unix seconds, for the times in conditions and for `namespace_grace`.
@@ -68,21 +70,22 @@ def start_controllers(
     def now() -> str:
         return format_time(clock())
 
+    namespaces, garbage = controller_user("namespace-controller"), controller_user("generic-garbage-collector")
     controllers: list[Controller] = [
-        DefinitionController(client, now=now, builtins=builtins),
-        LogicalClusterController(client, now=now),
-        NamespaceController(client.acting_as(controller_user("namespace-controller")), clock=clock, grace=namespace_grace),
+        DefinitionController(client, tap, now=now, builtins=builtins),
+        LogicalClusterController(client, tap, now=now),
+        NamespaceController(client.acting_as(namespaces), tap.acting_as(namespaces), clock=clock, grace=namespace_grace),
     ]
     loops = {
-        controller.name: ReconcileLoop(client, controller, changes_of(client, controller))
+        controller.name: ReconcileLoop(tap, controller, changes_of(tap, controller))
         for controller in controllers
         if is_enabled(controller.name, selection)
     }
     if is_enabled(GarbageCollector.name, selection):
         queue = WorkQueue(per_cluster=GarbageCollector.per_cluster)
         throttle = Throttle()
-        collector = GarbageCollector(client.acting_as(controller_user("generic-garbage-collector")), queue, now=now, throttle=throttle)
-        loops[collector.name] = ReconcileLoop(client, collector, collector.follow, queue=queue, throttle=throttle)
+        collector = GarbageCollector(client.acting_as(garbage), tap.acting_as(garbage), queue, now=now, throttle=throttle)
+        loops[collector.name] = ReconcileLoop(tap, collector, collector.follow, queue=queue, throttle=throttle)
     for name, loop in loops.items():
         supervisor.start(f"controller {name}", loop.run)
     return list(loops.values())

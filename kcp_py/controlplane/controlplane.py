@@ -27,7 +27,7 @@ from kcp_py.authn.tokenfile import TokenFiles
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.authorizer import Union as AuthorizerUnion
 from kcp_py.authz.static import AlwaysAllowPaths, PrivilegedGroups
-from kcp_py.client import LocalClient
+from kcp_py.client import LocalClient, LocalTap
 from kcp_py.controllers import describe_queues, start_controllers
 from kcp_py.egress import Caller, Networks, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
@@ -90,6 +90,7 @@ class ControlPlane:
     app: ASGIApp
     backend: Backend
     client: LocalClient
+    tap: LocalTap
 
     def __init__(
         self,
@@ -229,8 +230,14 @@ class ControlPlane:
             limits=Limits(max_body_bytes=options.max_request_body_bytes, min_watch_seconds=int(options.min_request_timeout)),
         )
         self.client = LocalClient(access, tables=tables, wildcard=wildcard, clusters=clusters, feed=feed)
+        self.tap = LocalTap(access, tables=tables, clusters=clusters, feed=feed)
         loops = start_controllers(
-            supervisor, self.client, options.controllers, builtins=builtins, namespace_grace=options.namespace_deletion_grace
+            supervisor,
+            self.client,
+            self.tap,
+            options.controllers,
+            builtins=builtins,
+            namespace_grace=options.namespace_deletion_grace,
         )
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
         self._start_monitoring(supervisor, storage, clusters.prefix)

@@ -14,7 +14,7 @@ from kcp_py.admission import LogicalClusterLifecycle, NamespaceLifecycle
 from kcp_py.aio import Supervisor
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
-from kcp_py.client import LocalClient
+from kcp_py.client import LocalClient, LocalTap
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain
 from kcp_py.registry.builtin.resources import builtin_resources
@@ -45,6 +45,7 @@ class Registry:
     tables: ResourceTables
     clusters: LogicalClusters
     client: LocalClient
+    tap: LocalTap
     supervisor: Supervisor
     failures: list[BaseException] = field(default_factory=list)
 
@@ -58,7 +59,7 @@ class Registry:
         created = await self.client.create(cluster, DEFINITIONS, crd or definition())
         conditions = [{"type": kind, "status": "True", "reason": "x", "message": "x"} for kind in ("NamesAccepted", "Established")]
         status = {**created["status"], "acceptedNames": created["spec"]["names"], "conditions": conditions}
-        await self.client.update_status(cluster, DEFINITIONS, {**created, "status": status})
+        await self.client.update(cluster, DEFINITIONS, {**created, "status": status}, subresource="status")
 
     async def rewrite(self, key: str, change: Callable[[dict[str, Any]], object]) -> int:
         """Change a stored object as another server would, and return the revision."""
@@ -126,7 +127,8 @@ async def open_registry(storage: Storage) -> AsyncIterator[Registry]:
             supervisor.start("feed", lambda: feed.run(started=started))
             await started.wait()
             client = LocalClient(access, tables=tables, wildcard=wildcard, clusters=clusters, feed=feed)
-            yield Registry(storage, feed, access, tables, clusters, client, supervisor, failures)
+            tap = LocalTap(access, tables=tables, clusters=clusters, feed=feed)
+            yield Registry(storage, feed, access, tables, clusters, client, tap, supervisor, failures)
         assert not failures
 
 

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.client import StoredResource
 from kcp_py.logicalcluster import WILDCARD, Name
 from kcp_py.registry.rest.patch import JSON_PATCH, STRATEGIC_MERGE_PATCH
 from kcp_py.storage.contract import Delete
 from kcp_py.storage.memory import MemoryStorage
-from tests.client.registry import CONFIG_MAPS, DEFINITIONS, WIDGETS, Registry, config_map, definition, open_registry, widget
+from tests.client.registry import CONFIG_MAPS, WIDGETS, Registry, config_map, open_registry, widget
 
 pytestmark = pytest.mark.anyio
 
@@ -117,7 +116,7 @@ async def test_a_watch_goes_on_where_a_list_ended(registry: Registry) -> None:
     made = await client.create(OTHER, CONFIG_MAPS, config_map("two"))
     await client.update(OTHER, CONFIG_MAPS, {**made, "data": {"x": "y"}})
     await client.delete(TEAM, CONFIG_MAPS, "default", "one")
-    events = client.watch(WILDCARD, CONFIG_MAPS, listed.resource_version)
+    events = client.watch(WILDCARD, CONFIG_MAPS, resource_version=listed.resource_version)
     seen = [await anext(events) for _ in range(3)]
     await events.aclose()
     assert [(event.type, event.obj["metadata"]["name"]) for event in seen] == [("ADDED", "two"), ("MODIFIED", "two"), ("DELETED", "one")]
@@ -128,7 +127,7 @@ async def test_a_watch_of_one_cluster_belongs_to_its_life(registry: Registry) ->
     client = registry.client
     before = (await client.create(OTHER, CONFIG_MAPS, config_map("one")))["metadata"]["resourceVersion"]
     made = await client.create(TEAM, CONFIG_MAPS, config_map("one"))
-    events = client.watch(TEAM, CONFIG_MAPS, made["metadata"]["resourceVersion"])
+    events = client.watch(TEAM, CONFIG_MAPS, resource_version=made["metadata"]["resourceVersion"])
     await client.create(TEAM, CONFIG_MAPS, config_map("two"))
     assert (await anext(events)).obj["metadata"]["name"] == "two"
     key = registry.clusters.key(TEAM)
@@ -138,47 +137,5 @@ async def test_a_watch_of_one_cluster_belongs_to_its_life(registry: Registry) ->
     assert await ended is None
     await client.create(TEAM, CONFIG_MAPS, config_map("three"))
     with pytest.raises(StatusError) as refused:
-        await anext(client.watch(TEAM, CONFIG_MAPS, before))
+        await anext(client.watch(TEAM, CONFIG_MAPS, resource_version=before))
     assert refused.value.code == 410
-
-
-async def test_changes_begin_with_what_is_wanted(registry: Registry) -> None:
-    """Of what is there only the wanted comes, then every change."""
-    client = registry.client
-    for name in ("one", "two"):
-        await client.create(TEAM, CONFIG_MAPS, config_map(name))
-    await registry.feed.reached(await registry.storage.revision())
-    changes = client.changes(CONFIG_MAPS, wanted=lambda value: b'"two"' in value)
-    assert (await anext(changes)).name == "two"
-    await client.create(OTHER, CONFIG_MAPS, config_map("three"))
-    await client.delete(TEAM, CONFIG_MAPS, "default", "one")
-    three, one = await anext(changes), await anext(changes)
-    await changes.aclose()
-    assert (three.cluster, three.name, three.value is None) == ("team-b", "three", False)
-    assert (one.cluster, one.name, one.value) == ("team-a", "one", None)
-
-
-async def test_collections_are_deleted_but_for_what_waits(registry: Registry) -> None:
-    """Objects with finalizers are marked and counted; a settled finalizer is not waited for."""
-    client = registry.client
-    await client.create(TEAM, CONFIG_MAPS, config_map("free"))
-    await client.create(TEAM, CONFIG_MAPS, config_map("held", finalizers=["example.com/a"]))
-    await client.create(TEAM, CONFIG_MAPS, config_map("settled", finalizers=["example.com/b"]))
-    resource = StoredResource(CONFIG_MAPS.group_resource, custom=False, namespaced=True)
-    remaining = await client.delete_collection(TEAM, resource, settled={"example.com/b"})
-    assert (remaining.objects, remaining.finalizers) == (1, {"example.com/a": 1})
-    (held,) = (await client.list(TEAM, CONFIG_MAPS)).items
-    assert held["metadata"]["name"] == "held"
-    assert held["metadata"]["deletionTimestamp"]
-    again = await client.delete_collection(TEAM, resource)
-    assert again.objects == 1
-    assert (await client.get(TEAM, CONFIG_MAPS, "default", "held")) == held
-
-
-async def test_stored_resources_know_definitions_that_are_not_served(registry: Registry) -> None:
-    """A CRD counts from its creation on, and comes before the built-in resources."""
-    await registry.client.create(TEAM, DEFINITIONS, definition())
-    first, *rest = await registry.client.stored_resources(TEAM)
-    assert (str(first.group_resource), first.custom) == ("widgets.example.com", True)
-    assert not any(resource.custom for resource in rest)
-    assert len({resource.group_resource for resource in rest}) == len(rest)

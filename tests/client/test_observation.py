@@ -37,7 +37,7 @@ def maps(resource: GroupResource, value: bytes | None, previous: bytes | None) -
 async def test_changes_of_all_kinds_in_all_clusters_are_told_in_order(registry: Registry) -> None:
     """With what was before and what is then, of the resources that are asked for."""
     seen: list[ObjectChange] = []
-    registry.client.observe(
+    registry.tap.observe(
         seen.append, concerned=lambda *change: change[0] != GroupResource("core.kcp.io", "logicalclusters"), missed=lambda: None
     )
     await registry.client.create(TEAM, CONFIG_MAPS, config_map("one"))
@@ -60,15 +60,15 @@ async def test_what_is_stored_is_read(registry: Registry) -> None:
     for cluster in (TEAM, OTHER):
         for name in ("one", "two", "three"):
             await registry.client.create(cluster, CONFIG_MAPS, config_map(name))
-    client = registry.client
+    tap = registry.tap
 
-    everything = [(one.cluster, one.name) async for one in client.stored_objects(None, concerned=maps)]
+    everything = [(one.cluster, one.name) async for one in tap.stored_objects(None, concerned=maps)]
     assert sorted(everything) == sorted((cluster, name) for cluster in (TEAM, OTHER) for name in ("one", "two", "three"))
     assert registry.feed.revision == await registry.storage.revision()
-    mine = [(one.resource, one.name) async for one in client.stored_objects(TEAM, concerned=anything)]
+    mine = [(one.resource, one.name) async for one in tap.stored_objects(TEAM, concerned=anything)]
     assert (WIDGETS.group_resource, "w") in mine
     assert len([name for resource, name in mine if resource == MAPS]) == 3
-    found = [one.name async for one in client.stored_objects(TEAM, concerned=anything, resource=WIDGETS.group_resource)]
+    found = [one.name async for one in tap.stored_objects(TEAM, concerned=anything, resource=WIDGETS.group_resource)]
     assert found == ["w"]
 
 
@@ -76,5 +76,5 @@ async def test_reading_ends_at_its_limit(registry: Registry) -> None:
     """Within a page or so."""
     for number in range(450):
         await registry.client.create(TEAM, CONFIG_MAPS, config_map(f"m{number}"))
-    found = [one async for one in registry.client.stored_objects(TEAM, concerned=anything, resource=MAPS, limit=201)]
+    found = [one async for one in registry.tap.stored_objects(TEAM, concerned=anything, resource=MAPS, limit=201)]
     assert len(found) == 400

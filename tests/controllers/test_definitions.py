@@ -115,7 +115,7 @@ async def test_a_restart_goes_on_where_the_last_run_stopped() -> None:
         await registry.client.create(OTHER, DEFINITIONS, definition())
         await registry.client.delete(OTHER, DEFINITIONS, "", "widgets.example.com")
     async with open_registry(storage) as registry:
-        start_controllers(registry.supervisor, registry.client)
+        start_controllers(registry.supervisor, registry.client, registry.tap)
         await registry.until_condition(TEAM, "widgets.example.com", "Established")
         await registry.until_gone(OTHER, DEFINITIONS, "", "widgets.example.com")
 
@@ -188,7 +188,7 @@ async def test_a_definition_of_another_server_is_checked_for_structure() -> None
         crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {"properties": {"a": {"type": "string"}}}
         await storage.transact((), (Put(key, orjson.dumps(crd)),))
     async with open_registry(storage) as registry:
-        start_controllers(registry.supervisor, registry.client)
+        start_controllers(registry.supervisor, registry.client, registry.tap)
         crd = await registry.until_condition(TEAM, "widgets.example.com", "NonStructuralSchema", "True", "Violations")
         crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {"type": "object"}
         await registry.client.update(TEAM, DEFINITIONS, crd)
@@ -205,7 +205,7 @@ async def _terminating(registry: Registry, name: str) -> list[tuple[str, str]]:
     seen: list[tuple[str, str]] = []
     listed = await registry.client.list(TEAM, DEFINITIONS)
     await registry.client.delete(TEAM, DEFINITIONS, "", name)
-    events = registry.client.watch(TEAM, DEFINITIONS, listed.resource_version)
+    events = registry.client.watch(TEAM, DEFINITIONS, resource_version=listed.resource_version)
     async with asyncio.timeout(60):
         async for event in events:
             if event.obj["metadata"]["name"] == name:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.client import Change
+from kcp_py.client import ObjectChange
 from kcp_py.controllers.deletion import DeletionController, finalizers_remain
 from kcp_py.controllers.queue import Key
 from kcp_py.logicalcluster import Name
@@ -38,15 +38,15 @@ class Emptied(DeletionController):
 async def test_only_what_is_being_deleted_is_emptied() -> None:
     """What lives is left alone, what is gone was done, and a finalizer that is taken away lets the object go."""
     async with open_registry(MemoryStorage()) as registry:
-        controller = Emptied(registry.client, now=str)
-        changes: list[Change] = []
+        controller = Emptied(registry.client, registry.tap, now=str)
+        changes: list[ObjectChange] = []
         for name in ("alive", "ending"):
             await registry.client.create(TEAM, NAMESPACES, namespace(name))
         await registry.client.delete(TEAM, NAMESPACES, "", "ending")
         for name in ("alive", "ending", "absent"):
             item = await registry.storage.get(f"/registry/core/namespaces/{TEAM}/{name}")
             value = None if item is None else item.value
-            changes.append(Change(TEAM, "", name, value))
+            changes.append(ObjectChange(TEAM, NAMESPACES.group_resource, "", name, value, None))
             assert controller.wanted(value or b"") is (name == "ending")
             assert await controller.reconcile(Key(TEAM, name)) == 0
         assert [key for change in changes for key in controller.keys(change)] == [Key(TEAM, "ending")]

@@ -196,7 +196,7 @@ async def test_a_restart_goes_on_with_the_deletion() -> None:
         await registry.client.create(OTHER, CONFIG_MAPS, config_map("one"))
         await delete(registry, TEAM)
     async with open_registry(storage) as registry:
-        start_controllers(registry.supervisor, registry.client)
+        start_controllers(registry.supervisor, registry.client, registry.tap)
         await registry.until_gone(TEAM, LOGICAL_CLUSTERS, "", "cluster")
         assert await registry.keys("team-a") == []
         assert len(await registry.keys("team-b")) == 2
@@ -208,7 +208,7 @@ async def test_the_grace_period_is_waited_for(registry: Registry) -> None:
     await registry.client.delete(TEAM, LOGICAL_CLUSTERS, "", "cluster", grace=3600)
     keys = await registry.keys("team-a")
     clock = time.time()
-    controller = LogicalClusterController(registry.client, now=lambda: format_time(clock), monotonic=lambda: clock)
+    controller = LogicalClusterController(registry.client, registry.tap, now=lambda: format_time(clock), monotonic=lambda: clock)
     key = Key(TEAM, "cluster")
     assert await controller.reconcile(key) == Later(LONGEST_WAIT_SECONDS)
     clock += 3500
@@ -231,7 +231,9 @@ async def test_a_clock_that_is_set_does_not_change_the_grace_period(registry: Re
     passed = 0.0
     set_by = 0.0
     start = time.time()
-    controller = LogicalClusterController(registry.client, now=lambda: format_time(start + passed + set_by), monotonic=lambda: passed)
+    controller = LogicalClusterController(
+        registry.client, registry.tap, now=lambda: format_time(start + passed + set_by), monotonic=lambda: passed
+    )
     key = Key(TEAM, "cluster")
     assert isinstance(await controller.reconcile(key), Later)
     set_by = seconds
@@ -249,7 +251,7 @@ async def test_a_second_deletion_brings_the_end_nearer(registry: Registry) -> No
     """The controller that knows the first end goes by the second."""
     await fill(registry, TEAM)
     await registry.client.delete(TEAM, LOGICAL_CLUSTERS, "", "cluster", grace=500)
-    controller = LogicalClusterController(registry.client, now=lambda: format_time(time.time()), monotonic=lambda: 0.0)
+    controller = LogicalClusterController(registry.client, registry.tap, now=lambda: format_time(time.time()), monotonic=lambda: 0.0)
     key = Key(TEAM, "cluster")
     first = await controller.reconcile(key)
     assert isinstance(first, Later)
@@ -266,7 +268,7 @@ async def test_an_undelete_wins_over_the_end(registry: Registry) -> None:
     deleted = await registry.client.get(TEAM, LOGICAL_CLUSTERS, "", "cluster")
     metadata = {**deleted["metadata"], "annotations": {}}
     await registry.client.update(TEAM, LOGICAL_CLUSTERS, {**deleted, "metadata": metadata})
-    controller = LogicalClusterController(registry.client, now=lambda: format_time(time.time() + 7200))
+    controller = LogicalClusterController(registry.client, registry.tap, now=lambda: format_time(time.time() + 7200))
     with pytest.raises(StatusError) as caught:
         await controller._before_deletion(Key(TEAM, "cluster"), deleted)
     assert caught.value.reason == "Conflict"
@@ -281,7 +283,7 @@ async def test_a_restart_keeps_the_grace_period() -> None:
         await registry.client.create(TEAM, CONFIG_MAPS, config_map("one"))
         await registry.client.delete(TEAM, LOGICAL_CLUSTERS, "", "cluster", grace=3600)
     async with open_registry(storage) as registry:
-        (loop,) = start_controllers(registry.supervisor, registry.client, ["logicalclusters"])
+        (loop,) = start_controllers(registry.supervisor, registry.client, registry.tap, ["logicalclusters"])
 
         async def waits() -> bool:
             await asyncio.sleep(0)
@@ -292,6 +294,6 @@ async def test_a_restart_keeps_the_grace_period() -> None:
                 pass
         assert len(await registry.keys("team-a")) == 2
     async with open_registry(storage) as registry:
-        start_controllers(registry.supervisor, registry.client, clock=lambda: time.time() + 7200)
+        start_controllers(registry.supervisor, registry.client, registry.tap, clock=lambda: time.time() + 7200)
         await registry.until_gone(TEAM, LOGICAL_CLUSTERS, "", "cluster")
         assert await registry.keys("team-a") == []

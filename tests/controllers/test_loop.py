@@ -10,7 +10,7 @@ import pytest
 
 from kcp_py.aio import Supervisor
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.client import Change, Client
+from kcp_py.client import Client, ObjectChange, Tap
 from kcp_py.controllers.loop import ReconcileLoop, changes_of
 from kcp_py.controllers.queue import Key
 from kcp_py.controllers.starting import is_enabled, start_controllers
@@ -21,17 +21,21 @@ pytestmark = pytest.mark.anyio
 A = Name("a")
 
 
+def change_of(name: str) -> ObjectChange:
+    return ObjectChange(A, Recorder.resource.group_resource, "", name, b"{}", None)
+
+
 class Changes:
-    """A client whose only changes are those that the test puts in."""
+    """A tap whose only changes are those that the test puts in."""
 
     def __init__(self) -> None:
-        self.put: asyncio.Queue[Change | None] = asyncio.Queue()
+        self.put: asyncio.Queue[ObjectChange | None] = asyncio.Queue()
         self.asked = 0
 
     def on_removal(self, callback: Callable[[Name], None]) -> None:
         del callback
 
-    async def changes(self, resource: GroupVersionResource, *, wanted: Callable[[bytes], bool]) -> AsyncGenerator[Change, None]:
+    async def changes(self, resource: GroupVersionResource, *, wanted: Callable[[bytes], bool]) -> AsyncGenerator[ObjectChange, None]:
         del resource, wanted
         self.asked += 1
         while (change := await self.put.get()) is not None:
@@ -53,7 +57,7 @@ class Recorder:
         del value
         return True
 
-    def keys(self, change: Change) -> Iterable[Key]:
+    def keys(self, change: ObjectChange) -> Iterable[Key]:
         yield Key(change.cluster, change.name)
 
     async def reconcile(self, key: Key) -> int:
@@ -68,30 +72,30 @@ async def no_sleep(seconds: float) -> Any:
     del seconds
 
 
-def loop(client: Changes, controller: Recorder, workers: int = 8) -> ReconcileLoop:
-    given = cast("Client", client)
+def loop(tap: Changes, controller: Recorder, workers: int = 8) -> ReconcileLoop:
+    given = cast("Tap", tap)
     return ReconcileLoop(given, controller, changes_of(given, controller, no_sleep), workers=workers)
 
 
 async def test_a_failure_is_tried_again_and_holds_up_nobody() -> None:
     """An object whose reconciliation fails comes again; others are worked on meanwhile."""
-    client, controller = Changes(), Recorder("bad")
+    tap, controller = Changes(), Recorder("bad")
     async with Supervisor(lambda *_: None) as supervisor:
-        supervisor.start("loop", loop(client, controller, workers=1).run)
+        supervisor.start("loop", loop(tap, controller, workers=1).run)
         for name in ("bad", "good"):
-            client.put.put_nowait(Change(A, "", name, b"{}"))
+            tap.put.put_nowait(change_of(name))
         assert [await controller.done.get(), await controller.done.get()] == ["good", "bad"]
 
 
 async def test_changes_are_asked_for_again_when_they_end() -> None:
     """A server that ends the watch is asked anew."""
-    client, controller = Changes(), Recorder()
+    tap, controller = Changes(), Recorder()
     async with Supervisor(lambda *_: None) as supervisor:
-        supervisor.start("loop", loop(client, controller).run)
-        client.put.put_nowait(None)
-        client.put.put_nowait(Change(A, "", "after", b"{}"))
+        supervisor.start("loop", loop(tap, controller).run)
+        tap.put.put_nowait(None)
+        tap.put.put_nowait(change_of("after"))
         assert await controller.done.get() == "after"
-        assert client.asked == 2
+        assert tap.asked == 2
 
 
 @pytest.mark.parametrize(
@@ -107,4 +111,4 @@ async def test_unknown_controllers_are_refused() -> None:
     """A selection with a typing mistake does not quietly leave a controller out."""
     async with Supervisor(lambda *_: None) as supervisor:
         with pytest.raises(ValueError, match="unknown controllers: namspaces"):
-            start_controllers(supervisor, cast("Client", Changes()), ("*", "-namspaces"))
+            start_controllers(supervisor, cast("Client", None), cast("Tap", Changes()), ("*", "-namspaces"))

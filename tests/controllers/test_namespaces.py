@@ -156,9 +156,9 @@ class Cancelling:
 
 def run_namespaces(registry: Registry, time: VirtualTime, *, workers: int = 1) -> WorkQueue:
     """The controller of namespaces with a grace of five seconds of virtual time."""
-    controller = NamespaceController(registry.client, clock=time.clock, grace=5, monotonic=time.monotonic)
+    controller = NamespaceController(registry.client, registry.tap, clock=time.clock, grace=5, monotonic=time.monotonic)
     queue = WorkQueue(per_cluster=controller.per_cluster, schedule=time.schedule)
-    loop = ReconcileLoop(registry.client, controller, changes_of(registry.client, controller), queue=queue, workers=workers)
+    loop = ReconcileLoop(registry.tap, controller, changes_of(registry.tap, controller), queue=queue, workers=workers)
     registry.supervisor.start("namespaces", loop.run)
     return queue
 
@@ -254,7 +254,7 @@ async def test_a_cluster_that_is_deleted_has_no_grace() -> None:
     """Its namespaces go with it, those that were being deleted too: no client can see them any more."""
     time = VirtualTime()
     async with open_registry(MemoryStorage()) as registry:
-        start_controllers(registry.supervisor, registry.client, clock=time.clock, namespace_grace=3600)
+        start_controllers(registry.supervisor, registry.client, registry.tap, clock=time.clock, namespace_grace=3600)
         await delete_at(registry, time, "shop")
         await registry.client.create(TEAM, NAMESPACES, namespace("other"))
         await registry.client.create(TEAM, CONFIG_MAPS, config_map("one", "other"))
@@ -333,6 +333,6 @@ async def test_a_restart_goes_on_with_the_deletion() -> None:
         await registry.client.create(TEAM, CONFIG_MAPS, config_map("one", "shop"))
         await registry.client.delete(TEAM, NAMESPACES, "", "shop")
     async with open_registry(storage) as registry:
-        start_controllers(registry.supervisor, registry.client)
+        start_controllers(registry.supervisor, registry.client, registry.tap)
         await registry.until_gone(TEAM, NAMESPACES, "", "shop")
         assert [key for key in await registry.keys("team-a") if "/shop" in key] == []

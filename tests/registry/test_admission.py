@@ -14,7 +14,7 @@ import pytest
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.meta.options import CreateOptions
-from kcp_py.client.contract import StoredResource
+from kcp_py.client import StoredResource
 from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin, Attributes, Operation
@@ -379,11 +379,11 @@ async def test_a_condition_that_does_not_hold_keeps_the_object_and_its_namespace
     async with api_with(tmp_path, conditional) as api:
         await api.ok("POST", NAMESPACES, {"metadata": {"name": "n"}})
         await api.ok("POST", f"{NAMESPACES}/n/configmaps", config_map("one"))
-        client = api.control_plane.client
-        left = await client.delete_collection(Name("a"), StoredResource(CONFIG_MAPS, custom=False, namespaced=True), "n")
+        tap = api.control_plane.tap
+        left = await tap.delete_stored(Name("a"), StoredResource(CONFIG_MAPS, custom=False, namespaced=True), "n")
         assert left.objects == 1
         conditional.holds = True
-        left = await client.delete_collection(Name("a"), StoredResource(CONFIG_MAPS, custom=False, namespaced=True), "n")
+        left = await tap.delete_stored(Name("a"), StoredResource(CONFIG_MAPS, custom=False, namespaced=True), "n")
         assert left.objects == 0
         assert (await api("GET", f"{NAMESPACES}/n/configmaps/one")).status_code == 404
 

@@ -15,7 +15,7 @@ from kcp_py.aio.cooperative import Throttle, TimeSlice
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
-from kcp_py.client import Client, ObjectChange
+from kcp_py.client import ApiResource, Client, ObjectChange, Tap
 from kcp_py.controllers.content import DEFINITIONS
 from kcp_py.controllers.garbage.graph import Graph
 from kcp_py.controllers.garbage.graphs import Graphs
@@ -49,6 +49,7 @@ class GarbageCollector:
     def __init__(
         self,
         client: Client,
+        tap: Tap,
         queue: WorkQueue,
         *,
         now: Callable[[], str],
@@ -60,6 +61,7 @@ class GarbageCollector:
 
         Args:
             client: of all clusters.
+            tap: shows every object.
             queue: filled with what has to be looked at.
             now: the time as RFC 3339, for events.
             graphs: for tests.
@@ -67,16 +69,17 @@ class GarbageCollector:
             sleep: for tests.
         """
         self._client = client
+        self._tap = tap
         self._queue = queue
         self._now = now
         self._throttle = throttle if throttle is not None else Throttle()
         self._sleep = sleep
         self._graphs = graphs if graphs is not None else Graphs()
-        self._owners = OwnerLookup(client)
+        self._owners = OwnerLookup(client, tap)
         self._unresolved: set[Name] = set()
         """Clusters in which an owner's kind was not served: new definitions may change that."""
         self._missed = asyncio.Event()
-        client.observe(self._observe, concerned=self._concerned, missed=self._missed.set)
+        tap.observe(self._observe, concerned=self._concerned, missed=self._missed.set)
 
     async def follow(self, queue: WorkQueue) -> None:
         """Look at every object once, and again whenever changes were missed. Between, throw away what is not used any more."""
@@ -208,7 +211,7 @@ class GarbageCollector:
             del previous
             return value is not None and may_concern(value) and resource not in _IGNORED
 
-        return self._client.stored_objects(cluster, concerned=concerned)
+        return self._tap.stored_objects(cluster, concerned=concerned)
 
     async def _check(self, cluster: Name | None) -> None:
         """Look at what is there: objects may have lost their owners while nobody observed."""
@@ -240,25 +243,29 @@ class GarbageCollector:
     async def _attempt(self, key: Key) -> None:
         """Do what its owners and finalizers ask for with one object, as it is now (upstream: `attemptToDeleteItem`)."""
         cluster, item = key.cluster, Item.parse(key.name)
-        resource = await self._client.served_version(cluster, item.resource)
-        if resource is None:
+        served = await self._client.find_resource(cluster, item.resource)
+        if served is None:
             raise UnresolvedOwnerError
-        obj = await self._find(cluster, resource, item)
+        obj = await self._find(cluster, served.resource, item)
         if obj is None:
             return
         facts = facts_of(obj)
         if facts.awaits:
-            await self._end(cluster, resource, item, facts)
+            await self._end(cluster, served.resource, item, facts)
         elif not facts.deleting and facts.owners:
             try:
-                await self._judge(cluster, resource, item, obj, facts)
+                await self._judge(cluster, served, item, obj, facts)
             except InvalidOwnerError as error:
-                await report_invalid_owner(self._client, cluster, item, obj, error.owner, now=self._now())
+                await self._report(cluster, served, item, facts.uid, error.owner)
 
-    async def _judge(self, cluster: Name, resource: GroupVersionResource, item: Item, obj: dict[str, Any], facts: Facts) -> None:
+    async def _report(self, cluster: Name, served: ApiResource, item: Item, uid: str, owner: Reference) -> None:
+        await report_invalid_owner(self._client, cluster, item, served=served, uid=uid, owner=owner, now=self._now())
+
+    async def _judge(self, cluster: Name, served: ApiResource, item: Item, obj: dict[str, Any], facts: Facts) -> None:
+        resource = served.resource
         solid, dangling, waiting, misplaced = await self._owners.classify(cluster, item, facts.owners)
         for reference in misplaced:
-            await report_invalid_owner(self._client, cluster, item, obj, reference, now=self._now())
+            await self._report(cluster, served, item, facts.uid, reference)
         if solid:
             if dangling or waiting:
                 # An owner that waits would wait for ever for a dependent that stays.
@@ -305,7 +312,7 @@ class GarbageCollector:
 
     async def _find(self, cluster: Name, resource: GroupVersionResource, item: Item) -> dict[str, Any] | None:
         try:
-            return await self._client.get_metadata(cluster, resource, item.namespace, item.name)
+            return await self._client.get(cluster, resource, item.namespace, item.name, metadata_only=True)
         except StatusError as error:
             if error.code == 404:
                 return None
@@ -327,7 +334,7 @@ class GarbageCollector:
                 await self._unblock(cluster, resource, item, facts.uid)
             self._see_to(cluster, graph, [one for one in graph.dependents(facts.uid) if not graph.awaiting(one)])
             return
-        await self._client.remove_finalizer(cluster, resource, item.namespace, item.name, finalizer=facts.awaits, uid=facts.uid)
+        await self._tap.remove_finalizer(cluster, resource, item.namespace, item.name, finalizer=facts.awaits, uid=facts.uid)
 
     async def _orphan(self, cluster: Name, dependents: list[str], uid: str) -> None:
         """Take an owner from its dependents.
@@ -341,10 +348,10 @@ class GarbageCollector:
             await time_slice.yield_if_due()
 
     async def _let_go(self, cluster: Name, item: Item, uid: str) -> None:
-        resource = await self._client.served_version(cluster, item.resource)
-        if resource is None:
+        served = await self._client.find_resource(cluster, item.resource)
+        if served is None:
             raise errors.service_unavailable(f"{item.resource} is not served: {item.name} keeps its owner", retry_after_seconds=1)
-        await self._drop(cluster, resource, item, "", {uid})
+        await self._drop(cluster, served.resource, item, "", {uid})
 
     # Owner references.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.client import Client
+from kcp_py.client import Client, Tap
 from kcp_py.controllers.garbage.ownership import FOREGROUND, Item, Reference, facts_of
 from kcp_py.controllers.garbage.reporting import is_elsewhere
 from kcp_py.logicalcluster import Name
@@ -76,8 +76,9 @@ def _key(cluster: Name, reference: Reference) -> tuple[Name, str, str, str, str]
 class OwnerLookup:
     """Looks owners up in the cluster of their dependent."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, tap: Tap) -> None:
         self._client = client
+        self._tap = tap
         self.absent = AbsentOwners()
 
     async def classify(self, cluster: Name, item: Item, owners: Iterable[Reference]) -> Owners:
@@ -107,7 +108,7 @@ class OwnerLookup:
             raise InvalidOwnerError(owner)
         namespace = item.namespace if kind.namespaced else ""
         try:
-            facts = facts_of(await self._client.get_metadata(cluster, kind.resource, namespace, owner.name))
+            facts = facts_of(await self._client.get(cluster, kind.resource, namespace, owner.name, metadata_only=True))
         except StatusError as error:
             if error.code != 404:
                 raise
@@ -116,7 +117,7 @@ class OwnerLookup:
                 (found.waiting if facts.awaits == FOREGROUND else found.solid).append(owner)
                 return
         found.dangling.append(owner)
-        if namespace and await is_elsewhere(self._client, cluster, kind.resource.group_resource, namespace, owner.uid):
+        if namespace and await is_elsewhere(self._tap, cluster, kind.resource.group_resource, namespace, owner.uid):
             found.misplaced.append(owner)
         else:
             self.absent.add(cluster, owner, namespace)

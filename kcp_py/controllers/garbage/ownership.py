@@ -72,7 +72,10 @@ def read_facts(value: bytes) -> Facts:
 
 
 def facts_of(obj: Mapping[str, Any]) -> Facts:
-    """The facts of an object of which metadata, apiVersion and kind are given."""
+    """The facts of an object, or of its metadata alone; then apiVersion and kind are not the object's.
+
+    Objects that are served by code may have no uid.
+    """
     metadata = obj["metadata"]
     deleting = bool(metadata.get("deletionTimestamp"))
     finalizers = metadata.get("finalizers") or () if deleting else ()
@@ -81,4 +84,4 @@ def facts_of(obj: Mapping[str, Any]) -> Facts:
         Reference(owner["apiVersion"], owner["kind"], owner["name"], owner["uid"], owner.get("blockOwnerDeletion") is True)
         for owner in metadata.get("ownerReferences") or ()
     )
-    return Facts(metadata["uid"], obj["apiVersion"], obj["kind"], owners, awaits, deleting)
+    return Facts(metadata.get("uid", ""), obj["apiVersion"], obj["kind"], owners, awaits, deleting)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import aclosing, suppress
-from typing import Any, Final
+from typing import Final
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
-from kcp_py.client import Client
+from kcp_py.client import ApiResource, Client, Tap
 from kcp_py.controllers.garbage.ownership import Item, Reference, read_facts
 from kcp_py.logicalcluster import Name
 
@@ -22,18 +22,29 @@ _LOOKED_AT: Final = 2_000
 """Objects of the owner's kind among which it is searched for."""
 
 
-async def report_invalid_owner(client: Client, cluster: Name, item: Item, obj: dict[str, Any], owner: Reference, *, now: str) -> None:
-    """Write an event about an object whose owner is of a namespaced kind and not in its namespace, once for each of them."""
-    metadata = obj["metadata"]
+async def report_invalid_owner(
+    client: Client, cluster: Name, item: Item, *, served: ApiResource, uid: str, owner: Reference, now: str
+) -> None:
+    """Write an event about an object whose owner is of a namespaced kind and not in its namespace, once for each pair.
+
+    Args:
+        client: of all clusters.
+        cluster: the logical cluster.
+        item: the object.
+        served: its resource.
+        uid: of the object.
+        owner: the reference that cannot hold.
+        now: RFC 3339.
+    """
     identity = f"[{owner.api_version}/{owner.kind}, namespace: {item.namespace}, name: {owner.name}, uid: {owner.uid}]"
     namespace = item.namespace or "default"
-    once = hashlib.sha256(f"{metadata['uid']}/{owner.uid}".encode()).hexdigest()[:16]
+    once = hashlib.sha256(f"{uid}/{owner.uid}".encode()).hexdigest()[:16]
     involved = {
-        "kind": obj["kind"],
+        "kind": served.kind,
         "namespace": item.namespace,
         "name": item.name,
-        "uid": metadata["uid"],
-        "apiVersion": obj["apiVersion"],
+        "uid": uid,
+        "apiVersion": served.api_version,
     }
     event = {
         "metadata": {"name": f"{item.name}.{once}", "namespace": namespace},
@@ -52,7 +63,7 @@ async def report_invalid_owner(client: Client, cluster: Name, item: Item, obj: d
         await client.create(cluster, EVENTS, event)
 
 
-async def is_elsewhere(client: Client, cluster: Name, resource: GroupResource, namespace: str, uid: str) -> bool:
+async def is_elsewhere(tap: Tap, cluster: Name, resource: GroupResource, namespace: str, uid: str) -> bool:
     """Whether an object of a resource has a uid but is not in a namespace, as far as can be said without looking at very many."""
     wanted = f'"{uid}"'.encode()
 
@@ -60,7 +71,7 @@ async def is_elsewhere(client: Client, cluster: Name, resource: GroupResource, n
         del resource, previous
         return value is not None and wanted in value
 
-    async with aclosing(client.stored_objects(cluster, concerned=concerned, resource=resource, limit=_LOOKED_AT)) as found:
+    async with aclosing(tap.stored_objects(cluster, concerned=concerned, resource=resource, limit=_LOOKED_AT)) as found:
         async for change in found:
             if change.namespace != namespace and change.value is not None and read_facts(change.value).uid == uid:
                 return True

@@ -71,6 +71,11 @@ class ResourceTable:
             self._kinds = {served.resource.group_version_kind: served for served in self.served.values()}
         return self._kinds.get(kind)
 
+    def find_custom_resource(self, resource: GroupResource) -> Served | None:
+        """A resource that a CRD defines, in the version in which it is stored if that is served."""
+        found = [served for served in self.served.values() if served.resource.group_resource == resource]
+        return max(found, key=lambda served: served.resource.version == served.resource.storage_version, default=None)
+
     def definition(self, name: str) -> CompiledDefinition | None:
         """The definition of a CRD by its name, if it is served."""
         at = bisect_left(self.definitions, name, key=attrgetter("name"))

@@ -10,7 +10,7 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.client import Client, Concerned, LocalClient, ObjectChange
+from kcp_py.client import Concerned, LocalTap, ObjectChange, Tap
 from kcp_py.controllers import start_controllers
 from kcp_py.controllers.garbage import GarbageCollector
 from kcp_py.controllers.garbage.graphs import Graphs
@@ -252,7 +252,7 @@ async def test_other_clusters_are_not_touched(registry: Registry) -> None:
 async def test_nothing_is_collected_where_the_collector_is_off() -> None:
     """Without the collector, dependents stay and the finalizers of deletions that wait for it as well."""
     async with open_registry(MemoryStorage()) as registry:
-        start_controllers(registry.supervisor, registry.client, ("*", "-garbagecollector"))
+        start_controllers(registry.supervisor, registry.client, registry.tap, ("*", "-garbagecollector"))
         await add(registry, TEAM, "child", reference(await add(registry, TEAM, "gone")))
         await registry.client.delete(TEAM, CONFIG_MAPS, "default", "gone")
         await add(registry, TEAM, "waits")
@@ -276,7 +276,7 @@ async def test_a_restart_goes_on(tmp_path: Path, propagation: str) -> None:
             await add(registry, TEAM, f"child-{number}", reference(owner, blocks=True))
         await registry.client.delete(TEAM, CONFIG_MAPS, "default", "owner", propagation=propagation)
     async with open_registry(open_storage("sqlite", path=path)) as registry:
-        start_controllers(registry.supervisor, registry.client)
+        start_controllers(registry.supervisor, registry.client, registry.tap)
 
         async def begun() -> bool:
             if propagation == "Orphan":
@@ -285,7 +285,7 @@ async def test_a_restart_goes_on(tmp_path: Path, propagation: str) -> None:
 
         await registry.until(begun)
     async with open_registry(open_storage("sqlite", path=path)) as registry:
-        start_controllers(registry.supervisor, registry.client)
+        start_controllers(registry.supervisor, registry.client, registry.tap)
         if propagation != "Orphan":
             for number in range(children):
                 await registry.until_gone(TEAM, CONFIG_MAPS, "default", f"child-{number}")
@@ -299,8 +299,8 @@ async def test_graphs_that_were_thrown_away_are_missed_by_nobody() -> None:
     async with open_registry(MemoryStorage()) as registry:
         queue = WorkQueue(per_cluster=4)
         graphs = Graphs(most_clusters=1)
-        collector = GarbageCollector(registry.client, queue, now=lambda: "2026-01-01T00:00:00Z", graphs=graphs)
-        loop = ReconcileLoop(registry.client, collector, collector.follow, queue=queue)
+        collector = GarbageCollector(registry.client, registry.tap, queue, now=lambda: "2026-01-01T00:00:00Z", graphs=graphs)
+        loop = ReconcileLoop(registry.tap, collector, collector.follow, queue=queue)
         registry.supervisor.start("garbage", loop.run)
         for round_ in range(4):
             for cluster in (TEAM, OTHER):
@@ -320,7 +320,7 @@ async def test_graphs_that_were_thrown_away_are_missed_by_nobody() -> None:
 @pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan"])
 async def test_two_collectors_do_no_more_than_one(registry: Registry, propagation: str) -> None:
     """Every server on a store has one: what both begin is done once."""
-    start_controllers(registry.supervisor, registry.client, ("garbagecollector",))
+    start_controllers(registry.supervisor, registry.client, registry.tap, ("garbagecollector",))
     owner, other = await add(registry, TEAM, "owner"), await add(registry, TEAM, "other")
     for number in range(30):
         await add(registry, TEAM, f"child-{number}", reference(owner, blocks=True))
@@ -339,14 +339,14 @@ async def test_two_collectors_do_no_more_than_one(registry: Registry, propagatio
 
 
 class Deaf:
-    """A client whose observers are not told of anything."""
+    """A tap whose observers see nothing."""
 
-    def __init__(self, client: LocalClient) -> None:
-        self._client = client
+    def __init__(self, tap: LocalTap) -> None:
+        self._tap = tap
         self.missed: Callable[[], None] = lambda: None
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
+        return getattr(self._tap, name)
 
     def observe(self, observer: Callable[[ObjectChange], None], *, concerned: Concerned, missed: Callable[[], None]) -> None:
         del observer, concerned
@@ -357,14 +357,14 @@ async def test_what_happened_unseen_is_made_up_for() -> None:
     """Where changes were missed, every object is looked at again."""
     async with open_registry(MemoryStorage()) as registry:
         queue = WorkQueue()
-        client = Deaf(registry.client)
-        collector = GarbageCollector(cast("Client", client), queue, now=lambda: "2026-01-01T00:00:00Z")
-        loop = ReconcileLoop(cast("Client", client), collector, collector.follow, queue=queue)
+        tap = Deaf(registry.tap)
+        collector = GarbageCollector(registry.client, cast("Tap", tap), queue, now=lambda: "2026-01-01T00:00:00Z")
+        loop = ReconcileLoop(cast("Tap", tap), collector, collector.follow, queue=queue)
         await add(registry, TEAM, "first", reference(await add(registry, TEAM, "owner"), blocks=True))
         await registry.client.delete(TEAM, CONFIG_MAPS, "default", "owner")
         registry.supervisor.start("garbage", loop.run)
         await registry.until_gone(TEAM, CONFIG_MAPS, "default", "first")
         await add(registry, TEAM, "second", reference(await add(registry, TEAM, "owner"), blocks=True))
         await registry.client.delete(TEAM, CONFIG_MAPS, "default", "owner")
-        client.missed()
+        tap.missed()
         await registry.until_gone(TEAM, CONFIG_MAPS, "default", "second")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.client import ApiResource
 from kcp_py.controllers.garbage.ownership import Item, Reference
 from kcp_py.controllers.garbage.reporting import is_elsewhere, report_invalid_owner
 from kcp_py.logicalcluster import Name
@@ -23,9 +24,9 @@ async def test_an_event_is_written_once(registry: Registry) -> None:
     shop = await registry.client.create(TEAM, NAMESPACES, namespace("shop"))
     owner = Reference("v1", "ConfigMap", "owner", "u1", blocks=False)
     for _ in range(2):
-        await report_invalid_owner(
-            registry.client, TEAM, Item(NAMESPACES.group_resource, "", "shop"), shop, owner, now="2026-01-01T00:00:00Z"
-        )
+        item, uid = Item(NAMESPACES.group_resource, "", "shop"), shop["metadata"]["uid"]
+        served = ApiResource(NAMESPACES, "Namespace", namespaced=False)
+        await report_invalid_owner(registry.client, TEAM, item, served=served, uid=uid, owner=owner, now="2026-01-01T00:00:00Z")
     (event,) = (await registry.client.list(TEAM, EVENTS, "default")).items
     assert event["message"] == 'ownerRef [v1/ConfigMap, namespace: , name: owner, uid: u1] does not exist in namespace ""'
     assert event["involvedObject"] == {"apiVersion": "v1", "kind": "Namespace", "name": "shop", "uid": shop["metadata"]["uid"]}
@@ -39,7 +40,9 @@ async def test_nothing_is_written_into_a_namespace_that_terminates(registry: Reg
     child = await client.create(TEAM, CONFIG_MAPS, config_map("child", "shop", finalizers=["example.com/hold"]))
     await client.delete(TEAM, NAMESPACES, "", "shop")
     owner = Reference("v1", "ConfigMap", "owner", "u1", blocks=False)
-    await report_invalid_owner(client, TEAM, Item(MAPS, "shop", "child"), child, owner, now="2026-01-01T00:00:00Z")
+    item, uid = Item(MAPS, "shop", "child"), child["metadata"]["uid"]
+    served = ApiResource(CONFIG_MAPS, "ConfigMap", namespaced=True)
+    await report_invalid_owner(client, TEAM, item, served=served, uid=uid, owner=owner, now="2026-01-01T00:00:00Z")
     assert (await client.list(TEAM, EVENTS, "shop")).items == []
 
 
@@ -48,6 +51,6 @@ async def test_elsewhere_is_another_namespace_of_the_same_cluster(registry: Regi
     owner = await add(registry, TEAM, "owner")
     uid = owner["metadata"]["uid"]
     await add(registry, TEAM, "mention", annotations={"example.com/uid": uid})
-    assert await is_elsewhere(registry.client, TEAM, MAPS, "shop", uid)
-    assert not await is_elsewhere(registry.client, TEAM, MAPS, "default", uid)
-    assert not await is_elsewhere(registry.client, Name("team-b"), MAPS, "shop", uid)
+    assert await is_elsewhere(registry.tap, TEAM, MAPS, "shop", uid)
+    assert not await is_elsewhere(registry.tap, TEAM, MAPS, "default", uid)
+    assert not await is_elsewhere(registry.tap, Name("team-b"), MAPS, "shop", uid)

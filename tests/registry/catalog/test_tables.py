@@ -188,7 +188,7 @@ async def test_a_write_here_is_served_at_once(registry: Registry, storage: Stepp
 
     storage.after_commit(look)
     status = crd["status"] | {"conditions": [{"type": "NamesAccepted", "status": "True"}], "acceptedNames": crd["spec"]["names"]}
-    updated = await registry.client.update_status(A, DEFINITIONS, crd | {"status": status})
+    updated = await registry.client.update(A, DEFINITIONS, crd | {"status": status}, subresource="status")
     assert seen == [True, None]
     assert await widgets(registry) is not None
     await delivered(registry, updated)
@@ -216,7 +216,7 @@ async def test_what_was_read_before_a_commit_is_not_known_after_it(
     monkeypatch.setattr(storage, "transact", transact)
     storage.after_commit(look)
     status = crd["status"] | {"conditions": [{"type": "NamesAccepted", "status": "True"}], "acceptedNames": crd["spec"]["names"]}
-    await registry.client.update_status(A, DEFINITIONS, crd | {"status": status})
+    await registry.client.update(A, DEFINITIONS, crd | {"status": status}, subresource="status")
     assert seen == [False, True]
 
 
@@ -418,11 +418,11 @@ async def test_names_are_held_whether_served_or_not(registry: Registry, elsewher
     refused["status"]["acceptedNames"] = {"plural": "gadgets", "kind": 7, "shortNames": ["g", []]}
     await elsewhere.define(A, refused)
     await elsewhere.define(A, stored(definition("others", "example.org", kind="Other")))
-    held = await registry.client.held_names(A, "example.com")
+    held = await registry.tap.held_names(A, "example.com")
     assert [one.name for one in held] == ["gadgets.example.com", "widgets.example.com"]
     assert held[0].accepted == {"plural": "gadgets", "shortNames": ["g"]}
     assert held[1].accepted["kind"] == "Widget"
-    assert await registry.client.held_names(B, "example.com") == []
+    assert await registry.tap.held_names(B, "example.com") == []
 
 
 async def test_a_label_on_a_definition_compiles_nothing(registry: Registry, elsewhere: Elsewhere) -> None:

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.client.contract import Holder, StoredResource
+from kcp_py.client import Holder, StoredResource
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin, Attributes, Operation
 from kcp_py.registry.store.collection import Remaining
@@ -55,7 +55,7 @@ async def held(registry: Registry) -> dict[str, Any]:
 async def test_a_marked_object_has_the_defaults_that_came_after_it(registry: Registry) -> None:
     """Being written again, it counts as one that obeys the present definition, so it has to."""
     await registry.feed.reached(await registry.rewrite(KEY, coloured))
-    assert (await registry.client.delete_collection(TEAM, RESOURCE)) == Remaining(1, {"a.b/one": 1})
+    assert (await registry.tap.delete_stored(TEAM, RESOURCE)) == Remaining(1, {"a.b/one": 1})
     found = await held(registry)
     assert found["metadata"]["deletionTimestamp"]
     assert found["spec"] == {"size": 1, "color": "red"}
@@ -69,7 +69,7 @@ async def test_an_object_that_loses_a_finalizer_has_the_defaults_that_came_after
     await registry.client.delete(TEAM, WIDGETS, "default", "both")
     await registry.feed.reached(await registry.rewrite(KEY, coloured))
     uid = (await registry.client.get(TEAM, WIDGETS, "default", "both"))["metadata"]["uid"]
-    await registry.client.remove_finalizer(TEAM, WIDGETS, "default", "both", finalizer="a.b/one", uid=uid)
+    await registry.tap.remove_finalizer(TEAM, WIDGETS, "default", "both", finalizer="a.b/one", uid=uid)
     found = await registry.client.get(TEAM, WIDGETS, "default", "both")
     assert (found["metadata"]["finalizers"], found["spec"]) == (["a.b/two", "a.b/three"], {"size": 1, "color": "red"})
 
@@ -78,7 +78,7 @@ async def test_an_object_that_loses_a_finalizer_has_the_defaults_that_came_after
         spec["properties"]["shape"] = {"type": "string", "default": "round"}
 
     storage.before_write(lambda: registry.rewrite(KEY, shaped), touching="/both")
-    await registry.client.remove_finalizer(TEAM, WIDGETS, "default", "both", finalizer="a.b/two", uid=uid)
+    await registry.tap.remove_finalizer(TEAM, WIDGETS, "default", "both", finalizer="a.b/two", uid=uid)
     item = await storage.get(f"{ROOT}/example.com/widgets/customresources/{TEAM}/default/both")
     assert item is not None
     assert orjson.loads(item.value)["spec"] == {"size": 1, "color": "red", "shape": "round"}
@@ -87,7 +87,7 @@ async def test_an_object_that_loses_a_finalizer_has_the_defaults_that_came_after
 async def test_a_collection_is_deleted_without_its_definition_where_no_plugin_asks(registry: Registry) -> None:
     """What the cluster serves is not read, or worked out, for objects that are deleted as they are stored."""
     registry.tables.invalidate(TEAM)
-    assert await registry.client.delete_collection(TEAM, RESOURCE, settled=["a.b/one"]) == Remaining(0, {})
+    assert await registry.tap.delete_stored(TEAM, RESOURCE, settled=["a.b/one"]) == Remaining(0, {})
     assert registry.tables.cached(TEAM) is None
 
 
@@ -105,7 +105,7 @@ async def test_a_plugin_that_fails_keeps_its_object_and_no_other(registry: Regis
     """The others are deleted before the caller sees what has failed, and nothing goes on after that."""
     registry.access.admission = AdmissionChain((Failing(),))
     with pytest.raises(KeyError):
-        await registry.client.delete_collection(TEAM, RESOURCE, settled=["a.b/one"])
+        await registry.tap.delete_stored(TEAM, RESOURCE, settled=["a.b/one"])
     assert (await held(registry))["metadata"]["name"] == "free"
 
 
@@ -114,10 +114,10 @@ async def test_a_definition_that_changes_in_the_middle_leaves_the_object_for_the
 ) -> None:
     """The object is told to remain, and is marked when its deletion is asked for again."""
     storage.before_write(lambda: registry.rewrite(KEY, coloured), touching="/held")
-    assert (await registry.client.delete_collection(TEAM, RESOURCE)).objects == 1
+    assert (await registry.tap.delete_stored(TEAM, RESOURCE)).objects == 1
     assert "deletionTimestamp" not in (await held(registry))["metadata"]
     await registry.feed.reached(await registry.storage.revision())
-    assert (await registry.client.delete_collection(TEAM, RESOURCE)).objects == 1
+    assert (await registry.tap.delete_stored(TEAM, RESOURCE)).objects == 1
     found = await held(registry)
     assert (found["spec"], bool(found["metadata"]["deletionTimestamp"])) == ({"size": 1, "color": "red"}, True)
 
@@ -139,7 +139,7 @@ async def test_nothing_is_deleted_once_its_holder_is_gone(
     await storage.transact([], [Put(key, value)])
     named = holder._replace(uid=orjson.loads(value)["metadata"]["uid"])
     with pytest.raises(StatusError) as refused:
-        await registry.client.delete_collection(TEAM, RESOURCE, holder=named._replace(uid="another"))
+        await registry.tap.delete_stored(TEAM, RESOURCE, holder=named._replace(uid="another"))
     assert refused.value.code == 409
 
     async def make_again() -> None:
@@ -148,10 +148,10 @@ async def test_nothing_is_deleted_once_its_holder_is_gone(
 
     storage.before_write(make_again, touching="/widgets/")
     with pytest.raises(StatusError) as refused:
-        await registry.client.delete_collection(TEAM, RESOURCE, holder=named)
+        await registry.tap.delete_stored(TEAM, RESOURCE, holder=named)
     assert (refused.value.code, storage.pending) == (409, 0)
     left = (await storage.range(f"{ROOT}/example.com/widgets/")).items
     assert [item.key.rpartition("/")[2] for item in left] == ["free", "held"]
     assert not any(b"deletionTimestamp" in item.value for item in left)
-    await registry.client.delete_collection(TEAM, RESOURCE, holder=named)
+    await registry.tap.delete_stored(TEAM, RESOURCE, holder=named)
     assert [item.key.rpartition("/")[2] for item in (await storage.range(f"{ROOT}/example.com/widgets/")).items] == ["held"]

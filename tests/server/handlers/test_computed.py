@@ -399,5 +399,6 @@ async def test_a_computed_owner_keeps_its_dependents(tmp_path: Path) -> None:
             async with Watch(api, maps, fieldSelector="metadata.name=gone", resourceVersion=since) as watch:
                 assert await watch.brief() == ("DELETED", "gone")
             await api.ok("GET", f"{maps}/here")
-        found = await control_plane.client.get_metadata(Name("a"), GroupVersionResource("a.b", "v1", "owners"), "default", "here")
+        served = GroupVersionResource("a.b", "v1", "owners")
+        found = await control_plane.client.get(Name("a"), served, "default", "here", metadata_only=True)
         assert found["metadata"]["uid"] == "u-here"

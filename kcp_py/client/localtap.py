@@ -1,0 +1,210 @@
+"""`LocalTap`: the tap on the store of the same process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from copy import copy
+from functools import partial
+from typing import Final, Self
+
+import orjson
+
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.apimachinery.meta.options import DeleteOptions, UpdateOptions
+from kcp_py.client.following import scan_changes
+from kcp_py.client.observation import observe, stored_objects
+from kcp_py.client.requests import Resolver, write_request
+from kcp_py.client.tap import Concerned, Holder, ObjectChange, StoredResource
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.catalog.compilation import HeldNames
+from kcp_py.registry.catalog.tables import ResourceTables
+from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.store import Access
+from kcp_py.registry.store.access import translate
+from kcp_py.registry.store.collection import CollectionDeletion, Remaining, holder_gone, remove_finalizer
+from kcp_py.registry.strategy import Strategy
+from kcp_py.registry.writerequest import Resolved
+from kcp_py.request.user import LOOPBACK, UserInfo
+from kcp_py.storage.contract import Compare, StorageError
+from kcp_py.storage.keys import CUSTOM_RESOURCES, ResourceKeys, resource_keys
+from kcp_py.tenancy import LogicalClusters
+from kcp_py.watchcache import Feed
+
+_CRDS: Final = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+
+
+class LocalTap:
+    """A `Tap` on the registry of this process."""
+
+    def __init__(self, access: Access, *, tables: ResourceTables, clusters: LogicalClusters, feed: Feed, user: UserInfo = LOOPBACK) -> None:
+        """Put the parts of the registry together.
+
+        Args:
+            access: the store.
+            tables: what each cluster serves.
+            clusters: which there are.
+            feed: the store's changes.
+            user: who deletes, as admission sees it.
+        """
+        self._user = user
+        self._access = access
+        self._tables = tables
+        self._clusters = clusters
+        self._feed = feed
+        self._resolver = Resolver(tables, clusters)
+        self._deletion = CollectionDeletion(access)
+        crds = tables.builtin(*_CRDS)
+        assert crds is not None, "CustomResourceDefinitions are served"
+        self._crd_keys = crds.resource.keys
+        self._root = self._crd_keys.root
+        self._builtin: dict[GroupResource, ServedResource] = {}
+        prefixes: set[str] = set()
+        self._stored: list[StoredResource] = []
+        for resource in tables.builtins:
+            self._builtin.setdefault(resource.group_resource, resource)
+            if resource.rest is None and resource.keys.prefix not in prefixes:
+                prefixes.add(resource.keys.prefix)
+                self._stored.append(StoredResource(resource.group_resource, custom=False, namespaced=resource.namespaced))
+
+    def acting_as(self, user: UserInfo) -> Self:
+        """The same tap for another user."""
+        other = copy(self)
+        other._user = user  # noqa: SLF001 - a copy of this object
+        return other
+
+    def changes(self, resource: GroupVersionResource, *, wanted: Callable[[bytes], bool]) -> AsyncGenerator[ObjectChange, None]:
+        """`Tap.changes`."""
+        group_resource = resource.group_resource
+        return scan_changes(self._access.storage, self._feed, self._keys(group_resource), resource=group_resource, wanted=wanted)
+
+    def on_removal(self, callback: Callable[[Name], None]) -> None:
+        """`Tap.on_removal`."""
+        self._feed.listen_removals(lambda route: callback(Name(route.cluster)))
+
+    def observe(self, observer: Callable[[ObjectChange], None], *, concerned: Concerned, missed: Callable[[], None]) -> None:
+        """`Tap.observe`."""
+        observe(self._feed, self._root, observer, concerned=concerned, missed=missed)
+
+    async def stored_objects(
+        self, cluster: Name | None, *, concerned: Concerned, resource: GroupResource | None = None, limit: int = 0
+    ) -> AsyncGenerator[ObjectChange, None]:
+        """`Tap.stored_objects`."""
+        if cluster is None:
+            prefixes = [f"{self._root}/"]
+        elif resource is not None:
+            prefixes = [self._keys(resource).cluster_prefix(cluster)]
+        else:
+            stored = await self.stored_resources(cluster)
+            prefixes = [self._keys(one.group_resource).cluster_prefix(cluster) for one in stored]
+        found = stored_objects(self._access.storage, self._feed, self._root, prefixes=prefixes, concerned=concerned, limit=limit)
+        try:
+            async for change in found:
+                yield change
+        finally:
+            await found.aclose()
+
+    async def held_names(self, cluster: Name, group: str) -> Sequence[HeldNames]:
+        """`Tap.held_names`."""
+        try:
+            return [held for held in (await self._tables.get(cluster)).held_names if held.group == group]
+        except StorageError as error:
+            raise translate(error) from error
+
+    async def stored_resources(self, cluster: Name) -> Sequence[StoredResource]:
+        """`Tap.stored_resources`."""
+        # The names of CRDs say all that is needed, so this holds for CRDs that are not served, and does not wait for caches.
+        try:
+            found = await self._access.storage.range(self._crd_keys.cluster_prefix(cluster), keys_only=True)
+        except StorageError as error:
+            raise translate(error) from error
+        defined = [_resource_of(self._crd_keys.locate(item.key).name) for item in found.items]
+        custom = [StoredResource(resource, custom=True, namespaced=None) for resource in defined if resource not in self._builtin]
+        return [*custom, *self._stored]
+
+    async def delete_stored(
+        self,
+        cluster: Name,
+        resource: StoredResource,
+        namespace: str = "",
+        *,
+        settled: Collection[str] = (),
+        holder: Holder | None = None,
+    ) -> Remaining:
+        """`Tap.delete_stored`."""
+        guard = await self._life_of(cluster, holder) if holder is not None else ()
+        seen = self._access.admission.sees("DELETE", resource.group_resource)
+        served_now: Served | None
+        served: Callable[[], Awaitable[Served | None]] | None = None
+        if resource.custom:
+            keys, strategy = self._custom_keys(resource.group_resource), Strategy()
+            served = partial(self._served_custom, cluster, resource.group_resource)
+            served_now = await served() if seen else None
+        else:
+            builtin = self._builtin[resource.group_resource]
+            keys, strategy, served_now = builtin.keys, builtin.strategy, Served(builtin)
+        request = None
+        prefix = keys.namespace_prefix(cluster, namespace) if namespace else keys.cluster_prefix(cluster)
+        try:
+            if seen and served_now is not None:
+                scope = await self._clusters.scope(cluster) or self._clusters.unborn(cluster)
+                target = Resolved(scope, served_now, namespace, "")
+                request = write_request(self._access, self._user, "delete", target=target, options=DeleteOptions())
+            return await self._deletion.run(
+                keys, prefix, strategy, cluster=cluster, settled=settled, served=served, guard=guard, request=request
+            )
+        except StorageError as error:
+            raise translate(error) from error
+
+    async def _life_of(self, cluster: Name, holder: Holder) -> Sequence[Compare]:
+        """What holds as long as the holder exists.
+
+        Raises:
+            StatusError: 409 where it is gone.
+        """
+        key = self._keys(holder.resource.group_resource).object_key(cluster, "", holder.name)
+        try:
+            item = await self._access.storage.get(key)
+        except StorageError as error:
+            raise translate(error) from error
+        if item is None or orjson.loads(item.value)["metadata"]["uid"] != holder.uid:
+            raise holder_gone(key)
+        return (Compare(key, create_revision=item.create_revision),)
+
+    async def remove_finalizer(
+        self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str, *, finalizer: str, uid: str
+    ) -> None:
+        """`Tap.remove_finalizer`."""
+
+        async def attempt(scope: ClusterScope, served: Served) -> None:
+            keys = served.resource.keys
+            item = await self._access.storage.get(keys.object_key(cluster, namespace, name))
+            target = Resolved(scope, served, namespace, name)
+            request = write_request(self._access, self._user, "update", target=target, options=UpdateOptions())
+            builtin = self._builtin.get(resource.group_resource)
+            strategy = builtin.strategy if builtin is not None else Strategy()
+            await remove_finalizer(self._access, keys, item, strategy, finalizer=finalizer, uid=uid, request=request)
+
+        await self._resolver.carry_out(cluster, resource, attempt)
+
+    async def _served_custom(self, cluster: Name, resource: GroupResource) -> Served | None:
+        try:
+            return (await self._tables.get(cluster)).find_custom_resource(resource)
+        except StorageError as error:
+            raise translate(error) from error
+
+    def _keys(self, resource: GroupResource) -> ResourceKeys:
+        builtin = self._builtin.get(resource)
+        if builtin is not None:
+            return builtin.keys
+        return self._custom_keys(resource)
+
+    def _custom_keys(self, resource: GroupResource) -> ResourceKeys:
+        # Keys say themselves whether they are namespaced (`ResourceKeys.locate`); prefixes are the same.
+        return resource_keys(self._root, resource.group, resource.resource, namespaced=True, identity=CUSTOM_RESOURCES)
+
+
+def _resource_of(crd: str) -> GroupResource:
+    """The resource that a CRD of this name defines."""
+    plural, _, group = crd.partition(".")
+    return GroupResource("" if group == "core" else group, plural)

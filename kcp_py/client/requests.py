@@ -1,0 +1,104 @@
+"""Requests of the process itself: whose they are, what they are about, and when they are tried again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.client.contract import FIELD_MANAGER
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.catalog.tables import ResourceTables
+from kcp_py.registry.resource import Served
+from kcp_py.registry.scope import ClusterScope, StaleScopeError
+from kcp_py.registry.store import Access
+from kcp_py.registry.store.access import GUARD_ATTEMPTS, translate
+from kcp_py.registry.writerequest import FieldManager, Resolved, WriteOptions, WriteRequest
+from kcp_py.request.context import RequestContext
+from kcp_py.request.requestinfo import resource_request
+from kcp_py.request.user import UserInfo
+from kcp_py.storage.contract import StorageError
+from kcp_py.tenancy import LogicalClusters
+
+T = TypeVar("T")
+
+
+def request_context(user: UserInfo, verb: str, target: Resolved) -> RequestContext:
+    """The context of a request of this process. Its warnings have no reader."""
+    resource = target.resource
+    gvr = GroupVersionResource(resource.group, resource.version, resource.resource)
+    info = resource_request(verb, gvr, target.namespace, target.name, subresource=target.subresource)
+    return RequestContext("", target.scope.name, True, info, user, [], {})
+
+
+def write_request(
+    access: Access, user: UserInfo, verb: str, *, target: Resolved, options: WriteOptions, field_manager: str = FIELD_MANAGER
+) -> WriteRequest:
+    """A write of this process.
+
+    Args:
+        access: the store, for the time.
+        user: who writes.
+        verb: `create`, `update`, `patch` or `delete`.
+        target: what is written.
+        options: of the verb.
+        field_manager: owns the fields that change.
+    """
+    manager = None if verb == "delete" else FieldManager(field_manager, access.now())
+    return WriteRequest(request_context(user, verb, target), target, options, manager=manager)
+
+
+class Resolver:
+    """Finds what a request is about, in the caches of the clusters and their resources."""
+
+    def __init__(self, tables: ResourceTables, clusters: LogicalClusters) -> None:
+        self._tables = tables
+        self._clusters = clusters
+
+    async def resolve(self, cluster: Name, resource: GroupVersionResource) -> tuple[ClusterScope, Served]:
+        """The state of the cluster, and the resource as it is served there.
+
+        Raises:
+            StatusError: 404 for a resource that is not served.
+        """
+        try:
+            scope = await self._clusters.scope(cluster)
+            if scope is None:
+                scope = self._clusters.unborn(cluster)
+            served = self._tables.builtin(*resource) or (await self._tables.get(cluster)).find(*resource)
+        except StorageError as error:
+            raise translate(error) from error
+        if served is None:
+            raise StatusError(404, "NotFound", "the server could not find the requested resource", details={})
+        return scope, served
+
+    async def carry_out(
+        self, cluster: Name, resource: GroupVersionResource, attempt: Callable[[ClusterScope, Served], Awaitable[T]]
+    ) -> tuple[Served, T]:
+        """Carry a write out, again where the cluster or the definition has changed meanwhile.
+
+        Raises:
+            StatusError: 405 for a computed resource; 503 when every attempt fails on changes of the cluster.
+        """
+        for tried in range(GUARD_ATTEMPTS):
+            scope, served = await self.resolve(cluster, resource)
+            if served.resource.rest is not None:
+                raise unsupported(resource)
+            try:
+                return served, await attempt(scope, served)
+            except StaleScopeError:
+                self._clusters.invalidate(cluster)
+                self._tables.invalidate(cluster)
+                if tried:
+                    await asyncio.sleep(0.001 * 2**tried)
+            except StorageError as error:
+                raise translate(error) from error
+        raise errors.service_unavailable("the logical cluster is changing, please try again", retry_after_seconds=1)
+
+
+def unsupported(resource: GroupVersionResource) -> StatusError:
+    """405 for a request that the in-process client cannot make."""
+    return errors.method_not_supported(resource.group_resource, "this verb", " by the in-process client")

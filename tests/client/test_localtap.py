@@ -1,0 +1,65 @@
+"""The tap on the store of the same process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kcp_py.client import StoredResource
+from kcp_py.logicalcluster import Name
+from kcp_py.storage.memory import MemoryStorage
+from tests.client.registry import CONFIG_MAPS, DEFINITIONS, Registry, config_map, definition, open_registry
+
+pytestmark = pytest.mark.anyio
+
+TEAM = Name("team-a")
+OTHER = Name("team-b")
+
+
+@pytest.fixture
+async def registry() -> AsyncIterator[Registry]:
+    async with open_registry(MemoryStorage()) as opened:
+        yield opened
+
+
+async def test_changes_begin_with_what_is_wanted(registry: Registry) -> None:
+    """Of what is there only the wanted comes, then every change."""
+    client = registry.client
+    for name in ("one", "two"):
+        await client.create(TEAM, CONFIG_MAPS, config_map(name))
+    await registry.feed.reached(await registry.storage.revision())
+    changes = registry.tap.changes(CONFIG_MAPS, wanted=lambda value: b'"two"' in value)
+    assert (await anext(changes)).name == "two"
+    await client.create(OTHER, CONFIG_MAPS, config_map("three"))
+    await client.delete(TEAM, CONFIG_MAPS, "default", "one")
+    three, one = await anext(changes), await anext(changes)
+    await changes.aclose()
+    assert (three.cluster, three.name, three.value is None) == ("team-b", "three", False)
+    assert (one.cluster, one.name, one.value) == ("team-a", "one", None)
+
+
+async def test_collections_are_deleted_but_for_what_waits(registry: Registry) -> None:
+    """Objects with finalizers are marked and counted; a settled finalizer is not waited for."""
+    client = registry.client
+    await client.create(TEAM, CONFIG_MAPS, config_map("free"))
+    await client.create(TEAM, CONFIG_MAPS, config_map("held", finalizers=["example.com/a"]))
+    await client.create(TEAM, CONFIG_MAPS, config_map("settled", finalizers=["example.com/b"]))
+    resource = StoredResource(CONFIG_MAPS.group_resource, custom=False, namespaced=True)
+    remaining = await registry.tap.delete_stored(TEAM, resource, settled={"example.com/b"})
+    assert (remaining.objects, remaining.finalizers) == (1, {"example.com/a": 1})
+    (held,) = (await client.list(TEAM, CONFIG_MAPS)).items
+    assert held["metadata"]["name"] == "held"
+    assert held["metadata"]["deletionTimestamp"]
+    again = await registry.tap.delete_stored(TEAM, resource)
+    assert again.objects == 1
+    assert (await client.get(TEAM, CONFIG_MAPS, "default", "held")) == held
+
+
+async def test_stored_resources_know_definitions_that_are_not_served(registry: Registry) -> None:
+    """A CRD counts from its creation on, and comes before the built-in resources."""
+    await registry.client.create(TEAM, DEFINITIONS, definition())
+    first, *rest = await registry.tap.stored_resources(TEAM)
+    assert (str(first.group_resource), first.custom) == ("widgets.example.com", True)
+    assert not any(resource.custom for resource in rest)
+    assert len({resource.group_resource for resource in rest}) == len(rest)
