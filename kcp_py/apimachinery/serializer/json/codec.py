@@ -46,6 +46,8 @@ _SUMMARY: Final = bytes.maketrans(b"0123456789[E", b"0000000000{e")
 _NINETEEN_DIGITS: Final = b"0" * 19
 _ZERO_FRACTION: Final = re.compile(rb"\.0+[,}\]\s]")
 """How a double without a fraction ends, as other languages write it."""
+_MANY_DIGITS: Final = (b"00000000.", b".00000000")
+"""A fraction that is rounded away has sixteen digits before it or in it: a double has no more."""
 _EXPONENT: Final = re.compile(rb"0e[+-]?0")
 _BEFORE_NUMBER: Final = frozenset((b"", b":", b",", b"{", b" ", b"\n", b"\r", b"\t"))
 """What may stand before a number, with `[` as `_SUMMARY` has it."""
@@ -128,7 +130,7 @@ def _checked(body: bytes, value: Any, depth: int) -> Any:
     # orjson keeps ints up to 2^64-1; a number that large has nineteen digits in a row.
     if _NINETEEN_DIGITS in summary:
         value = _shrink(value)
-    if _ZERO_FRACTION.search(body) is not None or _has_exponent(summary):
+    if _ZERO_FRACTION.search(body) is not None or _has_exponent(summary) or any(digits in summary for digits in _MANY_DIGITS):
         return _without_fractions(value)
     return value
 

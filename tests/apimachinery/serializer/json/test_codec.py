@@ -130,6 +130,7 @@ def test_any_bytes_are_decoded_or_refused(body):
         (b'{"a":-0.0,"b":-0e0}', b'{"a":0,"b":0}'),
         (b'{"a":1' + 30 * b"0" + b"e-20}", b'{"a":10000000000}'),
         (b'{"uid":"6e1b3c0e-3e4f-4e+3","a":1.5}', b'{"uid":"6e1b3c0e-3e4f-4e+3","a":1.5}'),
+        (b'{"a":10000000000000000.1,"b":1.00000000000000000001}', b'{"a":10000000000000000,"b":1}'),
         (b'{"a":"1e3: 1e3"}', b'{"a":"1e3: 1e3"}'),
         (b'{"a":-9223372036854775808.0}', b'{"a":-9223372036854775808}'),
         (b'{"a":9223372036854775808.0}', b'{"a":9.223372036854776e+18}'),
@@ -143,7 +144,7 @@ def test_doubles_without_fraction_are_written_as_integers(body: bytes, written: 
 @given(
     st.lists(
         st.tuples(
-            st.from_regex(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,5})?([eE][+-]?[0-9]{1,2})?", fullmatch=True, alphabet="0123456789.eE+-"),
+            st.from_regex(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?", fullmatch=True, alphabet="0123456789.eE+-"),
             st.sampled_from(["", " ", "\n", "\t", "\r\n"]),
         ),
         min_size=1,
