@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -12,6 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import NameOID
 
+from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.errors import unauthorized
 from kcp_py.authn.authenticator import Headers
 from kcp_py.request.user import UserInfo, authenticated
@@ -20,7 +20,7 @@ CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
 _CACHED_CERTIFICATES: Final = 4096
 
 
-class _Known(NamedTuple):
+class _Certificate(NamedTuple):
     user: UserInfo | None
     not_before: float
     not_after: float
@@ -37,30 +37,21 @@ class ClientCertificates:
             size: how many certificates are remembered.
         """
         self._now = now
-        self._size = size
-        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._certificates: LRU[bytes, _Certificate] = LRU(size)
 
     async def authenticate(self, headers: Headers, peer_certificate_der: bytes | None) -> UserInfo | None:  # noqa: ARG002 - the protocol
         if peer_certificate_der is None:
             return None
-        known = self._known.get(peer_certificate_der)
-        if known is None:
-            known = self._learn(peer_certificate_der)
-        else:
-            self._known.move_to_end(peer_certificate_der)
-        if not known.not_before <= self._now() <= known.not_after:
+        certificate = self._certificates.get(peer_certificate_der)
+        if certificate is None:
+            certificate = _read(peer_certificate_der)
+            self._certificates.set(peer_certificate_der, certificate)
+        if not certificate.not_before <= self._now() <= certificate.not_after:
             raise unauthorized()
-        return known.user
-
-    def _learn(self, der: bytes) -> _Known:
-        known = _read(der)
-        self._known[der] = known
-        if len(self._known) > self._size:
-            self._known.popitem(last=False)
-        return known
+        return certificate.user
 
 
-def _read(der: bytes) -> _Known:
+def _read(der: bytes) -> _Certificate:
     try:
         certificate = x509.load_der_x509_certificate(der)
         names = _texts(certificate, NameOID.COMMON_NAME)
@@ -73,7 +64,7 @@ def _read(der: bytes) -> _Known:
     else:
         extra = {CREDENTIAL_ID: (f"X509SHA256={certificate.fingerprint(SHA256()).hex()}",)}
         user = authenticated(UserInfo(names[-1], "", tuple(dict.fromkeys(groups)), MappingProxyType(extra)))
-    return _Known(user, certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp())
+    return _Certificate(user, certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp())
 
 
 def _texts(certificate: x509.Certificate, oid: x509.ObjectIdentifier) -> list[str]:

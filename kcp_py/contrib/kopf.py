@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections import OrderedDict
 from collections.abc import Mapping
 from contextvars import ContextVar
 from importlib.metadata import version
@@ -39,6 +38,8 @@ from typing import Any, Final, Literal, cast
 import aiohttp
 import kopf
 from kopf._core.reactor import processing
+
+from kcp_py.aio.lru import LRU
 
 __all__ = ["CLUSTER_ANNOTATION", "cluster_of", "configure", "connect", "current_cluster", "server_of"]
 
@@ -56,16 +57,13 @@ class _Clusters:
     """The clusters of the objects handled last, by uid. Kubernetes events are sent by another task, which knows their object's uid only."""
 
     def __init__(self) -> None:
-        self._by_uid: OrderedDict[str, str] = OrderedDict()
+        self._by_uid: LRU[str, str] = LRU(REMEMBERED_OBJECTS)
 
     def remember(self, uid: str, cluster: str) -> None:
-        self._by_uid[uid] = cluster
-        self._by_uid.move_to_end(uid)
-        if len(self._by_uid) > REMEMBERED_OBJECTS:
-            self._by_uid.popitem(last=False)
+        self._by_uid.set(uid, cluster)
 
     def of(self, uid: str) -> str | None:
-        return self._by_uid.get(uid)
+        return self._by_uid.peek(uid)
 
 
 _clusters: Final = _Clusters()

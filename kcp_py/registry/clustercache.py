@@ -7,10 +7,11 @@ from the moment a write of what the values depend on begins until it is over, an
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
+from kcp_py.aio.lru import LRU
 from kcp_py.logicalcluster import Name
 
 V = TypeVar("V")
@@ -31,8 +32,9 @@ class ClusterCache(Generic[V]):
             capacity: how many values are kept.
         """
         self._load_value = load
-        self._capacity = capacity
-        self._values: OrderedDict[Name, V] = OrderedDict()
+        self._values: LRU[Name, V] = LRU(capacity)
+        self.cached: Final = self._values.get
+        """The value of a cluster if it is cached, otherwise None."""
         self._loading: dict[Name, object] = {}
         """The latest load of a cluster, unless something happened since it began that makes its outcome doubtful."""
         self._writing: Counter[Name] = Counter()
@@ -41,18 +43,10 @@ class ClusterCache(Generic[V]):
         """How many values are kept."""
         return len(self._values)
 
-    def cached(self, cluster: Name) -> V | None:
-        """The value if it is at hand."""
-        value = self._values.get(cluster)
-        if value is not None:
-            self._values.move_to_end(cluster)
-        return value
-
     async def get(self, cluster: Name) -> V:
         """The value, loaded if it is not at hand. Whatever `load` raises is raised, and nothing is remembered."""
         value = self._values.get(cluster)
         if value is not None:
-            self._values.move_to_end(cluster)
             return value
         token = object()
         self._loading[cluster] = token
@@ -63,9 +57,7 @@ class ClusterCache(Generic[V]):
             if unchanged:
                 del self._loading[cluster]
         if unchanged and value is not None and not self.is_writing(cluster):
-            self._values[cluster] = value
-            if len(self._values) > self._capacity:
-                self._values.popitem(last=False)
+            self._values.set(cluster, value)
         return value
 
     def writing(self, cluster: Name, keys: Sequence[str] = ()) -> None:
@@ -91,7 +83,7 @@ class ClusterCache(Generic[V]):
     def _note(self, cluster: Name, keys: Sequence[str]) -> None:
         """What is stored under these keys may have changed; under any key, if there are none."""
         del keys
-        self._values.pop(cluster, None)
+        self._values.pop(cluster)
         self._loading.pop(cluster, None)
 
     def clear(self) -> None:

@@ -10,16 +10,16 @@ Source: kube-openapi `pkg/handler3` (index, hashes), `pkg/handler` (v2).
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 import orjson
 
 from kcp_py.aio.cooperative import TimeSlice
+from kcp_py.aio.lru import LRU
 from kcp_py.aio.offload import offload
 from kcp_py.registry.discovery import Document, etag_of, group_order, version_order
 from kcp_py.registry.resource import ServedResource
@@ -83,8 +83,8 @@ class FragmentCache:
 
     def __init__(self, *, fragment_bytes: int = 64 * 1024 * 1024, document_bytes: int = 32 * 1024 * 1024) -> None:
         self._entries: WeakKeyDictionary[ServedResource, _Entry] = WeakKeyDictionary()
-        self._fragments: _Recent[tuple[bytes, _Form], Fragment] = _Recent(fragment_bytes, _fragment_size)
-        self._documents: _Recent[tuple[bytes, _Form], PartedDocument] = _Recent(document_bytes, _parted_size)
+        self._fragments: LRU[tuple[bytes, _Form], Fragment] = LRU(fragment_bytes, weigh=_fragment_size)
+        self._documents: LRU[tuple[bytes, _Form], PartedDocument] = LRU(document_bytes, weigh=_parted_size)
 
     def entry(self, resource: ServedResource) -> _Entry:
         """The digest of all that publication depends on."""
@@ -96,7 +96,7 @@ class FragmentCache:
         """What a document of a version of OpenAPI, 2 or 3, says of a resource."""
         entry = self.entry(resource)
         key = (entry.digest, _Form(version, protobuf))
-        if (known := self._fragments.peek(key)) is not None:
+        if (known := self._fragments.get(key)) is not None:
             return known
         build: Callable[[], Fragment]
         if protobuf:
@@ -105,12 +105,12 @@ class FragmentCache:
             build = partial(fragment_v2 if version == 2 else fragment_v3, self._published(resource))
         # Built-in kinds have their descriptions read from a big file when the first of them is published.
         aside = entry.builtin or entry.size > (_BIG_MESSAGE if protobuf else _BIG)
-        return self._fragments.keep(key, await offload(build) if aside else build())
+        return self._fragments.setdefault(key, await offload(build) if aside else build())
 
     async def document(self, resources: Sequence[ServedResource], digest: bytes, *, version: int, protobuf: bool) -> PartedDocument:
         """A whole document, shared by whoever serves resources of the same digest."""
         key = (digest, _Form(version, protobuf))
-        if (known := self._documents.peek(key)) is not None:
+        if (known := self._documents.get(key)) is not None:
             return known
         time_slice = TimeSlice()
         fragments = []
@@ -121,7 +121,7 @@ class FragmentCache:
         for part in _joined(fragments, version, protobuf=protobuf):
             parts.append(part)
             await time_slice.yield_if_due()
-        return self._documents.keep(key, PartedDocument(tuple(parts), _etag(digest)))
+        return self._documents.setdefault(key, PartedDocument(tuple(parts), _etag(digest)))
 
     def _digest(self, resource: ServedResource) -> _Entry:
         kind = self._published(resource)
@@ -166,7 +166,7 @@ class OpenAPIDocuments:
         }
         self._digests: dict[tuple[str, str], bytes] = {}
         # One set may serve very many clusters, each under a prefix of its own.
-        self._indexes: _Recent[str, Document] = _Recent(1024 * 1024, _document_size)
+        self._indexes: LRU[str, Document] = LRU(1024 * 1024, weigh=_document_size)
 
     async def index(self, prefix: str = "") -> Document:
         """`/openapi/v3`.
@@ -175,14 +175,14 @@ class OpenAPIDocuments:
             prefix: the path under which the client reached this server, such as `/clusters/team-a`. The URLs of the index are relative to
                 the host, and older clients take them as they are; newer ones know the prefix of their own configuration when they see it.
         """
-        if (known := self._indexes.peek(prefix)) is not None:
+        if (known := self._indexes.get(prefix)) is not None:
             return known
         paths = {}
         for (group, version), digest in (await self._all_digests()).items():
             path = f"apis/{group}/{version}" if group else f"api/{version}"
             paths[path] = {"serverRelativeURL": f"{prefix}/openapi/v3/{quote(path)}?hash={digest.hex().upper()}"}
         body = orjson.dumps({"paths": paths})
-        return self._indexes.keep(prefix, Document(body, etag_of(body)))
+        return self._indexes.setdefault(prefix, Document(body, etag_of(body)))
 
     async def hash_of(self, group: str, version: str) -> str:
         """The hash with which the index names a document; empty where that group and version are not served."""
@@ -227,36 +227,6 @@ def _joined(fragments: Sequence[Fragment], version: int, *, protobuf: bool) -> I
     if protobuf:
         return protobuf_document(fragments, version)
     return (document_v2 if version == 2 else document_v3)(fragments)
-
-
-class _Recent(Generic[K, V]):
-    """A mapping of bounded weight that forgets the longest unused. What is heavier than all of it together is not kept."""
-
-    def __init__(self, capacity: int, weigh: Callable[[V], int]) -> None:
-        self._capacity = capacity
-        self._weigh = weigh
-        self._weight = 0
-        self._values: OrderedDict[K, tuple[V, int]] = OrderedDict()
-
-    def peek(self, key: K) -> V | None:
-        """The value, if there is one."""
-        if (known := self._values.get(key)) is None:
-            return None
-        self._values.move_to_end(key)
-        return known[0]
-
-    def keep(self, key: K, value: V) -> V:
-        """Keep a value; the one that is kept already, where another task was faster."""
-        if (known := self.peek(key)) is not None:
-            return known
-        weight = self._weigh(value)
-        if weight <= self._capacity:
-            self._values[key] = (value, weight)
-            self._weight += weight
-            while self._weight > self._capacity:
-                _, (_, gone) = self._values.popitem(last=False)
-                self._weight -= gone
-        return value
 
 
 def _document_size(document: Document) -> int:

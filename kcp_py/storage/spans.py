@@ -22,6 +22,7 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import Final, Protocol, runtime_checkable
 
+from kcp_py.aio.lru import LRU
 from kcp_py.storage.contract import Storage
 
 _MOST_WRITING: Final = 1_000
@@ -114,7 +115,7 @@ class Spans:
         self._writing: dict[str, int] = {}
         self._readings: set[Reading] = set()
         self._compacted = 0
-        self._counts: OrderedDict[tuple[str, str, int], int] = OrderedDict()
+        self._counts: LRU[tuple[str, str, int], int] = LRU(_MOST_COUNTS)
 
     @property
     def size(self) -> int:
@@ -187,13 +188,12 @@ class Spans:
 
     def count(self, lower: str, upper: str, revision: int) -> int:
         """How many keys there were in [lower, upper) at a revision; -1 where nobody has counted them lately."""
-        return self._counts.get((lower, upper, revision), -1)
+        number = self._counts.get((lower, upper, revision))
+        return -1 if number is None else number
 
     def counted(self, lower: str, upper: str, revision: int, number: int) -> None:
         """Remember that: the past does not change, and the next page of a list begins where the one before it ended."""
-        self._counts[lower, upper, revision] = number
-        if len(self._counts) > _MOST_COUNTS:
-            self._counts.popitem(last=False)
+        self._counts.set((lower, upper, revision), number)
 
     def next_lower(self, prefix: str, maker: Hashable, key: str) -> str:
         """Where the first span begins that lies behind a key; empty where there is none."""

@@ -90,7 +90,7 @@ async def test_what_is_remembered_is_bounded():
     await authenticator.authenticate({}, ders[1])
     assert await authenticator.authenticate({}, ders[0]) is first
     await authenticator.authenticate({}, ders[2])
-    assert list(authenticator._known) == [ders[0], ders[2]]
+    assert [der for der, _ in authenticator._certificates.items()] == [ders[0], ders[2]]
     again = await authenticator.authenticate({}, ders[1])
     assert again is not None
     assert again.name == "user-1"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.client import Client, Tap
 from kcp_py.controllers.garbage.ownership import FOREGROUND, Item, Reference, facts_of
@@ -47,25 +47,18 @@ class AbsentOwners:
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[Name, str, str, str, str], str] = OrderedDict()
+        self._namespaces: LRU[tuple[Name, str, str, str, str], str] = LRU(_MOST_ABSENT)
 
     def add(self, cluster: Name, reference: Reference, namespace: str) -> None:
         """Note that there is no such owner; `namespace` is that of the owner, empty for a cluster-scoped one."""
-        self._known[_key(cluster, reference)] = namespace
-        if len(self._known) > _MOST_ABSENT:
-            self._known.popitem(last=False)
+        self._namespaces.set(_key(cluster, reference), namespace)
 
     def has(self, cluster: Name, reference: Reference, namespace: str) -> bool:
         """Whether the owner of an object in a namespace is known not to exist."""
-        key = _key(cluster, reference)
-        found = self._known.get(key)
-        if found is None or found not in {"", namespace}:
-            return False
-        self._known.move_to_end(key)
-        return True
+        return self._namespaces.get(_key(cluster, reference)) in {"", namespace}
 
     def clear(self) -> None:
-        self._known.clear()
+        self._namespaces.clear()
 
 
 def _key(cluster: Name, reference: Reference) -> tuple[Name, str, str, str, str]:

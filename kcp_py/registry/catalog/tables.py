@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
@@ -19,6 +18,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from kcp_py.aio.cooperative import TimeSlice
+from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.compilation import NONE, CompiledDefinition, Definitions, HeldNames, same_content
@@ -186,7 +186,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
         annotated: bool = True,
     ) -> None:
         super().__init__(self._load, capacity=capacity)
-        self._known: OrderedDict[Name, _Known] = OrderedDict()
+        self._known: LRU[Name, _Known] = LRU(capacity)
         self._storage = storage
         self._feed = feed
         self._definition_keys = definition_keys
@@ -224,10 +224,8 @@ class ResourceTables(ClusterCache[ResourceTable]):
     async def _load(self, cluster: Name) -> ResourceTable:
         known = self._known.get(cluster)
         if known is None:
-            known = self._known[cluster] = _Known()
-        self._known.move_to_end(cluster)
-        if len(self._known) > self._capacity:
-            self._known.popitem(last=False)
+            known = _Known()
+            self._known.set(cluster, known)
         begun = known.begin()
         if known.listed:
             defined, served = await self._read_changed(known)
@@ -237,8 +235,8 @@ class ResourceTables(ClusterCache[ResourceTable]):
         if not self.is_writing(cluster):
             # What was read while a write is on its way may be what was there before it, and would be taken for what is there now.
             known.merge(begun, defined, served)
-        if not known.defined and self._known.get(cluster) is known:
-            del self._known[cluster]
+        if not known.defined and self._known.peek(cluster) is known:
+            self._known.pop(cluster)
         if not defined:
             return self.builtin_table
         found = [one.definition for one in defined.values() if one.definition is not None]
@@ -314,7 +312,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
 
     def _note(self, cluster: Name, keys: Sequence[str]) -> None:
         super()._note(cluster, keys)
-        if (known := self._known.get(cluster)) is not None:
+        if (known := self._known.peek(cluster)) is not None:
             mine = [key for key in keys if key.startswith(self._definition_keys.prefix)]
             if mine or not keys:
                 known.note(mine)
@@ -324,10 +322,10 @@ class ResourceTables(ClusterCache[ResourceTable]):
         cluster = Name(event.route.cluster)
         key = self._definition_keys.object_key(cluster, "", event.route.name)
         self._note(cluster, [key])
-        if event.value is None and (known := self._known.get(cluster)) is not None:
+        if event.value is None and (known := self._known.peek(cluster)) is not None:
             known.forget(key)
             if not known.defined:
-                del self._known[cluster]
+                self._known.pop(cluster)
         if event.previous is None:
             return
         prefix = custom_resource_keys(self._definition_keys.root, event.route.name, namespaced=True).prefix

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
 
+from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import Name
@@ -34,7 +34,7 @@ class WildcardConversions:
 
     def __init__(self, *, longest_seconds: float = LONGEST_SECONDS) -> None:
         self._longest = longest_seconds
-        self._suspended: OrderedDict[_Place, float] = OrderedDict()
+        self._suspended: LRU[_Place, float] = LRU(_MOST_SUSPENDED)
         """(cluster, prefix of the resource) -> until when, in the time of the event loop."""
 
     async def load(self, cluster: Name, served: Served, items: Sequence[KeyValue]) -> list[dict[str, Any]]:
@@ -46,7 +46,7 @@ class WildcardConversions:
         clock = asyncio.get_running_loop().time
         began = clock()
         place = (cluster, served.resource.keys.prefix)
-        if self._suspended.get(place, 0.0) > began:
+        if (self._suspended.get(place) or 0.0) > began:
             if all(orjson.loads(item.value)["apiVersion"] == served.resource.group_version for item in items):
                 # No webhook is needed for these.
                 return await load(served, items)
@@ -63,7 +63,4 @@ class WildcardConversions:
 
     def _suspend(self, place: _Place, began: float) -> None:
         now = asyncio.get_running_loop().time()
-        self._suspended[place] = now + max(_LEAST_SUSPENDED_SECONDS, (now - began) * _SUSPENDED_PER_SECOND)
-        self._suspended.move_to_end(place)
-        if len(self._suspended) > _MOST_SUSPENDED:
-            self._suspended.popitem(last=False)
+        self._suspended.set(place, now + max(_LEAST_SUSPENDED_SECONDS, (now - began) * _SUSPENDED_PER_SECOND))

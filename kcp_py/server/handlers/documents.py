@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from typing import Any, Final
 
 import orjson
 
+from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.serializer.protobuf import enclose
 from kcp_py.apimachinery.serializer.protobuf import encode as encode_message
@@ -53,7 +53,7 @@ class Documents:
     def __init__(self, backend: Backend, *, server_address: str) -> None:
         self._backend = backend
         self._server_address = server_address
-        self._described: OrderedDict[bytes, _Described] = OrderedDict()
+        self._described: LRU[bytes, _Described] = LRU(_SHARED_TABLES)
         self._fragments = FragmentCache()
 
     async def answer(self, exchange: Exchange) -> None:
@@ -117,11 +117,8 @@ class Documents:
     def _describe(self, table: ResourceTable) -> _Described:
         found = self._described.get(table.digest)
         if found is None:
-            found = self._described[table.digest] = _Described(table, self._server_address, self._fragments)
-            if len(self._described) > _SHARED_TABLES:
-                self._described.popitem(last=False)
-        else:
-            self._described.move_to_end(table.digest)
+            found = _Described(table, self._server_address, self._fragments)
+            self._described.set(table.digest, found)
         return found
 
     async def _send_roots(self, exchange: Exchange, plain: Document, aggregated: Any) -> None:

@@ -6,11 +6,11 @@ and again, would otherwise fill the memory of all. Upstream weighs lists by the 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.errors import too_many_requests
 
 MAX_CLUSTER_BYTES: Final = 256 * 1024 * 1024
@@ -66,7 +66,7 @@ class ListBudget:
     def __init__(self, limit: int = MAX_CLUSTER_BYTES) -> None:
         self.limit = limit
         self.held: dict[str, int] = {}
-        self._sizes: OrderedDict[str, int] = OrderedDict()
+        self._sizes: LRU[str, int] = LRU(_REMEMBERED)
 
     @contextmanager
     def share(self, cluster: str, prefix: str) -> Iterator[Share]:
@@ -80,15 +80,13 @@ class ListBudget:
             StatusError: 429, there is no room for it.
         """
         share = Share(self, cluster)
-        known = f"{cluster}|{prefix}"
-        # How large a list will be is a guess: the only one is always begun.
-        share.hold(self._sizes.get(known, _UNKNOWN_BYTES), started=cluster not in self.held)
+        key = f"{cluster}|{prefix}"
+        size = self._sizes.get(key)
+        # List sizes are estimates. A list is always admitted when no other list of its cluster is running.
+        share.hold(_UNKNOWN_BYTES if size is None else size, started=cluster not in self.held)
         share.largest = 0
         try:
             yield share
         finally:
             share.hold(0)
-            self._sizes[known] = share.largest
-            self._sizes.move_to_end(known)
-            if len(self._sizes) > _REMEMBERED:
-                self._sizes.popitem(last=False)
+            self._sizes.set(key, share.largest)

@@ -94,7 +94,8 @@ async def resolve(backend: Backend, exchange: Exchange) -> Target:
         # What every cluster serves needs no table: nothing is worked out, or kept, for a cluster that is not there.
         served = backend.tables.builtin(info.group, info.version, info.resource)
         if served is None:
-            served = (await backend.tables.get(cluster)).find(info.group, info.version, info.resource)
+            table = backend.tables.cached(cluster) or await backend.tables.get(cluster)
+            served = table.find(info.group, info.version, info.resource)
     if served is None:
         raise errors.unknown_path()
     resource = served.resource
