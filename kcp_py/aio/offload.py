@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import cache, partial
 from threading import Lock
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from kcp_py.aio.allocation import separate_allocation
@@ -18,6 +19,30 @@ T = TypeVar("T")
 
 OFFLOAD_OWNER: Final[ContextVar[str]] = ContextVar("offload_owner", default="")
 """The owner of the work of the current task. Owners take turns in the thread."""
+
+
+class Inline:
+    """The largest amounts of work that run on the event loop, which takes one to five milliseconds. Larger work is offloaded.
+
+    Sizes are in bytes of the encoded form. The values are measured on one core of a small virtual machine.
+    """
+
+    PARSE: Final[Mapping[str, int]] = MappingProxyType({"json": 64 * 1024, "yaml": 8 * 1024, "protobuf": 32 * 1024})
+    """Parse a document, by its format."""
+    ENCODE: Final[Mapping[str, int]] = MappingProxyType({"json": 512 * 1024, "yaml": 8 * 1024, "protobuf": 128 * 1024})
+    """Encode a document, by its format. The size is that of its JSON."""
+    TRANSFORM: Final = 64 * 1024
+    """Copy, compare, fill or validate a parsed document."""
+    COMPILE: Final = 64 * 1024
+    """Compile a schema."""
+    DESCRIBE: Final[Mapping[str, int]] = MappingProxyType({"json": 128 * 1024, "protobuf": 4 * 1024})
+    """Publish a schema, by the format of the result."""
+    PATTERN_STEPS: Final = 100_000
+    """Match regular expressions, in steps of the worst case."""
+    EXPRESSION_COST: Final = 20_000
+    """Evaluate expressions, in units of their cost limits."""
+    EXPRESSIONS: Final = 10
+    """Evaluate expressions for the first time, which generates their code: the number of them."""
 
 
 class _Piece(NamedTuple):

@@ -10,9 +10,9 @@ Source: kube-openapi `pkg/handler3` (index, hashes), `pkg/handler` (v2).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
@@ -20,7 +20,7 @@ import orjson
 
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.aio.lru import LRU
-from kcp_py.aio.offload import offload
+from kcp_py.aio.offload import Inline, offload
 from kcp_py.registry.discovery import Document, etag_of, group_order, version_order
 from kcp_py.registry.resource import ServedResource
 from kcp_py.schema.publish.fragments import (
@@ -41,13 +41,6 @@ _APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 _FORM: Final = b"5"
 """Part of every hash: to be raised whenever the same resource is published in another form."""
-_BIG: Final = 128 * 1024
-"""Bytes of a schema from which its fragments are built in a thread."""
-_BIG_MESSAGE: Final = 4 * 1024
-"""The same for protobuf, which is written member by member."""
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
 
 class PartedDocument(NamedTuple):
@@ -103,9 +96,9 @@ class FragmentCache:
             build = partial(protobuf_fragment, await self.fragment(resource, version=version, protobuf=False), version)
         else:
             build = partial(fragment_v2 if version == 2 else fragment_v3, self._published(resource))
-        # Built-in kinds have their descriptions read from a big file when the first of them is published.
-        aside = entry.builtin or entry.size > (_BIG_MESSAGE if protobuf else _BIG)
-        return self._fragments.setdefault(key, await offload(build) if aside else build())
+        # Descriptions of built-in kinds are read from a large file when the first of them is published.
+        large = entry.builtin or entry.size > Inline.DESCRIBE["protobuf" if protobuf else "json"]
+        return self._fragments.setdefault(key, await offload(build) if large else build())
 
     async def document(self, resources: Sequence[ServedResource], digest: bytes, *, version: int, protobuf: bool) -> PartedDocument:
         """A whole document, shared by whoever serves resources of the same digest."""

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
-from kcp_py.aio.offload import offload
+from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.serializer.json.codec import encode_pretty, encode_yaml
 from kcp_py.apimachinery.serializer.protobuf import ProtobufError, encode_list, encode_object, item_encoder
-from kcp_py.registry.rest.conform import Media
 from kcp_py.server.negotiation import Representation
-
-_INLINE: Final[Mapping[Media, int]] = {"json": 512 * 1024, "yaml": 8 * 1024, "protobuf": 128 * 1024}
-"""Bytes of JSON up to which the event loop encodes a document itself: two milliseconds of work."""
 
 
 def encode(document: Mapping[str, Any], representation: Representation) -> bytes:
@@ -37,13 +33,13 @@ def encode(document: Mapping[str, Any], representation: Representation) -> bytes
 
 
 async def encode_offloaded(document: Mapping[str, Any], representation: Representation) -> bytes:
-    """`encode`, beside the event loop where it would be held up.
+    """Encode a document, in a thread if it is large.
 
     Raises:
         StatusError: as `encode`.
     """
     media = representation.media
-    if (media != "json" or representation.pretty) and len(orjson.dumps(document)) > _INLINE[media]:
+    if (media != "json" or representation.pretty) and len(orjson.dumps(document)) > Inline.ENCODE[media]:
         return await offload(encode, document, representation)
     return encode(document, representation)
 
@@ -105,7 +101,7 @@ class ListEncoding:
         Raises:
             StatusError: as `element`.
         """
-        return await offload(self.element, document) if size > _INLINE[self._media] else self.element(document)
+        return await offload(self.element, document) if size > Inline.ENCODE[self._media] else self.element(document)
 
     def whole(self, head: Mapping[str, Any], elements: Sequence[bytes]) -> list[bytes]:
         """The list, in parts.

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 import orjson
 
-from kcp_py.aio.offload import offload
+from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersion
 from kcp_py.apimachinery.serializer.protobuf import has_message
 from kcp_py.bootstrap.known import known_definitions, known_kinds
@@ -40,9 +40,6 @@ _TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch
 """What discovery offers of a CRD that is being deleted."""
 
 NONE: Final[Mapping[GroupResource, DefaultObjects]] = MappingProxyType({})
-
-_BIG: Final = 64 * 1024
-"""Bytes of a stored CRD from which it is compiled in a thread."""
 
 
 class CompiledDefinition:
@@ -144,7 +141,7 @@ class Definitions:
 
     async def load(self, value: bytes) -> LoadedDefinition:
         """What a CRD as it is stored holds and serves. A big one is compiled in a thread, once for all who ask meanwhile."""
-        big = len(value) > _BIG
+        big = len(value) > Inline.COMPILE
         parsed = await offload(_parse, value) if big else _parse(value)
         names, crd, digest, error = parsed
         if crd is None:
@@ -269,7 +266,7 @@ def _resources(
             if version["served"]
         },
         known_definitions() if any(known.values()) else {},
-        large=max(map(len, schemas)) > _BIG,
+        large=max(map(len, schemas)) > Inline.COMPILE,
     )
     return [
         ServedResource(

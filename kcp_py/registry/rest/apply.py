@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcp_py.aio.offload import offload
+from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.meta.options import PatchOptions
 from kcp_py.apimachinery.serializer.json.codec import decode_json_strict, decode_yaml_strict
 from kcp_py.golang.types import json_type
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
-from kcp_py.registry.rest.conform import INLINE_BYTES, check_metadata, conform, warning_lines
+from kcp_py.registry.rest.conform import check_metadata, conform, warning_lines
 from kcp_py.registry.rest.scale import SCALE_TYPE
 from kcp_py.registry.rest.update import body_kind, check_identity, other_uid
 from kcp_py.registry.scale import ScalePaths
@@ -38,7 +38,7 @@ async def apply(access: Access, request: WriteRequest, body: bytes) -> Written:
     target, options, manager = request.target, request.options, request.manager
     assert isinstance(options, PatchOptions), "an apply has the options of a patch"
     assert manager is not None, "an apply has a field manager"
-    large = len(body) > INLINE_BYTES["yaml"]
+    large = len(body) > Inline.PARSE["yaml"]
     # Before the object is looked up: a bad body is a 400, whether or not there is an object. An attempt uses it up.
     unused = [await _read(body, large=large)]
     resource = target.served.resource
@@ -65,7 +65,7 @@ async def apply(access: Access, request: WriteRequest, body: bytes) -> Written:
         _strict(repeated, options, request.warnings)
         check_metadata(new, resource)
         # What is unknown was refused already, where the type does not allow for it.
-        await conform(new, resource, field_validation="Ignore", warnings=request.warnings, large=size > INLINE_BYTES["json"])
+        await conform(new, resource, field_validation="Ignore", warnings=request.warnings, large=size > Inline.PARSE["json"])
         if not resource.builtin:
             _restore_nulls({field: value for field, value in config.items() if field != "metadata"}, new)
         check_identity(new, target)

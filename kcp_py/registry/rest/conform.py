@@ -6,10 +6,10 @@ Source: k8s.io/apiserver decodes with the strict serializer of the kind; apiexte
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from kcp_py.aio.offload import offload
+from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
@@ -79,12 +79,6 @@ class Sent(NamedTuple):
     media: Media
     repeated: Sequence[str] = ()
     """What `decode` had to say of keys that stand in it twice."""
-
-
-INLINE_BYTES: Final[Mapping[Media, int]] = {"json": 64 * 1024, "yaml": 8 * 1024, "protobuf": 32 * 1024}
-"""Sizes of bodies up to which the event loop reads them itself: one to two milliseconds of work."""
-_INLINE_FILLED: Final = 64 * 1024
-"""Characters of defaults that it fills in itself."""
 
 
 def check_kind(obj: dict[str, Any], resource: BodyKind, body: bytes = b"") -> None:
@@ -165,7 +159,7 @@ async def conform(
     warnings.extend(warning_lines(issues))
     if not large:
         try:
-            resource.schema.default(obj, _INLINE_FILLED)
+            resource.schema.default(obj, Inline.TRANSFORM)
         except TooManyDefaultsError:
             large = True
     if large:

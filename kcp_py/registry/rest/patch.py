@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from kcp_py.aio.offload import offload
+from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
@@ -15,7 +15,7 @@ from kcp_py.apimachinery.serializer.json.codec import decode_json, decode_json_s
 from kcp_py.golang.json import go_json
 from kcp_py.golang.types import go_text
 from kcp_py.registry.resource import ServedResource
-from kcp_py.registry.rest.conform import INLINE_BYTES, BodyKind, cannot_be_handled, check_kind, check_metadata, conform
+from kcp_py.registry.rest.conform import BodyKind, cannot_be_handled, check_kind, check_metadata, conform
 from kcp_py.registry.rest.update import body_kind, check_identity, other_uid, scaled
 from kcp_py.registry.scale import scale_of
 from kcp_py.registry.store import Access, Current, update
@@ -57,7 +57,7 @@ async def read_patch(body: bytes, patch_type: str, *, strict: bool) -> Patch:
     Raises:
         StatusError: 400.
     """
-    large = len(body) > INLINE_BYTES["json"]
+    large = len(body) > Inline.PARSE["json"]
     document, faults = await offload(_decode, body, patch_type, strict=strict) if large else _decode(body, patch_type, strict=strict)
     return Patch(patch_type, document, faults, body)
 
@@ -92,7 +92,7 @@ async def patch(access: Access, request: WriteRequest, change: Patch) -> Written
         del request.warnings[warnings_before:]
         base = await read(current)
         uid = base["metadata"]["uid"]
-        large = len(body) + len(current.item.value) > INLINE_BYTES["json"] or (patch_type == JSON_PATCH and json_patch.is_heavy(document))
+        large = len(body) + len(current.item.value) > Inline.PARSE["json"] or (patch_type == JSON_PATCH and json_patch.is_heavy(document))
         if patch_type == JSON_PATCH and strict:
             json_patch.check_types(document)
         obj = await offload(_patched, base, document, patch_type, target) if large else _patched(base, document, patch_type, target)

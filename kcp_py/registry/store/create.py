@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-from kcp_py.aio.offload import offload
+from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.generate_name import MAX_ATTEMPTS, generate_name
@@ -15,7 +15,7 @@ from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import Access, Written, compares_of, field_error_object_name
 from kcp_py.registry.store.ownership import mutate, note_write
-from kcp_py.registry.store.read import LARGE, defaults_of, place_of, to_storage
+from kcp_py.registry.store.read import defaults_of, place_of, to_storage
 from kcp_py.registry.store.validation import check
 from kcp_py.registry.writerequest import WriteRequest
 from kcp_py.storage.contract import Compare, ConflictError, Put
@@ -40,7 +40,7 @@ async def create(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
     resource = target.served.resource
     entries = obj["metadata"].pop("managedFields", None)
     given = obj["metadata"].get("resourceVersion") or ""
-    if size > LARGE:
+    if size > Inline.TRANSFORM:
         await offload(prepare_new, access, resource, target.namespace, obj)
     else:
         prepare_new(access, resource, target.namespace, obj)
@@ -123,7 +123,7 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
     if place_of(namespace, name) in defaults_of(served, scope):
         raise errors.already_exists(resource.group_resource, name)
     stored = await to_storage(resource, obj)
-    value = await offload(encode_stored, stored) if size > LARGE else encode_stored(stored)
+    value = await offload(encode_stored, stored) if size > Inline.TRANSFORM else encode_stored(stored)
     if request.dry_run:
         if (current := await access.storage.get(key)) is not None:
             raise already_exists(resource, name, current.value)

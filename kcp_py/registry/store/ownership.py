@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from kcp_py.aio.offload import offload
+from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionKind
@@ -24,7 +24,6 @@ from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
 from kcp_py.registry.admission import AdmissionChain, Attributes
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ServedResource
-from kcp_py.registry.store.read import LARGE
 from kcp_py.registry.strategy import SETTABLE_METADATA
 from kcp_py.registry.writerequest import FieldManager
 
@@ -217,7 +216,7 @@ async def _with_versions(resource: ServedResource, run: Callable[[Versions], R],
     versions = Versions(resource.group_version, _kind(resource), convert, _type_in(types))
     for _ in range(_MAX_CONVERSIONS):
         try:
-            return await offload(run, versions) if size > LARGE else run(versions)
+            return await offload(run, versions) if size > Inline.TRANSFORM else run(versions)
         except _Wanted as wanted:
             assert resource.converter is not None
             (known[wanted.key],) = await resource.converter([orjson.loads(wanted.key[0])], wanted.key[1])

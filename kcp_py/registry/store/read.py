@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from kcp_py.aio.offload import offload
+from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.meta.decoding import drop_malformed_fields
 from kcp_py.registry.resource import Origin, Served, ServedResource
@@ -20,8 +20,6 @@ from kcp_py.schema.structural.default import MAX_FILLED, TooManyDefaultsError
 from kcp_py.storage.contract import KeyValue
 
 _DECODED_PER_TURN: Final = 200
-LARGE: Final = 64 * 1024
-"""Bytes of an object up to which the event loop works on it itself: a millisecond or two."""
 _FILLED_ON_READ: Final = 1024 * 1024
 """Characters of defaults that a read adds to an object: many of them are read together."""
 
@@ -130,7 +128,7 @@ class Current:
 
 
 async def _decode_item(served: Served, item: KeyValue) -> tuple[dict[str, Any], CompiledSchema]:
-    if len(item.value) > LARGE:
+    if len(item.value) > Inline.TRANSFORM:
         return await offload(_decode, served, item)
     return _decode(served, item)
 

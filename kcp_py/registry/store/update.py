@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from kcp_py.aio.offload import offload
+from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
@@ -27,7 +27,7 @@ from kcp_py.registry.store.access import (
 from kcp_py.registry.store.create import check_open, create
 from kcp_py.registry.store.delete import removal, replacement_of
 from kcp_py.registry.store.ownership import mutate, note_write
-from kcp_py.registry.store.read import LARGE, Current, find, to_storage
+from kcp_py.registry.store.read import Current, find, to_storage
 from kcp_py.registry.store.validation import check
 from kcp_py.registry.writerequest import WriteRequest, create_options_of
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
@@ -96,7 +96,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     size = request.size + len(item.value)
     old = await current.load()
     _check_lock(resource, new["metadata"], old["metadata"], item)
-    if size > LARGE:
+    if size > Inline.TRANSFORM:
         new = await offload(_prepared, new, old, resource, subresource=subresource)
     else:
         new = _prepared(new, old, resource, subresource=subresource)
@@ -110,12 +110,12 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     mutated = access.admission.changes("UPDATE", resource.group_resource)
     if mutated:
         # The new object shares parts with the stored one, which plugins must not change.
-        new = await offload(deepcopy, new) if size > LARGE else deepcopy(new)
+        new = await offload(deepcopy, new) if size > Inline.TRANSFORM else deepcopy(new)
     attributes = attributes_of("UPDATE", request, namespace, name, obj=new, old=old, compares=admitted)
     await mutate(access.admission, attributes)
     if mutated:
         # As upstream, which admits the object before it sets what only the server sets (apiserver `rest.BeforeUpdate`).
-        if size > LARGE:
+        if size > Inline.TRANSFORM:
             new = await offload(_prepared, new, old, resource, subresource=subresource)
         else:
             new = _prepared(new, old, resource, subresource=subresource)
@@ -124,7 +124,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     await access.admission.validate(attributes)
     finished = bool(metadata.get("deletionTimestamp")) and not resource.strategy.has_pending_finalizers(new)
     stored = await to_storage(resource, new)
-    if size > LARGE:
+    if size > Inline.TRANSFORM:
         value, same = await offload(_encoded, stored, item, finished=finished)
     else:
         value, same = _encoded(stored, item, finished=finished)

@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Any, Final
 from weakref import WeakSet
 
-from kcp_py.aio.offload import offload
+from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import MAX_CAUSES
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.apimachinery.meta.objectmeta import validate_object_meta, validate_object_meta_update
 from kcp_py.bootstrap.unenforced import unenforced_warning
 from kcp_py.registry.resource import ServedResource
-from kcp_py.registry.store.read import LARGE
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.rules.evaluation import evaluate
@@ -30,15 +29,10 @@ _BLOCKING: Final = frozenset(
 _NOT_CHECKED: Final = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 )
-_MANY: Final = 10
-"""Rules of a schema from which on they run in a thread the first time."""
 _WARM: Final[WeakSet[RuleNode]] = WeakSet()
-"""Those that have run before."""
-_STEPS_AT_ONCE: Final = 100_000
-"""Steps that patterns may take on the event loop in the worst case, about five milliseconds."""
+"""The rules that were evaluated before, so that their code exists."""
 _FREED_AT_ONCE: Final = 5000
-_AT_ONCE: Final = 20_000
-"""Cost of rules, about a millisecond, up to which they run on the event loop. What costs more is begun again in a thread."""
+"""Problems that are freed on the event loop in one piece."""
 
 
 async def check(
@@ -58,7 +52,7 @@ async def check(
         old: the stored object on update, in the same version.
         warnings: gets the texts for the client.
         subresource: through which it is updated.
-        size: bytes, about, of the object; large ones are looked at aside from the event loop.
+        size: the approximate size of the object in bytes; large objects are validated in a thread.
 
     Raises:
         StatusError: 422 with every problem.
@@ -66,8 +60,8 @@ async def check(
     metadata = obj["metadata"]
     strategy = resource.strategy
     schema = resource.schema
-    many = size > LARGE
-    large = many or size * schema.pattern_weight > _STEPS_AT_ONCE
+    many = size > Inline.TRANSFORM
+    large = many or size * schema.pattern_weight > Inline.PATTERN_STEPS
     problems = await offload(_metadata_problems, resource, metadata, old) if many else _metadata_problems(resource, metadata, old)
     if old is not None and subresource == "status" and not resource.builtin:
         problems += await offload(_status_violations, schema, obj, old) if large else schema.validate_status(obj, old)
@@ -137,12 +131,12 @@ async def _rule_problems(
     if any(problem.reason in _BLOCKING for problem in problems):
         return [invalid("<nil>", None, _NOT_CHECKED)]
     before = ABSENT if old is None else old
-    if rules.count > _MANY and rules not in _WARM:
+    if rules.count > Inline.EXPRESSIONS and rules not in _WARM:
         # The first run of a rule makes its code.
         outcome = await offload(evaluate, rules, obj, before, schema=schema.root)
         _WARM.add(rules)
     else:
-        outcome = evaluate(rules, obj, before, schema=schema.root, limit=_AT_ONCE)
+        outcome = evaluate(rules, obj, before, schema=schema.root, limit=Inline.EXPRESSION_COST)
         if outcome.exhausted:
             outcome = await offload(evaluate, rules, obj, before, schema=schema.root)
     warnings.extend(outcome.warnings)

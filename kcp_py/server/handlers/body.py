@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcp_py.aio.offload import offload
+from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.serializer import protobuf
 from kcp_py.apimachinery.serializer.json.codec import decode_json, decode_json_strict, decode_yaml_strict
@@ -12,7 +12,6 @@ from kcp_py.apimachinery.serializer.protobuf import ProtobufError, decode_envelo
 from kcp_py.bootstrap.wire import META, message_of
 from kcp_py.golang.types import json_type
 from kcp_py.registry.rest.conform import (
-    INLINE_BYTES,
     BodyKind,
     Media,
     Sent,
@@ -39,7 +38,7 @@ async def read(body: bytes, media: Media, resource: BodyKind, *, field_validatio
         StatusError: 400, 413 or 422.
     """
     repeated: list[str] | None = None if field_validation == "Ignore" else []
-    large = len(body) > INLINE_BYTES[media]
+    large = len(body) > Inline.PARSE[media]
     obj = await offload(decode, body, media, resource, repeated) if large else decode(body, media, resource, repeated)
     sent = Sent(body, media, repeated or ())
     return await conform(obj, resource, field_validation=field_validation, warnings=warnings, sent=sent, large=large)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from kcp_py.aio.offload import Inline
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import FieldError, invalid, required
-from kcp_py.registry.store.read import LARGE
 from kcp_py.registry.store.validation import check
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.compilation import compile_schema
@@ -107,7 +107,7 @@ class Located(Opinion):
         return super().warnings(obj, old)
 
 
-@pytest.mark.parametrize(("size", "offloaded"), [(LARGE, False), (LARGE + 1, True)])
+@pytest.mark.parametrize(("size", "offloaded"), [(Inline.TRANSFORM, False), (Inline.TRANSFORM + 1, True)])
 async def test_a_large_object_is_validated_in_a_thread(*, size: int, offloaded: bool) -> None:
     """By the kind's own rules, too, and its metadata: each key of a map of megabytes is looked at."""
     for old in (None, thing({"n": 8})):
