@@ -28,8 +28,9 @@ from kcp_py.client.contract import FIELD_MANAGER, ApiResource, ObjectList, Watch
 from kcp_py.client.following import follow
 from kcp_py.client.requests import Resolver, request_context, unsupported, write_request
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
-from kcp_py.registry.catalog.tables import ResourceTable, ResourceTables
-from kcp_py.registry.catalog.wildcard import WildcardIndex
+from kcp_py.registry.catalog.table import ResourceTable
+from kcp_py.registry.catalog.tables import ResourceTables
+from kcp_py.registry.catalog.wildcard import WildcardTables
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.rest.apply import apply
 from kcp_py.registry.rest.conform import check_metadata, conform
@@ -61,7 +62,7 @@ class LocalClient:
         access: Access,
         *,
         tables: ResourceTables,
-        wildcard: WildcardIndex,
+        wildcard: WildcardTables,
         clusters: LogicalClusters,
         feed: Feed,
         user: UserInfo = LOOPBACK,
@@ -389,7 +390,7 @@ class LocalClient:
         wanted = GroupVersionKind(group, version, kind)
         resource = self._builtin_kinds.get(wanted)
         if resource is None:
-            served = (await self._table(cluster)).find_custom_kind(wanted)
+            served = (await self._table(cluster)).find_own_kind(wanted)
             if served is None:
                 return None
             resource = served.resource
@@ -400,7 +401,7 @@ class LocalClient:
         builtin = self._builtin.get(resource)
         if builtin is not None:
             return _api_resource(builtin)
-        served = (await self._table(cluster)).find_custom_resource(resource)
+        served = (await self._table(cluster)).find_own(resource)
         return None if served is None else _api_resource(served.resource)
 
     async def _table(self, cluster: Name) -> ResourceTable:
@@ -410,10 +411,7 @@ class LocalClient:
             raise translate(error) from error
 
     async def _served_in(self, cluster: Name, served: Served, *, wildcard: bool) -> Served | None:
-        if not wildcard or not served.definition_key:
-            return served
-        resource = served.resource
-        return (await self._tables.get(cluster)).find(resource.group, resource.version, resource.resource)
+        return await self._tables.served_in(cluster, served) if wildcard else served
 
     async def _write(
         self, cluster: Name, resource: GroupVersionResource, attempt: Callable[[ClusterScope, Served], Awaitable[Written]]

@@ -17,6 +17,7 @@ from kcp_py.client.requests import Resolver, write_request
 from kcp_py.client.tap import Concerned, Holder, ObjectChange, StoredResource
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.compilation import HeldNames
+from kcp_py.registry.catalog.crds import CRDSource
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope
@@ -37,12 +38,22 @@ _CRDS: Final = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourc
 class LocalTap:
     """A `Tap` on the registry of this process."""
 
-    def __init__(self, access: Access, *, tables: ResourceTables, clusters: LogicalClusters, feed: Feed, user: UserInfo = LOOPBACK) -> None:
+    def __init__(
+        self,
+        access: Access,
+        *,
+        tables: ResourceTables,
+        crds: CRDSource,
+        clusters: LogicalClusters,
+        feed: Feed,
+        user: UserInfo = LOOPBACK,
+    ) -> None:
         """Put the parts of the registry together.
 
         Args:
             access: the store.
             tables: what each cluster serves.
+            crds: what the CRDs of each cluster define.
             clusters: which there are.
             feed: the store's changes.
             user: who deletes, as admission sees it.
@@ -50,13 +61,14 @@ class LocalTap:
         self._user = user
         self._access = access
         self._tables = tables
+        self._crds = crds
         self._clusters = clusters
         self._feed = feed
         self._resolver = Resolver(tables, clusters)
         self._deletion = CollectionDeletion(access)
-        crds = tables.builtin(*_CRDS)
-        assert crds is not None, "CustomResourceDefinitions are served"
-        self._crd_keys = crds.resource.keys
+        served = tables.builtin(*_CRDS)
+        assert served is not None, "CustomResourceDefinitions are served"
+        self._crd_keys = served.resource.keys
         self._root = self._crd_keys.root
         self._builtin: dict[GroupResource, ServedResource] = {}
         prefixes: set[str] = set()
@@ -107,7 +119,7 @@ class LocalTap:
     async def held_names(self, cluster: Name, group: str) -> Sequence[HeldNames]:
         """`Tap.held_names`."""
         try:
-            return [held for held in (await self._tables.get(cluster)).held_names if held.group == group]
+            return [held for held in await self._crds.held_names(cluster) if held.group == group]
         except StorageError as error:
             raise translate(error) from error
 
@@ -189,7 +201,7 @@ class LocalTap:
 
     async def _served_custom(self, cluster: Name, resource: GroupResource) -> Served | None:
         try:
-            return (await self._tables.get(cluster)).find_custom_resource(resource)
+            return (await self._tables.get(cluster)).find_own(resource)
         except StorageError as error:
             raise translate(error) from error
 

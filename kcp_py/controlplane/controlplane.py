@@ -8,7 +8,6 @@ import secrets
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import partial
 from typing import Self
 
@@ -18,8 +17,6 @@ from kcp_py.admission import LogicalClusterLifecycle, NamespaceLifecycle
 from kcp_py.aio.offload import offload
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
-from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.apis.metrics import ClusterUsages, cluster_usages
 from kcp_py.authn.authenticator import Authenticator
 from kcp_py.authn.authenticator import Union as AuthenticatorUnion
 from kcp_py.authn.certificate import ClientCertificates
@@ -29,21 +26,14 @@ from kcp_py.authz.authorizer import Union as AuthorizerUnion
 from kcp_py.authz.static import AlwaysAllowPaths, PrivilegedGroups
 from kcp_py.client import LocalClient, LocalTap
 from kcp_py.controllers import describe_queues, start_controllers
+from kcp_py.controlplane.catalog import build_catalog
 from kcp_py.egress import Caller, Networks, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
 from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin
-from kcp_py.registry.builtin.kubernetes_service import kubernetes_service
-from kcp_py.registry.builtin.logicalclusters import LogicalClusterStrategy
-from kcp_py.registry.builtin.resources import builtin_resources
-from kcp_py.registry.catalog.tables import ResourceTables
-from kcp_py.registry.catalog.wildcard import WildcardIndex
+from kcp_py.registry.catalog.source import ResourceSource
 from kcp_py.registry.computed import ComputedResource
-from kcp_py.registry.default_events import DefaultEvents
-from kcp_py.registry.definition_strategy import DefinitionStrategy
-from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store import Access
-from kcp_py.registry.strategy import Strategy
 from kcp_py.server.bodybudget import BodyBudget
 from kcp_py.server.chain import ASGIApp, ChainSettings, create_edge
 from kcp_py.server.handlers.backend import Backend, Limits
@@ -53,19 +43,17 @@ from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.shell import create_shell
 from kcp_py.storage.compaction import CompactionPolicy, run_compaction, run_shared_compaction
 from kcp_py.storage.contract import Compare, ConflictError, NoSpaceError, Put, Storage, StorageError, TellsRoom
-from kcp_py.storage.keys import CUSTOM_RESOURCES, internal_key, resource_keys
+from kcp_py.storage.keys import internal_key
 from kcp_py.storage.opening import open_storage
 from kcp_py.telemetry.eventloop import EventLoopLag
 from kcp_py.telemetry.gauges import Gauges
 from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
-from kcp_py.tenancy import LOGICAL_CLUSTER, LogicalClusters
+from kcp_py.tenancy import LogicalClusters
 from kcp_py.tenancy.key_migration import migrate_keys
-from kcp_py.tenancy.logicalcluster import logical_cluster_keys
 from kcp_py.watchcache import Feed, Monitor
 
-_DEFINITIONS = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
 _TOKEN_KEY_BYTES = 32
 _FILES_POLL_SECONDS = 3.0
 
@@ -101,7 +89,7 @@ class ControlPlane:
         authenticators: Sequence[Authenticator] = (),
         authorizers: Sequence[Authorizer] = (),
         admission: Sequence[AdmissionPlugin] = (),
-        apis: Sequence[ComputedResource] = (),
+        apis: Sequence[ComputedResource | ResourceSource] = (),
     ) -> None:
         """Prepare; nothing is opened before the context is entered.
 
@@ -112,8 +100,8 @@ class ControlPlane:
             authenticators: find out who makes a request, before client certificates and tokens are looked at.
             authorizers: decide what users may do, after the paths that are open to all and before `system:masters`.
             admission: plugins that see every write, after those of the server.
-            apis: resources that are served by code, in every cluster. Entering the context raises ValueError for one that has the name or
-                the kind of another resource.
+            apis: resources that are served by code in every cluster, and sources that add resources to some clusters. Entering the context
+                raises ValueError for a resource that has the name or the kind of another one that every cluster serves.
         """
         self._apis = tuple(apis)
         self._authenticators = tuple(authenticators)
@@ -166,45 +154,11 @@ class ControlPlane:
             watcher_buffer=options.watch_buffer_events,
         )
         access = Access(storage)
-        definition_keys = resource_keys(root, *_DEFINITIONS, namespaced=False)
-        defaults = kubernetes_service(options.external_url(options.secure_port))
-        known: tuple[ServedResource, ...] = ()
-        if options.builtin_kinds:
-            # Loaded where it is asked for: see `registry.catalog.compilation`.
-            from kcp_py.registry.known_resources import known_resources  # noqa: PLC0415
-
-            known = known_resources(root, options.builtin_kinds, defaults)
-        usages = ClusterUsages()
-        computed = tuple(one.served(root) for one in (cluster_usages(usages), *self._apis))
-        _check_distinct((*builtin_resources(root), *known), computed)
-        names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *known, *computed)}
-        strategies: dict[GroupResource, Strategy] = {
-            _DEFINITIONS: DefinitionStrategy(builtin=frozenset(names)),
-            LOGICAL_CLUSTER.group_resource: LogicalClusterStrategy(deletion_grace=options.logical_cluster_deletion_grace),
-        }
-        annotated = options.cluster_annotation == "always"
-        builtins = tuple(replace(one, annotated=annotated) for one in (*builtin_resources(root, strategies=strategies), *known, *computed))
         webhooks = Caller(Networks(options.webhook_networks), services=self._services)
         self._stack.push_async_callback(webhooks.aclose)
-        tables = ResourceTables(
-            storage,
-            feed,
-            builtins,
-            root=root,
-            definition_keys=definition_keys,
-            webhooks=webhooks,
-            defaults=defaults,
-            annotated=annotated,
-        )
-        usages.connect(storage, tables)
-        clusters = LogicalClusters(access, feed, root=root, url=options.external_url(options.secure_port), builtins=known)
-        for resource, objects in defaults.items():
-            keys = resource_keys(root, *resource, namespaced=True, identity=CUSTOM_RESOURCES)
-            events = DefaultEvents(
-                storage, keys, objects, cluster_keys=logical_cluster_keys(root), definition_keys=definition_keys, resource=resource
-            )
-            feed.derive(events.sources, keys.prefix, events)
-        wildcard = WildcardIndex(storage, feed, tables, definition_keys)
+        catalog = build_catalog(access, feed, options, apis=self._apis, webhooks=webhooks)
+        tables = catalog.tables
+        clusters = LogicalClusters(access, feed, root=root, url=options.external_url(options.secure_port), builtins=catalog.upstream)
 
         def forget(cluster: Name) -> None:
             tables.invalidate(cluster)
@@ -212,8 +166,7 @@ class ControlPlane:
 
         clusters.on_gone(forget)
         access.admission = AdmissionChain((LogicalClusterLifecycle(clusters.url_of), NamespaceLifecycle(storage), *self._admission))
-        access.observers[definition_keys.prefix] = tables
-        access.observers[clusters.prefix] = clusters
+        access.observe(clusters.prefix, clusters)
         started = asyncio.Event()
         supervisor.start("feed", lambda: self._follow(feed, started))
         await started.wait()
@@ -221,7 +174,7 @@ class ControlPlane:
         self.backend = Backend(
             access=access,
             tables=tables,
-            wildcard=wildcard,
+            wildcard=catalog.wildcard,
             clusters=clusters,
             feed=feed,
             tokens=ContinueTokens(await _token_key(storage, root)),
@@ -229,14 +182,14 @@ class ControlPlane:
             metrics=RequestMetrics(self._registry),
             limits=Limits(max_body_bytes=options.max_request_body_bytes, min_watch_seconds=int(options.min_request_timeout)),
         )
-        self.client = LocalClient(access, tables=tables, wildcard=wildcard, clusters=clusters, feed=feed)
-        self.tap = LocalTap(access, tables=tables, clusters=clusters, feed=feed)
+        self.client = LocalClient(access, tables=tables, wildcard=catalog.wildcard, clusters=clusters, feed=feed)
+        self.tap = LocalTap(access, tables=tables, crds=catalog.crds, clusters=clusters, feed=feed)
         loops = start_controllers(
             supervisor,
             self.client,
             self.tap,
             options.controllers,
-            builtins=builtins,
+            builtins=catalog.builtins,
             namespace_grace=options.namespace_deletion_grace,
         )
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
@@ -309,24 +262,6 @@ class ControlPlane:
     async def _check_running(self) -> None:
         if self._stopping:
             raise RuntimeError("the server is shutting down")
-
-
-def _check_distinct(stored: Sequence[ServedResource], computed: Sequence[ServedResource]) -> None:
-    """Refuse computed resources that would be served in the place of another one.
-
-    Raises:
-        ValueError: a group has a resource or a kind twice in one version, or a computed resource has the name of a stored one.
-    """
-    stored_names = {resource.group_resource for resource in stored}
-    names = [(resource.group_resource, resource.version) for resource in computed]
-    kinds = [resource.group_version_kind for resource in (*stored, *computed)]
-    for resource in computed:
-        if (
-            resource.group_resource in stored_names
-            or names.count((resource.group_resource, resource.version)) > 1
-            or kinds.count(resource.group_version_kind) > 1
-        ):
-            raise ValueError(f"{resource.group_resource} in version {resource.version} has the name or the kind of another resource")
 
 
 def _access_log_of(options: Options) -> AccessLog | None:

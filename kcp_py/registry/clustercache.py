@@ -20,7 +20,7 @@ V = TypeVar("V")
 class ClusterCache(Generic[V]):
     """One value per cluster, loaded on demand; a bounded number is kept, and the longest unused goes first.
 
-    A `WriteObserver`: register it with `Access.observers` for the resource that the values are worked out from. Changes by other servers,
+    A `WriteObserver`: register it with `Access.observe` for the resource that the values are worked out from. Changes by other servers,
     and writes that go around `Access`, come as `invalidate` from the feed, and as `clear` where the feed may have missed some.
     """
 

@@ -18,7 +18,7 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.builtin.logicalclusters import NAME
 from kcp_py.registry.resource import DefaultObjects, Origin
 from kcp_py.schema.crd.names_conditions import is_condition_true
-from kcp_py.storage.contract import Event, KeyValue, Storage
+from kcp_py.storage.contract import Compare, Event, KeyValue, Storage
 from kcp_py.storage.keys import ResourceKeys, Route
 from kcp_py.watchcache import ObjectEvent
 
@@ -192,7 +192,8 @@ def origin_of_definition(item: KeyValue) -> Origin:
     Their revision is that of the last write of the CRD: nothing stored tells when it was established. Each write of it is a change of them.
     """
     metadata = orjson.loads(item.value)["metadata"]
-    return Origin(metadata["uid"], metadata["creationTimestamp"], item.mod_revision)
+    life = Compare(item.key, create_revision=item.create_revision)
+    return Origin(metadata["uid"], metadata["creationTimestamp"], item.mod_revision, life)
 
 
 def _origin_if_served(item: KeyValue) -> Origin | None:

@@ -23,6 +23,9 @@ Converter = Callable[[Sequence[dict[str, Any]], str], Awaitable[list[dict[str, A
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 """The verbs of an ordinary resource, in the order of discovery."""
 
+ResourceKey = tuple[str, str, str]
+"""(group, version, plural)."""
+
 DefaultObjects = Callable[[str, str, str], Mapping[str, bytes]]
 """(cluster, uid and RFC 3339 creation time of what they come with) -> stored form of each object, in the order of their keys.
 
@@ -38,6 +41,8 @@ class Origin(NamedTuple):
     """RFC 3339."""
     revision: int
     """Their resourceVersion: of the cluster's creation, or of the CRD's last write, with which they count as changed."""
+    life: Compare | None = None
+    """Holds as long as the CRD exists, and not for another CRD of its name; None for the cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -99,10 +104,16 @@ class ServedResource:
     """Whether answers of one cluster, too, name it in an annotation."""
     renderer: Renderer = field(init=False)
     group_resource: GroupResource = field(init=False)
+    key: ResourceKey = field(init=False)
     document: Mapping[str, Any] = field(default_factory=dict)
     """The source of `schema`, for OpenAPI publication."""
     definition: str = ""
     """The name under which Kubernetes publishes the type; empty for kinds of CRDs, whose names follow from their groups."""
+
+    discoverable: bool = True
+    """Whether discovery and OpenAPI describe the resource."""
+    digest: bytes = b""
+    """Equal for resources of which all documents say the same; empty where it has to be worked out from the fields."""
 
     def __post_init__(self) -> None:
         renderer = Renderer(
@@ -116,6 +127,7 @@ class ServedResource:
         object.__setattr__(self, "renderer", renderer)
         object.__setattr__(self, "has_status", "status" in self.subresources)
         object.__setattr__(self, "group_resource", GroupResource(self.group, self.resource))
+        object.__setattr__(self, "key", (self.group, self.version, self.resource))
 
     @property
     def group_version(self) -> str:
@@ -145,11 +157,14 @@ class Served(NamedTuple):
     resource: ServedResource
     fresh_since: int = 0
     """Objects written at or after this revision obey the present schema; older ones are pruned and defaulted when they are read."""
-    definition_key: str = ""
-    """The key of the CRD that the resource comes from; empty for built-ins."""
-    definition_revision: int = 0
-    """The CRD's mod revision when this was worked out: writes are refused once it is another."""
-    definition_life: tuple[Compare, ...] = ()
-    """Holds for as long as the CRD exists, whatever changes in it, and not for another CRD of the same name; empty for built-ins."""
+    guards: tuple[Compare, ...] = ()
+    """Hold as long as the cluster serves the resource in this form: conditions of every write of an object."""
+    life: tuple[Compare, ...] = ()
+    """Hold, by `create_revision`, as long as the objects exist that guards look at, whatever changes in them, and not for others of their
+    names."""
     origin: Origin | None = None
     """Of default objects, where they come with the CRD; None: they come with the cluster."""
+    per_cluster: bool = False
+    """Whether clusters differ in the resource: of objects of another cluster, the table of that cluster has to be asked."""
+    shared: object = None
+    """What the resource shares with those of other clusters. Held here, so that it stays as long as a cluster needs it."""

@@ -18,8 +18,11 @@ from kcp_py.client import LocalClient, LocalTap
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain
 from kcp_py.registry.builtin.resources import builtin_resources
+from kcp_py.registry.catalog.compilation import Definitions
+from kcp_py.registry.catalog.crds import CRDSource
+from kcp_py.registry.catalog.static import StaticSource
 from kcp_py.registry.catalog.tables import ResourceTables
-from kcp_py.registry.catalog.wildcard import WildcardIndex
+from kcp_py.registry.catalog.wildcard import WildcardTables
 from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.registry.store import Access
 from kcp_py.storage.contract import Put, Storage
@@ -43,6 +46,7 @@ class Registry:
     feed: Feed
     access: Access
     tables: ResourceTables
+    crds: CRDSource
     clusters: LogicalClusters
     client: LocalClient
     tap: LocalTap
@@ -116,19 +120,19 @@ async def open_registry(storage: Storage) -> AsyncIterator[Registry]:
             keys = resource_keys(ROOT, DEFINITIONS.group, DEFINITIONS.resource, namespaced=False)
             names = {(resource.group, resource.resource) for resource in builtin_resources(ROOT)}
             strategies = {GroupResource(DEFINITIONS.group, DEFINITIONS.resource): DefinitionStrategy(builtin=names)}
-            tables = ResourceTables(storage, feed, builtin_resources(ROOT, strategies=strategies), root=ROOT, definition_keys=keys)
+            crds = CRDSource(access, feed, Definitions(ROOT), keys)
+            tables = ResourceTables(access, feed, (StaticSource(builtin_resources(ROOT, strategies=strategies)), crds))
             clusters = LogicalClusters(access, feed, root=ROOT)
             clusters.on_gone(tables.invalidate)
-            wildcard = WildcardIndex(storage, feed, tables, keys)
+            wildcard = WildcardTables(storage, feed, tables)
             access.admission = AdmissionChain((LogicalClusterLifecycle(clusters.url_of), NamespaceLifecycle(storage)))
-            access.observers[keys.prefix] = tables
-            access.observers[clusters.prefix] = clusters
+            access.observe(clusters.prefix, clusters)
             started = asyncio.Event()
             supervisor.start("feed", lambda: feed.run(started=started))
             await started.wait()
             client = LocalClient(access, tables=tables, wildcard=wildcard, clusters=clusters, feed=feed)
-            tap = LocalTap(access, tables=tables, clusters=clusters, feed=feed)
-            yield Registry(storage, feed, access, tables, clusters, client, tap, supervisor, failures)
+            tap = LocalTap(access, tables=tables, crds=crds, clusters=clusters, feed=feed)
+            yield Registry(storage, feed, access, tables, crds, clusters, client, tap, supervisor, failures)
         assert not failures
 
 

@@ -242,8 +242,8 @@ async def test_a_malformed_definition_takes_nothing_from_others(registry: Regist
     await registry.rewrite(key, lambda crd: crd["spec"].update(conversion=broken))
     await registry.client.create(TEAM, DEFINITIONS, definition("gadgets", kind="Gadget", shortNames=["g"]))
     await registry.until_condition(TEAM, "gadgets.example.com", "Established")
-    served = (await registry.tables.get(TEAM)).definitions
-    assert [one.name for one in served] == ["gadgets.example.com", "gizmos.example.com"]
+    served = (await registry.tables.get(TEAM)).served.values()
+    assert [one.resource.resource for one in served] == ["gadgets", "gizmos"]
     await registry.client.create(TEAM, DEFINITIONS, definition("others", kind="Widget"))
     await registry.until_condition(TEAM, "others.example.com", "NamesAccepted", "False", "ListKindConflict")
     crd = await registry.client.get(TEAM, DEFINITIONS, "", "widgets.example.com")

@@ -71,6 +71,8 @@ class CompiledDefinition:
                 defaults=defaults if self.established and not self.terminating else NONE,
                 terminating=self.terminating,
                 annotated=annotated,
+                digest=digest,
+                established=self.established,
             )
         )
 
@@ -126,10 +128,6 @@ class Definitions:
 
     def __len__(self) -> int:
         return len(self._compiled)
-
-    def may_have_defaults(self, resource: GroupResource) -> bool:
-        """Whether a definition of the resource can come with default objects. Not every definition of such a resource does."""
-        return resource in self._defaults
 
     def compile(self, crd: Mapping[str, Any]) -> CompiledDefinition:
         """The compiled form of a stored CRD, shared with everybody whose CRD has the same content.
@@ -243,6 +241,8 @@ def _resources(
     defaults: Mapping[GroupResource, DefaultObjects],
     terminating: bool,
     annotated: bool,
+    digest: bytes,
+    established: bool,
 ) -> Sequence[ServedResource]:
     spec = crd["spec"]
     names = (crd.get("status") or {}).get("acceptedNames") or spec["names"]
@@ -291,6 +291,8 @@ def _resources(
             storage_version_hash=_storage_version_hash(spec["group"], storage["name"], spec["names"]["kind"]),
             merge_types=merge_types,
             annotated=annotated,
+            discoverable=established,
+            digest=hashlib.sha256(digest + version["name"].encode()).digest(),
             **_rules(version, known[version["name"]], defaults),
         )
         for version in versions

@@ -41,7 +41,7 @@ class WriteObserver(Protocol):
         """
 
     def written(self, cluster: Name, keys: Sequence[str] = ()) -> None:
-        """It is over, this way or the other."""
+        """The write finished, successfully or not. Arguments as in `writing`."""
 
 
 @dataclass(slots=True)
@@ -54,8 +54,8 @@ class Access:
     admission: AdmissionChain = field(default_factory=AdmissionChain)
     """What sees every write before it is stored."""
 
-    observers: dict[str, WriteObserver] = field(default_factory=dict)
-    """By resource prefix: caches that are told of writes, so that a writer, and whoever sees its write, finds them right."""
+    observers: dict[str, list[WriteObserver]] = field(default_factory=dict)
+    """Prefix of a resource -> the caches that follow its writes, so that they are right for each reader of a write."""
 
     spans: Spans | None = field(init=False)
     """What is kept of lists, where the store can say when it is outdated."""
@@ -66,16 +66,24 @@ class Access:
     async def transact(
         self, cluster: Name, keys: ResourceKeys, compares: Sequence[contract.Compare], operations: Sequence[contract.Operation]
     ) -> int:
-        """`Storage.transact` for an object of a resource in a cluster, with the resource's observer told before and after."""
-        observer = self.observers.get(keys.prefix)
-        if observer is None:
+        """`Storage.transact` for an object of a resource in a cluster. The observers of the resource are called before and after."""
+        observers = self.observers.get(keys.prefix)
+        if observers is None:
             return await self.storage.transact(compares, operations)
+        # One that begins to observe meanwhile is not called: it has not seen the beginning.
+        observers = observers[:]
         written = [operation.key for operation in operations]
-        observer.writing(cluster, written)
+        for observer in observers:
+            observer.writing(cluster, written)
         try:
             return await self.storage.transact(compares, operations)
         finally:
-            observer.written(cluster, written)
+            for observer in observers:
+                observer.written(cluster, written)
+
+    def observe(self, prefix: str, observer: WriteObserver) -> None:
+        """Have an observer called with every write of a resource. `prefix` is that of its keys."""
+        self.observers.setdefault(prefix, []).append(observer)
 
     def now(self) -> str:
         """The present as RFC 3339 with seconds."""
@@ -137,7 +145,7 @@ LOCK_ATTEMPTS = 64
 
 def compares_of(scope: ClusterScope, served: Served) -> Sequence[contract.Compare]:
     """The conditions under which a create may be stored at all."""
-    return (*scope.guard, *definition_compares(served))
+    return (*scope.guard, *served.guards)
 
 
 async def holds(storage: Storage, compares: Sequence[contract.Compare], *, revision: int = 0) -> bool:
@@ -183,10 +191,3 @@ async def check_conflict(access: Access, scope: ClusterScope, conflict: contract
         raise StaleScopeError(conflict.key) from conflict
     if any(compare.key == key for compare in scope.life):
         await check_life(access, scope)
-
-
-def definition_compares(served: Served) -> Sequence[contract.Compare]:
-    """The condition under which an object may be stored that was worked out by a resource's present definition."""
-    if not served.definition_key:
-        return ()
-    return (contract.Compare(served.definition_key, mod_revision=served.definition_revision),)

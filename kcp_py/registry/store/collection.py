@@ -19,7 +19,7 @@ from kcp_py.registry.admission import attributes_of
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import StaleScopeError
-from kcp_py.registry.store.access import Access, definition_compares, holds
+from kcp_py.registry.store.access import Access, holds
 from kcp_py.registry.store.delete import mark, removal, replacement_of
 from kcp_py.registry.store.read import load_one, to_storage
 from kcp_py.registry.strategy import Strategy
@@ -143,7 +143,7 @@ async def remove_finalizer(
             obj = await _freed(access, request, item, finalizer, compares)
         operations: Sequence[Operation]
         if strategy.has_pending_finalizers(obj):
-            compares += definition_compares(target.served)
+            compares += target.served.guards
             operations = (Put(item.key, encode_stored(obj)),)
         else:
             conditions, operations = removal(
@@ -237,7 +237,7 @@ class _Pass:
                     return
             try:
                 if isinstance(operation, Put) and self._served is not None and (served := await self._served()) is not None:
-                    compares = (*compares, *definition_compares(served))
+                    compares = (*compares, *served.guards)
                     operation = Put(current.key, await self._marked(current, served))
                 if operation is not None:
                     await self._access.transact(self._cluster, self._keys, compares, (operation,))

@@ -21,7 +21,6 @@ from kcp_py.registry.store.access import (
     check_conflict,
     check_life,
     compares_of,
-    definition_compares,
 )
 from kcp_py.registry.store.create import check_open
 from kcp_py.registry.store.read import defaults_of, find, load_one, place_of, to_storage
@@ -129,7 +128,7 @@ async def _delete_once(access: Access, request: WriteRequest, item: KeyValue, ol
     stored_already = item.create_revision != 0
     if not stored_already:
         check_open(scope, resource, metadata["name"])
-    compares = [Compare(item.key, mod_revision=item.mod_revision if stored_already else 0), *scope.life, *definition_compares(served)]
+    compares = [Compare(item.key, mod_revision=item.mod_revision if stored_already else 0), *scope.life, *served.guards]
     compares += admitted
     if not stored_already:
         compares += scope.guard

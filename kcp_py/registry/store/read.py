@@ -37,10 +37,10 @@ async def find(access: Access, scope: ClusterScope, served: Served, namespace: s
         value = defaults_of(served, scope).get(place_of(namespace, name))
         if value is not None:
             origin = origin_of(served, scope)
-            if served.origin is not None:
-                definition = await access.storage.get(served.definition_key)
+            if origin.life is not None:
+                definition = await access.storage.get(origin.life.key)
                 if definition is None or definition.mod_revision != origin.revision:
-                    raise StaleScopeError(served.definition_key)
+                    raise StaleScopeError(origin.life.key)
             return KeyValue(key, value, origin.revision, 0)
     return item
 

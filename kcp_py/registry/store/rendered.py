@@ -105,8 +105,9 @@ async def render(access: Access, served: Served, what: Scan) -> RenderedPage:
     spans = access.spans
     with spans.reading(kept) if spans is not None else nullcontext() as reading:
         page = await _render(sight, what, reading)
-    if defaults and served.origin is not None and await definition_at(access.storage, served, page.revision) != served.origin.revision:
-        raise StaleScopeError(served.definition_key)
+    origin = served.origin
+    if defaults and origin is not None and await definition_at(access.storage, origin, page.revision) != origin.revision:
+        raise StaleScopeError(served.guards[0].key)
     return page
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.resource import Served
+from kcp_py.registry.resource import Origin, Served
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.read import defaults_of, origin_of
@@ -123,17 +123,18 @@ async def _items_at(access: Access, served: Served, scope: ClusterScope, revisio
     items = [item for item in default_items(served, scope) if item.key >= start]
     if not items or served.origin is None:
         return items
-    current = await definition_at(access.storage, served, revision)
+    current = await definition_at(access.storage, served.origin, revision)
     if current == served.origin.revision:
         return items
     # Other servers may have written the CRD, of which this one has not heard yet; or the list is of an older revision.
     return [item._replace(mod_revision=current) for item in items] if current else []
 
 
-async def definition_at(storage: Storage, served: Served, revision: int) -> int:
-    """The revision of the last write, up to a revision, of the CRD that a resource comes from; 0 where it was not there."""
-    found = await storage.range(served.definition_key, limit=1, revision=revision, keys_only=True)
-    (life,) = served.definition_life
+async def definition_at(storage: Storage, origin: Origin, revision: int) -> int:
+    """The revision of the last write, up to a revision, of the CRD that default objects come with; 0 where it was not there."""
+    life = origin.life
+    assert life is not None, "objects that come with a cluster are as old as it"
+    found = await storage.range(life.key, limit=1, revision=revision, keys_only=True)
     if not found.items or found.items[0].key != life.key or found.items[0].create_revision != life.create_revision:
         return 0
     return found.items[0].mod_revision

@@ -22,7 +22,6 @@ from kcp_py.registry.store.access import (
     check_conflict,
     check_life,
     compares_of,
-    definition_compares,
 )
 from kcp_py.registry.store.create import check_open, create
 from kcp_py.registry.store.delete import removal, replacement_of
@@ -144,7 +143,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     if replacement is not None:
         compares, operations = removal(scope, served, item, replacement)
     elif item.create_revision:
-        compares = (Compare(item.key, mod_revision=item.mod_revision), *scope.life, *definition_compares(served))
+        compares = (Compare(item.key, mod_revision=item.mod_revision), *scope.life, *served.guards)
         operations = (Delete(item.key),) if finished else (Put(item.key, value),)
     else:  # a default object, which becomes a stored one
         check_open(scope, resource, name)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from kcp_py.aio import Alarms
 from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.registry.catalog.tables import ResourceTables
-from kcp_py.registry.catalog.wildcard import WildcardIndex
+from kcp_py.registry.catalog.wildcard import WildcardTables
 from kcp_py.registry.resource import Served
 from kcp_py.registry.rest.conversions import WildcardConversions
 from kcp_py.registry.store import Access
@@ -39,7 +39,7 @@ class Backend:
 
     access: Access
     tables: ResourceTables
-    wildcard: WildcardIndex
+    wildcard: WildcardTables
     clusters: LogicalClusters
     feed: Feed
     tokens: ContinueTokens

@@ -13,7 +13,7 @@ from kcp_py.apimachinery.serializer.protobuf import enclose
 from kcp_py.apimachinery.serializer.protobuf import encode as encode_message
 from kcp_py.bootstrap.wire import META
 from kcp_py.logicalcluster import Wildcard
-from kcp_py.registry.catalog.tables import ResourceTable
+from kcp_py.registry.catalog.table import ResourceTable, ResourceUnion
 from kcp_py.registry.discovery import Discovery, Document
 from kcp_py.registry.openapi import FragmentCache, OpenAPIDocuments
 from kcp_py.server.encoding import encode_offloaded
@@ -40,7 +40,7 @@ class _Described:
 
     __slots__ = ("discovery", "openapi", "since")
 
-    def __init__(self, table: ResourceTable, server_address: str, fragments: FragmentCache) -> None:
+    def __init__(self, table: ResourceTable | ResourceUnion, server_address: str, fragments: FragmentCache) -> None:
         resources = tuple(table.resources())
         self.discovery = Discovery(resources, server_address=server_address)
         self.openapi = OpenAPIDocuments(resources, fragments)
@@ -106,15 +106,15 @@ class Documents:
             found += ["/openapi/v2", "/openapi/v3", *(f"/openapi/v3/{version}" for version in versions)]
         return found
 
-    async def _table(self, exchange: Exchange) -> ResourceTable:
+    async def _table(self, exchange: Exchange) -> ResourceTable | ResourceUnion:
         """What the cluster of a request serves, or all clusters together."""
         context = exchange.context
         if isinstance(context.cluster, Wildcard):
-            return await self._backend.wildcard.table()
+            return await self._backend.wildcard.union()
         await resolve_scope(self._backend, context, context.cluster)
         return await self._backend.tables.get(context.cluster)
 
-    def _describe(self, table: ResourceTable) -> _Described:
+    def _describe(self, table: ResourceTable | ResourceUnion) -> _Described:
         found = self._described.get(table.digest)
         if found is None:
             found = _Described(table, self._server_address, self._fragments)

@@ -31,7 +31,7 @@ async def find_everywhere(backend: Backend, exchange: Exchange, target: Target) 
             clusters: Sequence[Name] = [parse_name(asked[0])]
         except InvalidClusterError as error:
             raise errors.bad_request(str(error)) from None
-    elif target.served.definition_key:
+    elif target.served.per_cluster:
         clusters = await backend.wildcard.clusters(target.resource.group, target.resource.resource)
     else:
         clusters = await backend.clusters.names()
@@ -53,13 +53,9 @@ async def _look(backend: Backend, target: Target, cluster: Name) -> Target | Non
     scope = await backend.clusters.scope(cluster)
     if scope is None:
         return None
-    served = target.served
-    if served.definition_key:
-        resource = served.resource
-        own = (await backend.tables.get(cluster)).find(resource.group, resource.version, resource.resource)
-        if own is None or own.resource.namespaced is not bool(target.namespace):
-            return None
-        served = own
+    served = await backend.tables.served_in(cluster, target.served)
+    if served is None or (served.per_cluster and served.resource.namespaced is not bool(target.namespace)):
+        return None
     if await find(backend.access, scope, served, target.namespace, target.name) is None:
         return None
     return target._replace(scope=scope, served=served)

@@ -48,7 +48,7 @@ class Frames:
         self._frame = encode_watch_event if self._protobuf else _line
         self._form = (representation, resource.group_version, include, self.items.wildcard)
         self._table = representation.transform == "Table"
-        self._may_convert = resource.converter is not None or (self.items.wildcard and bool(target.served.definition_key))
+        self._may_convert = resource.converter is not None or (self.items.wildcard and target.served.per_cluster)
 
     async def encode(self, events: Sequence[ObjectEvent]) -> list[bytes]:
         """The frames of several events; empty where the selection leaves nothing.
@@ -149,11 +149,9 @@ class Frames:
 
     async def _served(self, event: ObjectEvent, cluster: Name) -> Served | None:
         served = self._target.served
-        if not self.items.wildcard or not served.definition_key:
+        if not self.items.wildcard or not served.per_cluster:
             return served
-        table = self._backend.tables.cached(cluster) or await self._backend.tables.get(cluster)
-        resource = served.resource
-        found = table.find(resource.group, resource.version, resource.resource)
+        found = await self._backend.tables.served_in(cluster, served)
         if found is None and event.value is None:
             # The definition may be gone with its last objects: their end is still told, in the form of the others.
             return served

@@ -55,11 +55,7 @@ class Items:
     async def served_in(self, cluster: Name) -> Served | None:
         """The resource as the item's own cluster serves it; None where that cluster does not serve the version asked for."""
         served = self._target.served
-        if not self.wildcard or not served.definition_key:
-            return served
-        resource = served.resource
-        table = await self._backend.tables.get(cluster)
-        return table.find(resource.group, resource.version, resource.resource)
+        return await self._backend.tables.served_in(cluster, served) if self.wildcard else served
 
     async def decoded(self, item: KeyValue, served: Served, cluster: Name) -> dict[str, Any]:
         """The object in the version of the request, dressed."""
@@ -77,7 +73,7 @@ class Items:
     async def find_columns(self) -> None:
         """Over all clusters, take in the columns of every definition of the resource: a Table begins with them."""
         resource = self._target.resource
-        if self.wildcard and self._transform == "Table" and self._target.served.definition_key:
+        if self.wildcard and self._transform == "Table" and self._target.served.per_cluster:
             for other in await self._backend.wildcard.definitions(resource.group, resource.version, resource.resource):
                 self.columns.add(other)
 

@@ -67,7 +67,7 @@ async def selectable(backend: Backend, target: Target, options: ListOptions) -> 
 
     In clusters whose definitions have no such field, nothing is selected.
     """
-    if target.scope is not None or not target.served.definition_key or can_select(options, target.resource):
+    if target.scope is not None or not target.served.per_cluster or can_select(options, target.resource):
         return target
     resource = target.resource
     found = await backend.wildcard.find(

@@ -83,12 +83,10 @@ async def _confirm(backend: Backend, target: Target, scope: ClusterScope) -> Non
     """
     await backend.clusters.confirm(scope)
     served = target.served
-    if served.definition_key:
-        resource = served.resource
-        table = backend.tables.cached(scope.name) or await backend.tables.get(scope.name)
-        found = table.find(resource.group, resource.version, resource.resource)
-        if found is None or found.resource is not resource:
-            raise StaleScopeError(served.definition_key)
+    if served.per_cluster:
+        found = await backend.tables.served_in(scope.name, served)
+        if found is None or found.resource is not served.resource:
+            raise StaleScopeError(served.guards[0].key if served.guards else served.resource.keys.prefix)
 
 
 _INITIAL_BYTES: Final = 32 * 1024
@@ -201,7 +199,7 @@ class _Stream:
         scope = self._target.scope
         if scope is None:
             return
-        lives = (*scope.life, *self._target.served.definition_life)
+        lives = (*scope.life, *self._target.served.life)
         if not await holds(self._backend.access.storage, lives, revision=revision):
             raise WatchEndedError
 

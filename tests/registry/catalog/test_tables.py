@@ -15,8 +15,12 @@ import structlog
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.catalog import compilation as definitions_module
+from kcp_py.registry.catalog.compilation import Definitions
+from kcp_py.registry.catalog.crds import CRDSource
+from kcp_py.registry.catalog.static import StaticSource
+from kcp_py.registry.catalog.table import ResourceTable
 from kcp_py.registry.catalog.tables import ResourceTables
-from kcp_py.registry.resource import Served
+from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.schema.compilation import StructuralSchema, compile_schema
 from kcp_py.storage.contract import Compare, Operation, Put
 from kcp_py.storage.keys import resource_keys
@@ -30,6 +34,11 @@ WIDGET_PREFIX = f"{ROOT}/example.com/widgets/customresources/"
 
 async def widgets(registry: Registry, cluster: Name = A, version: str = "v1") -> Served | None:
     return (await registry.tables.get(cluster)).find("example.com", version, "widgets")
+
+
+def resources(table: ResourceTable) -> list[ServedResource]:
+    """What CRDs define, in the order of the table."""
+    return [served.resource for served in table.served.values()]
 
 
 def gadgets() -> dict[str, Any]:
@@ -48,10 +57,6 @@ async def test_a_cluster_without_definitions_serves_what_is_built_in(registry: R
     assert {resource.group_resource for resource in table.resources()} == {one.group_resource for one in registry.tables.builtins}
     assert table.find("", "v1", "configmaps") is registry.tables.builtin("", "v1", "configmaps")
     assert table.find("", "v2", "configmaps") is table.find("example.com", "v1", "widgets") is None
-    assert (registry.tables.is_builtin("", "configmaps"), registry.tables.is_builtin("example.com", "widgets")) == (
-        True,
-        False,
-    )
 
 
 async def test_a_definition_serves_in_its_own_cluster(registry: Registry, elsewhere: Elsewhere) -> None:
@@ -61,7 +66,9 @@ async def test_a_definition_serves_in_its_own_cluster(registry: Registry, elsewh
     assert served is not None
     assert served.resource.kind == "Widget"
     life = (Compare(definition_key(A), create_revision=revision),)
-    assert served[1:] == (revision, definition_key(A), revision, life, None)
+    guards = (Compare(definition_key(A), mod_revision=revision),)
+    assert (served.fresh_since, served.guards, served.life, served.origin) == (revision, guards, life, None)
+    assert served.per_cluster
     assert await widgets(registry, B) is None
     assert await widgets(registry, A, "v2") is None
 
@@ -98,7 +105,7 @@ async def test_a_built_in_resource_is_never_shadowed(registry: Registry, elsewhe
     crd = stored(definition("roles", "rbac.authorization.k8s.io", kind="Role"), versions=[{"name": "v1"}, {"name": "v7"}])
     await elsewhere.define(A, crd)
     table = await registry.tables.get(A)
-    assert not table.definitions
+    assert not table.served
     assert table.find("rbac.authorization.k8s.io", "v7", "roles") is None
     builtin = table.find("rbac.authorization.k8s.io", "v1", "roles")
     assert builtin is not None
@@ -127,9 +134,9 @@ async def test_equal_clusters_share_what_is_heavy(registry: Registry, elsewhere:
     await elsewhere.define(C, stored(versions=[{"name": "v1beta1"}]))
     a, b, c = [await registry.tables.get(cluster) for cluster in (A, B, C)]
     assert a is not b
-    assert (a.digest, a.definitions) == (b.digest, b.definitions)
+    assert (a.digest, resources(a)) == (b.digest, resources(b))
     assert len({a.digest, c.digest, registry.tables.builtin_table.digest}) == 3
-    assert len(registry.tables.definitions) == 2
+    assert len(registry.crds.compiled) == 2
 
 
 async def test_stored_resources_are_told_once(registry: Registry, elsewhere: Elsewhere) -> None:
@@ -141,18 +148,20 @@ async def test_stored_resources_are_told_once(registry: Registry, elsewhere: Els
 
 
 async def test_a_table_for_documents_serves_nothing_itself(registry: Registry, elsewhere: Elsewhere) -> None:
-    """It tells of definitions, and finds none of their resources: whose they are is not known."""
+    """It lists resources, and finds none: which cluster serves them is not known."""
     await elsewhere.define(A, stored())
-    table = registry.tables.table_of((await registry.tables.get(A)).definitions)
-    assert "widgets" in {resource.resource for resource in table.resources()}
-    assert table.find("example.com", "v1", "widgets") is None
-    assert table.find("", "v1", "configmaps") is not None
+    table = await registry.tables.get(A)
+    union = registry.tables.union_of(resources(table))
+    assert {"configmaps", "widgets"} <= {resource.resource for resource in union.resources()}
+    assert union.digest == table.digest
+    assert not hasattr(union, "find")
 
 
 async def test_tables_are_bounded(registry: Registry, storage: SteppedStorage) -> None:
     """One that had to go is worked out again."""
     keys = resource_keys(ROOT, DEFINITIONS.group, DEFINITIONS.resource, namespaced=False)
-    tables = ResourceTables(storage, registry.feed, builtin_resources(ROOT), root=ROOT, definition_keys=keys, capacity=2)
+    crds = CRDSource(registry.access, registry.feed, Definitions(ROOT), keys, capacity=2)
+    tables = ResourceTables(registry.access, registry.feed, (StaticSource(builtin_resources(ROOT)), crds), capacity=2)
     for cluster in (A, B, C):
         await tables.get(cluster)
     assert (len(tables), tables.cached(A), tables.cached(C)) == (2, None, tables.builtin_table)
@@ -170,7 +179,7 @@ async def test_a_change_elsewhere_is_served_when_the_feed_has_brought_it(registr
     revision = await elsewhere.define(A, stored(versions=[{"name": "v1"}, {"name": "v2"}]))
     served = await widgets(registry, A, "v2")
     assert served is not None
-    assert served.definition_revision == revision
+    assert served.guards == (Compare(definition_key(A), mod_revision=revision),)
     await elsewhere.delete(definition_key(A))
     assert await widgets(registry) is None
 
@@ -234,9 +243,9 @@ async def test_a_definition_written_while_the_table_is_built(
             await elsewhere.define(A, gadgets())
 
     storage.after_read(define)
-    assert (await registry.tables.get(A)).definitions == ()
+    assert not (await registry.tables.get(A)).served
     assert registry.tables.cached(A) is None
-    assert len((await registry.tables.get(A)).definitions) == (0 if own else 1)
+    assert len((await registry.tables.get(A)).served) == (0 if own else 1)
     # A table of another cluster, which was built in the meantime, is no worse for it.
     storage.after_read(lambda: elsewhere.delete(definition_key(A, "gadgets.example.com")))
     assert await widgets(registry, B) is not None
@@ -299,16 +308,16 @@ async def test_a_definition_goes_when_nobody_uses_it(registry: Registry, elsewhe
     for cluster in (A, B):
         await elsewhere.define(cluster, stored())
         await registry.tables.get(cluster)
-    assert len(registry.tables.definitions) == 1
+    assert len(registry.crds.compiled) == 1
     kept = await widgets(registry, B)
     await elsewhere.delete(definition_key(A))
     await registry.tables.get(A)
     assert await widgets(registry, B) is kept
-    assert len(registry.tables.definitions) == 1
+    assert len(registry.crds.compiled) == 1
     del kept
     await elsewhere.delete(definition_key(B))
     gc.collect()
-    assert len(registry.tables.definitions) == 0
+    assert len(registry.crds.compiled) == 0
 
 
 async def test_only_what_changed_is_looked_into(registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
@@ -316,18 +325,18 @@ async def test_only_what_changed_is_looked_into(registry: Registry, storage: Ste
     for number in range(100):
         await elsewhere.define(A, stored(definition(f"gadget{number}s", kind=f"Gadget{number}")))
     before = await registry.tables.get(A)
-    compilations, read = registry.tables.definitions.compilations, len(storage.read)
+    compilations, read = registry.crds.compiled.compilations, len(storage.read)
     assert compilations == 100
     await elsewhere.define(A, stored())
     await elsewhere.define(A, stored(definition("gadget7s", kind="Gadget7", shortNames=["g"])))
     await elsewhere.delete(definition_key(A, "gadget8s.example.com"))
     after = await registry.tables.get(A)
-    assert registry.tables.definitions.compilations - compilations == 2
+    assert registry.crds.compiled.compilations - compilations == 2
     names = ["gadget7s.example.com", "gadget8s.example.com", "widgets.example.com"]
     assert storage.read[read:] == [definition_key(A, name) for name in names]
-    kept = [definition for definition in before.definitions if definition.plural not in {"gadget7s", "gadget8s"}]
-    assert [definition for definition in after.definitions if definition in set(kept)] == kept
-    assert len(after.definitions) == 100
+    kept = [resource for resource in resources(before) if resource.resource not in {"gadget7s", "gadget8s"}]
+    assert [resource for resource in resources(after) if resource in set(kept)] == kept
+    assert len(after.served) == 100
     assert after.find("example.com", "v1", "gadget8s") is None
     assert after.find("example.com", "v1", "widgets") is not None
     assert after.find("example.com", "v1", "gadget9s") is before.find("example.com", "v1", "gadget9s")
@@ -402,7 +411,7 @@ async def test_a_malformed_definition_alone_is_not_served(
     with structlog.testing.capture_logs() as logs:
         await elsewhere.define(A, crd)
         table = await registry.tables.get(A)
-    assert [definition.plural for definition in table.definitions] == ["gadgets"]
+    assert [resource.resource for resource in resources(table)] == ["gadgets"]
     (log,) = logs
     assert (log["event"], log["cluster"], log["name"]) == ("definition_not_served", A, "gizmos.example.com")
     watcher = registry.feed.attach(f"{ROOT}/example.com/gizmos/customresources/", cluster=A, after=registry.feed.revision)
@@ -434,8 +443,8 @@ async def test_a_label_on_a_definition_compiles_nothing(registry: Registry, else
     assert before is not None
     assert after is not None
     assert after.resource is before.resource
-    assert after.definition_revision == revision
-    assert registry.tables.definitions.compilations == 1
+    assert after.guards == (Compare(definition_key(A), mod_revision=revision),)
+    assert registry.crds.compiled.compilations == 1
 
 
 async def test_many_clusters_with_the_same_definitions_compile_each_once(registry: Registry) -> None:
@@ -454,9 +463,9 @@ async def test_many_clusters_with_the_same_definitions_compile_each_once(registr
         )
     await registry.feed.reached(await registry.storage.revision())
     tables = [await registry.tables.get(cluster) for cluster in clusters]
-    assert registry.tables.definitions.compilations == len(registry.tables.definitions) == 20
+    assert registry.crds.compiled.compilations == len(registry.crds.compiled) == 20
     assert len({table.digest for table in tables}) == 1
-    assert len({table.definitions for table in tables}) == 1
+    assert len({tuple(resources(table)) for table in tables}) == 1
 
 
 async def test_a_removed_definition_is_not_kept_by_a_table_in_the_making(
@@ -471,7 +480,7 @@ async def test_a_removed_definition_is_not_kept_by_a_table_in_the_making(
     storage.after_read(remove)
     assert await widgets(registry) is not None
     gc.collect()
-    assert len(registry.tables.definitions) == 0
+    assert len(registry.crds.compiled) == 0
 
 
 async def test_a_big_definition_is_compiled_in_a_thread(registry: Registry, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ async def test_observers_are_told_before_and_after_a_write_even_of_one_that_fail
     """A cache may neither keep what it read during a write nor think that a write goes on for ever."""
     log = Log()
     prefix = (await world.served()).resource.keys.prefix
-    world.registry.access.observers[prefix] = log
+    world.registry.access.observe(prefix, log)
     world.storage.before_write(lambda: world.storage.transact((), (contract.Put(f"{prefix}{TEAM}/default/one", b"{}"),)))
     with pytest.raises(StatusError):
         await world.create(config_map("one"))

@@ -1,0 +1,118 @@
+"""`build_catalog`: what the clusters of a server serve, put together from the options and from what a library user adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apis.metrics import ClusterUsages, cluster_usages
+from kcp_py.options import Options
+from kcp_py.registry.builtin.kubernetes_service import kubernetes_service
+from kcp_py.registry.builtin.logicalclusters import LogicalClusterStrategy
+from kcp_py.registry.builtin.resources import builtin_resources
+from kcp_py.registry.catalog.compilation import Definitions
+from kcp_py.registry.catalog.crds import CRDSource
+from kcp_py.registry.catalog.source import ResourceSource, SourceContext
+from kcp_py.registry.catalog.static import StaticSource
+from kcp_py.registry.catalog.tables import ResourceTables
+from kcp_py.registry.catalog.wildcard import WildcardTables
+from kcp_py.registry.computed import ComputedResource
+from kcp_py.registry.conversion import Webhooks
+from kcp_py.registry.default_events import DefaultEvents
+from kcp_py.registry.definition_strategy import DefinitionStrategy
+from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.store import Access
+from kcp_py.registry.strategy import Strategy
+from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
+from kcp_py.tenancy import LOGICAL_CLUSTER
+from kcp_py.tenancy.logicalcluster import logical_cluster_keys
+from kcp_py.watchcache import Feed
+
+_CRDS: Final = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
+
+
+class Catalog(NamedTuple):
+    """What clusters serve."""
+
+    builtins: Sequence[ServedResource]
+    """What every cluster serves."""
+    upstream: Sequence[ServedResource]
+    """Of those, the kinds of Kubernetes that the options add."""
+    tables: ResourceTables
+    crds: CRDSource
+    wildcard: WildcardTables
+
+
+def build_catalog(
+    access: Access, feed: Feed, options: Options, *, apis: Sequence[ComputedResource | ResourceSource], webhooks: Webhooks
+) -> Catalog:
+    """Put the catalog together.
+
+    A resource belongs to the first of these that serves it: the server itself, `apis` in their order, the CRDs of the cluster.
+
+    Args:
+        access: the store.
+        feed: its changes.
+        options: the settings.
+        apis: what a library user adds.
+        webhooks: calls those that convert custom resources.
+
+    Raises:
+        ValueError: a resource of `apis` has the name or the kind of another one that every cluster serves.
+    """
+    root = options.etcd_prefix
+    crd_keys = resource_keys(root, *_CRDS, namespaced=False)
+    defaults = kubernetes_service(options.external_url(options.secure_port))
+    context = SourceContext(access.storage, feed, root, options.cluster_annotation == "always")
+    upstream: tuple[ServedResource, ...] = ()
+    if options.builtin_kinds:
+        # Loaded where it is asked for: see `registry.catalog.compilation`.
+        from kcp_py.registry.known_resources import known_resources  # noqa: PLC0415
+
+        upstream = known_resources(root, options.builtin_kinds, defaults)
+    usages = ClusterUsages()
+    described = [cluster_usages(usages), *(one for one in apis if not isinstance(one, ResourceSource))]
+    computed = [one.served(root) for one in described]
+    _check_distinct((*builtin_resources(root), *upstream), computed)
+    names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *upstream, *computed)}
+    strategies: dict[GroupResource, Strategy] = {
+        _CRDS: DefinitionStrategy(builtin=frozenset(names)),
+        LOGICAL_CLUSTER.group_resource: LogicalClusterStrategy(deletion_grace=options.logical_cluster_deletion_grace),
+    }
+    everywhere = (*builtin_resources(root, strategies=strategies), *upstream, *computed)
+    builtins = tuple(replace(one, annotated=context.annotated) for one in everywhere)
+    compiled = Definitions(root, webhooks, defaults, annotated=context.annotated)
+    crds = CRDSource(access, feed, compiled, crd_keys)
+    sources = [one for one in apis if isinstance(one, ResourceSource)]
+    for source in sources:
+        source.connect(context)
+    tables = ResourceTables(access, feed, (StaticSource(builtins), *sources, crds))
+    usages.connect(access.storage, tables)
+    for resource, objects in defaults.items():
+        keys = resource_keys(root, *resource, namespaced=True, identity=CUSTOM_RESOURCES)
+        events = DefaultEvents(
+            access.storage, keys, objects, cluster_keys=logical_cluster_keys(root), definition_keys=crd_keys, resource=resource
+        )
+        feed.derive(events.sources, keys.prefix, events)
+    wildcard = WildcardTables(access.storage, feed, tables, defaults=defaults)
+    return Catalog(builtins, upstream, tables, crds, wildcard)
+
+
+def _check_distinct(stored: Sequence[ServedResource], computed: Sequence[ServedResource]) -> None:
+    """Refuse computed resources that would be served in the place of another one.
+
+    Raises:
+        ValueError: a group has a resource or a kind twice in one version, or a computed resource has the name of a stored one.
+    """
+    stored_names = {resource.group_resource for resource in stored}
+    names = [(resource.group_resource, resource.version) for resource in computed]
+    kinds = [resource.group_version_kind for resource in (*stored, *computed)]
+    for resource in computed:
+        if (
+            resource.group_resource in stored_names
+            or names.count((resource.group_resource, resource.version)) > 1
+            or kinds.count(resource.group_version_kind) > 1
+        ):
+            raise ValueError(f"{resource.group_resource} in version {resource.version} has the name or the kind of another resource")

@@ -1,0 +1,282 @@
+"""`CRDSource`: what the CustomResourceDefinitions of a logical cluster define there.
+
+The CRDs of a cluster are read when the cluster is first asked for. A change of one of them is read alone, and looks into no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Final, NamedTuple
+
+import structlog
+
+from kcp_py.aio.cooperative import TimeSlice
+from kcp_py.aio.lru import LRU
+from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.catalog.compilation import Definitions, HeldNames, same_content
+from kcp_py.registry.catalog.crdindex import CRDIndex
+from kcp_py.registry.catalog.source import Dependency, EndedWatches, ResourceSource
+from kcp_py.registry.clustercache import ClusterCache
+from kcp_py.registry.default_events import origin_of_definition
+from kcp_py.registry.resource import Served
+from kcp_py.registry.store.access import Access
+from kcp_py.storage.contract import Compare, KeyValue, Storage, readable
+from kcp_py.storage.keys import ResourceKeys, custom_resource_keys
+from kcp_py.watchcache import Feed, ObjectEvent
+
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.registry")
+
+
+class CRDSource(ResourceSource):
+    """Serves custom resources, each as the CRD of its own cluster defines it."""
+
+    def __init__(self, access: Access, feed: Feed, compiled: Definitions, keys: ResourceKeys, *, capacity: int = 2_000) -> None:
+        """Follow CRDs.
+
+        Args:
+            access: the store, and where writes are observed.
+            feed: the changes of the store.
+            compiled: compiles CRDs, once for all clusters with the same.
+            keys: of CRDs.
+            capacity: of so many clusters the CRDs are kept.
+        """
+        self.compiled = compiled
+        self._feed = feed
+        self._keys = keys
+        self._crds = _CRDCache(access.storage, compiled, keys, capacity=capacity)
+        self._index = CRDIndex(access.storage, keys)
+        access.observe(keys.prefix, self._crds)
+        feed.listen(keys.prefix, self._changed)
+
+    async def resources(self, cluster: Name) -> Sequence[Served]:
+        """`ResourceSource.resources`, in the order of the names of the CRDs and of their versions."""
+        found = await self._crds.get(cluster)
+        return () if found is None else found.served
+
+    async def held_names(self, cluster: Name) -> Sequence[HeldNames]:
+        """The names that the CRDs of a cluster hold, of those that are not served as well.
+
+        Raises:
+            StorageError: the store cannot be read.
+        """
+        found = await self._crds.get(cluster)
+        return () if found is None else found.held_names
+
+    def depends_on(self, cluster: Name) -> Iterable[Dependency]:
+        """`ResourceSource.depends_on`: the CRDs of the cluster."""
+        return (Dependency(self._keys.prefix, cluster),)
+
+    async def group_resources(self) -> Collection[GroupResource]:
+        """`ResourceSource.group_resources`."""
+        return await self._index.resources()
+
+    async def clusters(self, resource: GroupResource) -> Collection[Name]:
+        """`ResourceSource.clusters`: those that have a CRD of the resource."""
+        return await self._index.clusters(resource)
+
+    def ended_by(self, event: ObjectEvent) -> Iterable[EndedWatches]:
+        """`ResourceSource.ended_by`: watches of the resource of a CRD that goes, or that serves something else from now on."""
+        if event.previous is None:
+            return ()
+        cluster = Name(event.route.cluster)
+        prefix = custom_resource_keys(self._keys.root, event.route.name, namespaced=True).prefix
+        # Comparing two states takes longer than finding out that there is no watch.
+        if not self._feed.is_watched(prefix, cluster) or (event.value is not None and same_content(event.previous.value, event.value)):
+            return ()
+        return (EndedWatches(prefix, cluster),)
+
+    def invalidate(self, cluster: Name) -> None:
+        """`ResourceSource.invalidate`: the keys of all CRDs of the cluster are listed again, and those that changed are read."""
+        self._crds.invalidate(cluster)
+
+    def clear(self) -> None:
+        """`ResourceSource.clear`."""
+        self._crds.clear()
+        self._index.clear()
+
+    def _changed(self, event: ObjectEvent) -> None:
+        self._index.apply(event)
+        self._crds.changed(Name(event.route.cluster), event.route.key, gone=event.value is None)
+
+
+class _ClusterCRDs(NamedTuple):
+    """What the CRDs of one cluster define."""
+
+    served: Sequence[Served]
+    held_names: Sequence[HeldNames]
+
+
+class _LoadedCRD(NamedTuple):
+    """A CRD as it was when it was last read."""
+
+    revision: int
+    names: HeldNames | None
+    """None: it is malformed."""
+    served: Sequence[Served]
+    """Empty: it serves nothing."""
+
+
+class _Progress:
+    """What is known of the CRDs of one cluster: the next load begins with it, and reads only what has changed."""
+
+    __slots__ = ("begun", "changed", "listed", "loaded", "merged", "removed")
+
+    def __init__(self) -> None:
+        self.loaded: dict[str, _LoadedCRD] = {}
+        """By key, in order. Not changed but replaced, except for what is gone."""
+        self.begun = 0
+        """Counts loads and changes, to tell which came first."""
+        self.merged = 0
+        """The beginning of the latest load that was merged; loads that began before it are not merged."""
+        self.listed = False
+        """Whether all keys are known but for those that have changed."""
+        self.changed: dict[str, int] = {}
+        """Keys whose CRDs have to be read again, and since when."""
+        self.removed: dict[str, int] = {}
+        """Keys whose CRDs were gone."""
+
+    def begin(self) -> int:
+        self.begun += 1
+        return self.begun
+
+    def note(self, keys: Iterable[str]) -> None:
+        """The CRDs of these keys have to be read again; without any, all keys have to be listed."""
+        now = self.begin()
+        noted = dict.fromkeys(keys, now)
+        self.changed.update(noted)
+        if not noted:
+            self.listed = False
+            # A list that is being read already may be too old.
+            self.merged = now
+
+    def forget(self, key: str) -> None:
+        """Keep nothing of a CRD that is gone, not even for a load that is under way."""
+        self.removed[key] = self.begin()
+        self.loaded.pop(key, None)
+
+    def merge(self, begun: int, loaded: dict[str, _LoadedCRD]) -> None:
+        """Keep what a load has found, unless one that began later was faster."""
+        if begun < self.merged:
+            return
+        self.merged = begun
+        self.listed = True
+        self.loaded = dict(loaded)
+        self.changed = {key: since for key, since in self.changed.items() if since > begun}
+        removed, self.removed = self.removed, {}
+        for key, since in removed.items():
+            if since > begun:
+                self.forget(key)
+
+
+_PAGE: Final = 32
+"""CRDs that are read at once: some are large."""
+
+
+class _CRDCache(ClusterCache[_ClusterCRDs | None]):
+    """What the CRDs of each cluster define, worked out on demand; None, which is not kept, for a cluster without any."""
+
+    def __init__(self, storage: Storage, compiled: Definitions, keys: ResourceKeys, *, capacity: int) -> None:
+        super().__init__(self._load, capacity=capacity)
+        self._storage = storage
+        self._compiled = compiled
+        self._keys = keys
+        self._progress: LRU[Name, _Progress] = LRU(capacity)
+
+    def changed(self, cluster: Name, key: str, *, gone: bool) -> None:
+        """The feed has brought a change of a CRD."""
+        self._note(cluster, (key,))
+        if gone and (progress := self._progress.peek(cluster)) is not None:
+            progress.forget(key)
+            if not progress.loaded:
+                self._progress.pop(cluster)
+
+    def clear(self) -> None:
+        super().clear()
+        self._progress.clear()
+
+    async def _load(self, cluster: Name) -> _ClusterCRDs | None:
+        progress = self._progress.get(cluster)
+        if progress is None:
+            progress = _Progress()
+            self._progress.set(cluster, progress)
+        begun = progress.begin()
+        loaded = await self._read_changed(progress) if progress.listed else await self._read_all(cluster, progress.loaded)
+        if not self.is_writing(cluster):
+            # While a write is under way, a read may show what was there before it.
+            progress.merge(begun, loaded)
+        if not progress.loaded and self._progress.peek(cluster) is progress:
+            self._progress.pop(cluster)
+        if not loaded:
+            return None
+        names = [one.names for one in loaded.values() if one.names is not None]
+        return _ClusterCRDs(list(chain.from_iterable(one.served for one in loaded.values())), names)
+
+    async def _read_changed(self, progress: _Progress) -> dict[str, _LoadedCRD]:
+        """The CRDs of a cluster by key. Only those that have changed are read."""
+        loaded = dict(progress.loaded)
+        added = False
+        time_slice = TimeSlice()
+        for key in sorted(progress.changed):
+            item = await self._storage.get(key)
+            one = loaded.get(key)
+            if item is None:
+                loaded.pop(key, None)
+                continue
+            if one is not None and one.revision == item.mod_revision:
+                continue
+            added = added or one is None
+            loaded[key] = await self._read(item)
+            await time_slice.yield_if_due()
+        return dict(sorted(loaded.items())) if added else loaded
+
+    async def _read_all(self, cluster: Name, known: Mapping[str, _LoadedCRD]) -> dict[str, _LoadedCRD]:
+        """The CRDs of a cluster by key. Only those that are not known at their present revision are read."""
+        prefix = self._keys.cluster_prefix(cluster)
+        loaded: dict[str, _LoadedCRD] = {}
+        time_slice = TimeSlice()
+        if known:
+            known = dict(known)
+            for item in (await self._storage.range(prefix, keys_only=True)).items:
+                one = known.get(item.key)
+                if one is None or one.revision != item.mod_revision:
+                    current = await self._storage.get(item.key)
+                    if current is None:
+                        continue
+                    one = await self._read(current)
+                    await time_slice.yield_if_due()
+                loaded[item.key] = one
+            return loaded
+        start = ""
+        while True:
+            page = await readable(self._storage.range(prefix, start=start, limit=_PAGE))
+            for item in page.items:
+                loaded[item.key] = await self._read(item)
+                await time_slice.yield_if_due()
+            if not page.more:
+                return loaded
+            start = page.items[-1].key + "\x00"
+
+    async def _read(self, item: KeyValue) -> _LoadedCRD:
+        names, compiled, error = await self._compiled.load(item.value)
+        if error is not None:
+            # Another server, or another version of this one, has written it: all other CRDs of the cluster are served.
+            key = self._keys.parse(item.key)
+            _log.warning("definition_not_served", cluster=key.cluster, name=key.name, error=repr(error))
+        if compiled is None:
+            return _LoadedCRD(item.mod_revision, names, ())
+        guards = (Compare(item.key, mod_revision=item.mod_revision),)
+        life = (Compare(item.key, create_revision=item.create_revision),)
+        origin = origin_of_definition(item) if any(resource.default_objects for resource in compiled.resources) else None
+        served = [
+            Served(resource, item.mod_revision, guards, life, origin, per_cluster=True, shared=compiled) for resource in compiled.resources
+        ]
+        return _LoadedCRD(item.mod_revision, names, served)
+
+    def _note(self, cluster: Name, keys: Sequence[str]) -> None:
+        super()._note(cluster, keys)
+        if (progress := self._progress.peek(cluster)) is not None:
+            own = [key for key in keys if key.startswith(self._keys.prefix)]
+            if own or not keys:
+                progress.note(own)
