@@ -19,7 +19,8 @@ from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags, create_flag
 from kcp_py.cli.groups import CommandGroup
 from kcp_py.cli.printing import table
-from kcp_py.cli.remote import Access, RemoteError, RemoteServer
+from kcp_py.cli.remote import RemoteError, RemoteServer, load_context
+from kcp_py.kubeconfig import KubeconfigContext
 
 RESOURCE: Final = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PATIENCE: Final = 60.0
@@ -76,7 +77,7 @@ def install(
     if dry_run:
         _print(wanted, output, "would be installed")
         return
-    access = Access.load(kubeconfig, context)
+    access = load_context(kubeconfig, context)
     with RemoteServer(access) as server:
         path = _path(server, access, cluster, create=create)
         started = time.monotonic()
@@ -95,7 +96,7 @@ def install(
 def uninstall(names: Sequence[str], cluster: str | None, kubeconfig: str | None, context: str | None) -> None:
     """Delete the definitions of the kinds NAMES, and all objects of these kinds with them."""
     wanted = definitions_of(_kinds(names))
-    access = Access.load(kubeconfig, context)
+    access = load_context(kubeconfig, context)
     with RemoteServer(access) as server:
         path = _path(server, access, cluster)
         for definition in wanted:
@@ -120,7 +121,7 @@ def list_(cluster: str | None, kubeconfig: str | None, context: str | None) -> N
     """List the kinds that can be installed; with --cluster, also whether they are."""
     found: frozenset[str] | None = None
     if cluster is not None:
-        access = Access.load(kubeconfig, context)
+        access = load_context(kubeconfig, context)
         with RemoteServer(access) as server:
             found = frozenset(_installed(server, _path(server, access, cluster)))
     rows = [["NAME", "KIND", "VERSIONS", "SHORTNAMES", *([] if found is None else ["INSTALLED"])]]
@@ -141,7 +142,7 @@ def _kinds(names: Sequence[str]) -> Any:
         raise UsageError(str(error)) from None
 
 
-def _path(server: RemoteServer, access: Access, cluster: str | None, *, create: bool | None = None) -> str:
+def _path(server: RemoteServer, access: KubeconfigContext, cluster: str | None, *, create: bool | None = None) -> str:
     """Where the definitions of the cluster are; without a name, where the kubeconfig itself points to.
 
     Args:

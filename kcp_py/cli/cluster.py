@@ -27,7 +27,7 @@ from kcp_py.cli.clusterviews import describe, get, list_
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags, create_flag
 from kcp_py.cli.groups import CommandGroup
-from kcp_py.cli.remote import Access, RemoteError, RemoteServer
+from kcp_py.cli.remote import RemoteError, RemoteServer, command_errors, load_context
 from kcp_py.logicalcluster import ROOT, is_system
 from kcp_py.options.kinds import parse_duration
 from kcp_py.registry.builtin.logicalclusters import DELETE_AFTER_ANNOTATION, LONGEST_GRACE_SECONDS, delete_after
@@ -63,7 +63,7 @@ def create(
 ) -> None:
     """Create the logical cluster NAME."""
     metadata = {"labels": parse_pairs(labels, "--label"), "annotations": parse_pairs(annotations, "--annotation")}
-    with RemoteServer(Access.load(kubeconfig, context)) as server:
+    with RemoteServer(load_context(kubeconfig, context)) as server:
         try:
             create_cluster(server, name, {member: values for member, values in metadata.items() if values})
         except RemoteError as error:
@@ -109,7 +109,7 @@ def delete(
     if grace_period is not None:
         seconds = min(math.ceil(_duration("--grace-period", grace_period)), LONGEST_GRACE_SECONDS)
         query = f"?gracePeriodSeconds={seconds}"
-    with RemoteServer(Access.load(kubeconfig, context)) as server:
+    with RemoteServer(load_context(kubeconfig, context)) as server:
         if not yes and sys.stdin is not None and sys.stdin.isatty():
             click.confirm(f"Delete logical cluster {name} with everything in it?", abort=True, err=True)
         try:
@@ -142,7 +142,7 @@ def undelete(name: str, kubeconfig: str | None, context: str | None) -> None:
             raise CommandError(f"logical cluster {name} is not deleted")
         return {"annotations": {DELETE_AFTER_ANNOTATION: None}}
 
-    with RemoteServer(Access.load(kubeconfig, context)) as server:
+    with RemoteServer(load_context(kubeconfig, context)) as server:
         change_cluster(server, name, change)
     click.echo(f"logical cluster {name} undeleted")
 
@@ -172,8 +172,9 @@ def kubeconfig_(name: str, output: str | None, kubeconfig: str | None, context: 
 
     if output is not None and not output:
         raise UsageError("--output: the path is empty")
-    access = Access.load(kubeconfig, context)
-    document = access.kubeconfig_for(name)
+    access = load_context(kubeconfig, context)
+    with command_errors():
+        document = access.kubeconfig_for(name)
     with RemoteServer(access) as server:
         require_cluster(server, name, create=create)
     content = render_kubeconfig(document)

@@ -11,7 +11,7 @@ import click
 from kcp_py.cli.clusterapi import change_cluster
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags
-from kcp_py.cli.remote import Access, RemoteServer
+from kcp_py.cli.remote import RemoteServer, load_context
 
 _ARGUMENTS: Final = "CHANGES are KEY=VALUE, and KEY- to remove one.\n"
 
@@ -105,5 +105,5 @@ def _change(
                     raise CommandError(f'{key} has the value "{current[key]}"; --overwrite changes it')
         return {member: wanted} if wanted else None
 
-    with RemoteServer(Access.load(kubeconfig, context)) as server:
+    with RemoteServer(load_context(kubeconfig, context)) as server:
         return change_cluster(server, name, change)

@@ -13,7 +13,7 @@ import click
 from kcp_py.cli.clusterapi import CLUSTER_ANNOTATION, cluster_name, get_cluster, list_clusters
 from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags
 from kcp_py.cli.printing import table
-from kcp_py.cli.remote import Access, RemoteServer
+from kcp_py.cli.remote import RemoteServer, load_context
 from kcp_py.registry.builtin.logicalclusters import delete_after, is_protected
 
 PAGE: Final = 500
@@ -34,7 +34,7 @@ _output_flag = click.option("-o", "--output", type=click.Choice(_OUTPUTS), defau
 @access_flags
 def list_(output: str, selector: str, kubeconfig: str | None, context: str | None) -> None:
     """List logical clusters. Pages are printed as they arrive, so that any number can be listed."""
-    with RemoteServer(Access.load(kubeconfig, context)) as server:
+    with RemoteServer(load_context(kubeconfig, context)) as server:
         found = list_clusters(server, selector=selector)
         first = next(found, None)
         if first is None and output in {"table", "wide"}:
@@ -52,7 +52,7 @@ def list_(output: str, selector: str, kubeconfig: str | None, context: str | Non
 @access_flags
 def get(names: Sequence[str], output: str, kubeconfig: str | None, context: str | None) -> None:
     """Show the logical clusters NAME."""
-    with RemoteServer(Access.load(kubeconfig, context)) as server:
+    with RemoteServer(load_context(kubeconfig, context)) as server:
         found = [get_cluster(server, name) for name in names]
     if output == "json" and len(found) == 1:
         click.echo(json.dumps(found[0], indent=2))
@@ -65,7 +65,7 @@ def get(names: Sequence[str], output: str, kubeconfig: str | None, context: str 
 @access_flags
 def describe(name: str, kubeconfig: str | None, context: str | None) -> None:
     """Show what is known of the logical cluster NAME: labels, protection, what a deletion waits for."""
-    with RemoteServer(Access.load(kubeconfig, context)) as server:
+    with RemoteServer(load_context(kubeconfig, context)) as server:
         found = get_cluster(server, name)
     for line in description(found, dt.datetime.now(dt.UTC)):
         click.echo(line)

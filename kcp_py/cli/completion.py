@@ -47,11 +47,11 @@ def complete_clusters(context: click.Context, _parameter: click.Parameter, incom
     """Names of logical clusters of the server that the command line names so far; none where it does not answer."""
     from kcp_py.cli.clusterapi import cluster_name, list_page
     from kcp_py.cli.exits import CommandError
-    from kcp_py.cli.remote import Access, RemoteServer
+    from kcp_py.cli.remote import RemoteServer, load_context
 
     names: Sequence[str] = ()
     with contextlib.suppress(CommandError):
-        access = Access.load(context.params.get("kubeconfig"), context.params.get("context"))
+        access = load_context(context.params.get("kubeconfig"), context.params.get("context"))
         with RemoteServer(access, timeout=SECONDS) as server:
             names = [cluster_name(item) for item in list_page(server, limit=MOST)["items"]]
     return _starting(names, incomplete)
@@ -59,11 +59,10 @@ def complete_clusters(context: click.Context, _parameter: click.Parameter, incom
 
 def complete_contexts(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Contexts of the kubeconfig."""
-    from kcp_py.cli.exits import CommandError
-    from kcp_py.cli.remote import context_names
+    from kcp_py.kubeconfig import KubeconfigError, context_names
 
     names: Sequence[str] = ()
-    with contextlib.suppress(CommandError):
+    with contextlib.suppress(KubeconfigError):
         names = context_names(context.params.get("kubeconfig"))
     return _starting(names, incomplete)
 

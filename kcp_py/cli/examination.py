@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from kcp_py import __version__
 from kcp_py.cli.credentials import CONTEXTS
 from kcp_py.cli.exits import CommandError
-from kcp_py.cli.remote import Access
+from kcp_py.cli.remote import load_context
 from kcp_py.options import Options
 from kcp_py.serving.certificates import CertificateError, certificate_names, load_certificates, needs_renewal, serving_names
 from kcp_py.storage.sqlite import integrity_check
@@ -109,7 +109,7 @@ def kubeconfig(options: Options) -> Iterator[Finding]:
         return
     for context in CONTEXTS:
         try:
-            access = Access.load(str(path), context)
+            access = load_context(str(path), context)
         except CommandError as error:
             yield _wrong(error.message)
             return

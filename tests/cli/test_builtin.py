@@ -48,10 +48,10 @@ def test_install(command):
 def test_an_older_definition_is_brought_up_to_date(command, running):
     """What was installed in another form becomes what this version has."""
     from kcp_py.cli.builtin import RESOURCE
-    from kcp_py.cli.remote import Access, RemoteServer
+    from kcp_py.cli.remote import RemoteServer, load_context
 
     command("install", "--create", "--cluster", "team-c", "services")
-    with RemoteServer(Access.load(str(running), None)) as server:
+    with RemoteServer(load_context(str(running), None)) as server:
         path = f"/clusters/team-c/{RESOURCE}/services.core"
         crd = server.request("GET", path)
         del crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
@@ -63,7 +63,7 @@ def test_an_older_definition_is_brought_up_to_date(command, running):
 def test_names_in_use(command, running):
     """A kind whose names another definition holds is told of, not waited for."""
     from kcp_py.cli.builtin import RESOURCE
-    from kcp_py.cli.remote import Access, RemoteServer
+    from kcp_py.cli.remote import RemoteServer, load_context
 
     other = {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -76,7 +76,7 @@ def test_names_in_use(command, running):
             "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}],
         },
     }
-    with RemoteServer(Access.load(str(running), None)) as server:
+    with RemoteServer(load_context(str(running), None)) as server:
         server.request("POST", f"/clusters/team-d/{RESOURCE}", other)
     command("install", "--create", "--cluster", "team-d", "replicasets")
     code, _, err = command("install", "--create", "--cluster", "team-d", "deployments")
@@ -113,13 +113,13 @@ def test_unknown_names(capsys):
 
 def test_a_cluster_that_is_not_there(command, running):
     """Nothing is created for a misspelt name: each command says that there is no such cluster, and install names --create."""
-    from kcp_py.cli.remote import Access, RemoteServer
+    from kcp_py.cli.remote import RemoteServer, load_context
 
     code, out, err = command("install", "--cluster", "misspelt", "pods")
     assert (code, out, err) == (1, "", "error: there is no logical cluster misspelt; --create makes it\n")
     for call in (("uninstall", "--cluster", "misspelt", "pods"), ("list", "--cluster", "misspelt")):
         assert command(*call) == (1, "", "error: there is no logical cluster misspelt\n")
-    with RemoteServer(Access.load(str(running), None)) as server:
+    with RemoteServer(load_context(str(running), None)) as server:
         items = server.request("GET", "/clusters/*/apis/core.kcp.io/v1alpha1/logicalclusters")["items"]
     assert "misspelt" not in {item["metadata"]["annotations"]["kcp.io/cluster"] for item in items}
     assert command("install", "--cluster", "misspelt", "--create", "pods") == (0, "pods.core created\n", "")
@@ -128,11 +128,11 @@ def test_a_cluster_that_is_not_there(command, running):
 def test_installed_kinds_are_marked_and_protected(command, running):
     """Another client cannot delete an installed kind; uninstall can, and install marks what an older version installed."""
     from kcp_py.cli.builtin import RESOURCE
-    from kcp_py.cli.remote import Access, RemoteError, RemoteServer
+    from kcp_py.cli.remote import RemoteError, RemoteServer, load_context
 
     command("install", "--create", "--cluster", "team-e", "deployments.apps")
     path = f"/clusters/team-e/{RESOURCE}/deployments.apps"
-    with RemoteServer(Access.load(str(running), None)) as server:
+    with RemoteServer(load_context(str(running), None)) as server:
         assert server.request("GET", path)["metadata"]["annotations"]["kcp-py.io/installed-by"] == "builtin"
         with pytest.raises(RemoteError, match="kcp-py builtin uninstall deployments") as refused:
             server.request("DELETE", path)

@@ -12,7 +12,7 @@ import sys
 import pytest
 import yaml
 
-from kcp_py.cli.remote import Access, RemoteError, RemoteServer
+from kcp_py.cli.remote import RemoteError, RemoteServer, load_context
 from kcp_py.cli.root import run
 from tests.cli.conftest import SERVER, running_server
 
@@ -228,7 +228,7 @@ def test_delete_and_undelete(real, running_really):
     """Within its grace period a deleted cluster is not used, is shown as deleted, and comes back with its content."""
     real("create", "back")
     path = "/clusters/back/api/v1/namespaces/default/configmaps"
-    with RemoteServer(Access.load(str(running_really), None)) as server:
+    with RemoteServer(load_context(str(running_really), None)) as server:
         server.request("POST", path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}})
         code, out, _ = real("delete", "back", "--grace-period", "1h")
         after = json.loads(real("get", "back", "-o", "json")[1])["metadata"]["annotations"]["kcp-py.io/delete-after"]

@@ -12,7 +12,7 @@ import pytest
 from kcp_py.cli.clusterapi import object_path
 from kcp_py.cli.clusterlabels import parse_changes, parse_pairs
 from kcp_py.cli.exits import UsageError
-from kcp_py.cli.remote import Access, RemoteServer
+from kcp_py.cli.remote import RemoteServer, load_context
 from kcp_py.cli.root import run
 from tests.cli.conftest import running_server
 
@@ -72,7 +72,7 @@ def test_arguments_are_utf8_whatever_the_locale(running):
     environ = {**os.environ, "PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
     command = [sys.executable, "-m", "kcp_py", "cluster", "annotate", "team-a", "--kubeconfig", str(running)]
     subprocess.run([*command, "place=Zürich".encode()], env=environ, check=True, capture_output=True)
-    with RemoteServer(Access.load(str(running), None)) as server:
+    with RemoteServer(load_context(str(running), None)) as server:
         found = server.request("GET", object_path("team-a"))
     assert found["metadata"]["annotations"]["place"] == "Zürich"
     done = subprocess.run([*command, b"place=\xff"], capture_output=True, text=True, check=False)

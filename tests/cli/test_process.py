@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kcp_py._version import __version__
-from kcp_py.cli.remote import Access, RemoteServer
+from kcp_py.cli.remote import RemoteServer, load_context
 
 READY = "Ctrl-C stops the server."
 EVENTS = ["certificates_issued", "server_started", "server_stopping", "server_stopped"]
@@ -332,7 +332,7 @@ def test_one_database_has_one_server(start_real_server, read_until, tmp_path):
 def test_every_context_reaches_the_server(start_real_server, read_until, tmp_path, context):
     """The certificate and the token of admin.kubeconfig are accepted by the real control plane."""
     read_until(start_real_server("--secure-port", "0", "--storage", "memory"), READY)
-    access = Access.load(str(tmp_path / ".kcp" / "admin.kubeconfig"), context)
+    access = load_context(str(tmp_path / ".kcp" / "admin.kubeconfig"), context)
     with RemoteServer(access) as server:
         path = str(access.cluster["server"]).removeprefix(access.base_url)
         assert server.request("GET", f"{path}/api/v1/namespaces")["kind"] == "NamespaceList"
@@ -341,7 +341,7 @@ def test_every_context_reaches_the_server(start_real_server, read_until, tmp_pat
 def test_managed_fields_name_the_program(start_real_server, read_until, tmp_path):
     """Writes of the command line are owned by the field manager kcp-py."""
     read_until(start_real_server("--secure-port", "0", "--storage", "memory"), READY)
-    with RemoteServer(Access.load(str(tmp_path / ".kcp" / "admin.kubeconfig"), None)) as server:
+    with RemoteServer(load_context(str(tmp_path / ".kcp" / "admin.kubeconfig"), None)) as server:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
         created = server.request("POST", "/clusters/root/api/v1/namespaces/default/configmaps", body)
     assert [entry["manager"] for entry in created["metadata"]["managedFields"]] == ["kcp-py"]

@@ -12,7 +12,7 @@ import yaml
 from kcp_py import __version__
 from kcp_py.cli.credentials import admin_kubeconfig
 from kcp_py.cli.exits import CommandError
-from kcp_py.cli.remote import Access, RemoteServer, user_agent
+from kcp_py.cli.remote import RemoteServer, load_context, user_agent
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_credentials_from_files_are_read_and_embedded(kubeconfig, certified, tmp
             "tokenFile": "token",
         }
 
-    access = Access.load(kubeconfig(change), None)
+    access = load_context(kubeconfig(change), None)
     assert access.base_url == "https://h:1"
     cluster, user = access.embedded()
     assert base64.b64decode(cluster["certificate-authority-data"]) == certified.ca_file.read_bytes()
@@ -87,7 +87,7 @@ def test_unusable_kubeconfigs_are_named(kubeconfig, change, message, tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     path = kubeconfig(change)
     with pytest.raises(CommandError) as caught:
-        RemoteServer(Access.load(path, None))
+        RemoteServer(load_context(path, None))
     assert caught.value.message.startswith(f"{path}: ")
     assert message in caught.value.message
 
@@ -105,11 +105,11 @@ def test_credentials_that_are_not_supported_are_named(kubeconfig, key, value, me
     """Where they are the only ones: no command talks to the server as anonymous in their stead."""
     path = kubeconfig(lambda document: document["users"][0].update(user={key: value}))
     with pytest.raises(CommandError) as caught:
-        RemoteServer(Access.load(path, None))
+        RemoteServer(load_context(path, None))
     assert message in caught.value.message
     assert caught.value.message.endswith("use a kubeconfig with token, tokenFile or a client certificate")
     both = kubeconfig(lambda document: document["users"][0].update(user={key: value, "token": "t"}))
-    RemoteServer(Access.load(both, None))
+    RemoteServer(load_context(both, None))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_other_files_are_named(tmp_path, content, message):
     """A file that is no kubeconfig at all is told of, too, in words about the file."""
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(CommandError, match=f"file: .*{message}"):
-        Access.load(str(tmp_path / "file"), None)
+        load_context(str(tmp_path / "file"), None)
 
 
 def test_an_absent_server_is_one_line(kubeconfig):
@@ -136,7 +136,7 @@ def test_an_absent_server_is_one_line(kubeconfig):
         unused.bind(("127.0.0.1", 0))
         path = kubeconfig(port=unused.getsockname()[1])
         with pytest.raises(CommandError, match=r"^https://127\.0\.0\.1:\d+: Connection refused; is the server running\?$"):
-            RemoteServer(Access.load(path, None)).request("GET", "/")
+            RemoteServer(load_context(path, None)).request("GET", "/")
 
 
 @pytest.mark.anyio
@@ -154,7 +154,7 @@ async def test_another_server_is_not_trusted(kubeconfig, certified, serving, tmp
     other = dataclasses.replace(certified, root_directory=tmp_path / "other")
     ensure_certificates(other, now=dt.datetime.now(dt.UTC))
     async with serving(app, other, tls=ReloadingContext(other).context) as port:
-        server = RemoteServer(Access.load(kubeconfig(port=port), None))
+        server = RemoteServer(load_context(kubeconfig(port=port), None))
         with pytest.raises(CommandError, match=r"is .* this server's"):
             await asyncio.to_thread(server.request, "GET", "/")
 
@@ -181,7 +181,7 @@ def test_addresses_that_are_none(kubeconfig, url):
 
     path = kubeconfig(change)
     with pytest.raises(CommandError) as caught:
-        Access.load(path, None)
+        load_context(path, None)
     assert str(caught.value.message).startswith(f"{path}: no usable kubeconfig: ")
 
 
@@ -192,7 +192,7 @@ def test_tokens_that_no_header_can_hold(kubeconfig, token):
     def change(document):
         document["users"][0]["user"] = {"token": token}
 
-    access = Access.load(kubeconfig(change), None)
+    access = load_context(kubeconfig(change), None)
     with pytest.raises(CommandError) as caught:
         RemoteServer(access)
     assert caught.value.message == f"{access.file}: token: it holds characters that no bearer token has"

@@ -1,0 +1,15 @@
+"""Kubeconfigs: which server a context names, and with which credentials.
+
+Belongs here: reading the file, and what follows from it for headers and TLS. Does not belong here: requests.
+"""
+
+from kcp_py.kubeconfig.kubeconfig import (
+    DEFAULT_KUBECONFIG,
+    KubeconfigContext,
+    KubeconfigError,
+    client_ssl_context,
+    context_names,
+    token_header,
+)
+
+__all__ = ["DEFAULT_KUBECONFIG", "KubeconfigContext", "KubeconfigError", "client_ssl_context", "context_names", "token_header"]
