@@ -27,7 +27,7 @@ from kcp_py.apimachinery.serializer.json.codec import (
 )
 from kcp_py.authn.tokenfile import TokenFileError, parse_tokens
 from kcp_py.cli.exits import CommandError
-from kcp_py.cli.remote import Access
+from kcp_py.cli.remote import load_context
 from kcp_py.options.errors import OptionsError
 from kcp_py.options.loading import load_options
 from kcp_py.registry.builtin.resources import builtin_resources
@@ -305,7 +305,7 @@ def _configuration(data: bytes) -> None:
 def _kubeconfig(data: bytes) -> None:
     path = _in_file(data)
     try:
-        assert Access.load(path, None).base_url
+        assert load_context(path, None).base_url
     except CommandError as error:
         assert str(error)
     finally:
