@@ -14,6 +14,8 @@ PYTEST_ARGS ?=
 GO ?=
 # Arguments for the fuzzer: make fuzz FUZZ_ARGS="--seconds 600 yaml cel"
 FUZZ_ARGS ?= --seconds 300
+# Arguments for the smoke test of the wheel: make package PACKAGE_ARGS="--keep dist"
+PACKAGE_ARGS ?=
 # Two processes: more would share the cores with the servers and clients under test.
 WORKERS ?= 2
 
@@ -21,7 +23,7 @@ USER_PATH := $(PATH)
 export PATH := $(abspath $(BIN)):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test verify verify-docs format update bench fuzz e2e-go e2e-clients clean
+.PHONY: help run test verify verify-docs format update bench fuzz e2e-go e2e-clients package clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +83,9 @@ e2e-go: $(VENV)/.installed-for-tests ## Run the Go clients of e2e/go against a s
 
 e2e-clients: $(VENV)/.installed-for-tests ## Run every version of every client (kubectl, helm, Python, Go) and write docs/compatibility.md
 	@$(BIN)/python hack/update_compatibility_table.py
+
+package: $(VENV)/.installed-for-tests ## Build the source distribution and the wheel, and run a server from the wheel (PACKAGE_ARGS="--keep dist")
+	@$(BIN)/python hack/smoke_wheel.py $(PACKAGE_ARGS)
 
 clean: ## Remove the environment, caches and built files; .kcp, which holds data, stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache dist build
