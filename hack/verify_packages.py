@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "kcp_py"
 SHORTEST_RULE = 40
-FREE_FOLDERS = {"benchmarks", "fuzz"}
+FREE_FOLDERS = {"benchmarks", "fuzz", "hack", "typing"}
 """Folders of tests/ that stand for no package."""
 
 
