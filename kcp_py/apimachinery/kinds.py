@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class GroupVersion(NamedTuple):
@@ -39,6 +39,10 @@ class GroupVersionResource(NamedTuple):
     @property
     def group_resource(self) -> GroupResource:
         return GroupResource(self.group, self.resource)
+
+
+CRDS: Final = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+"""The resource that defines the custom resources of a cluster."""
 
 
 class GroupVersionKind(NamedTuple):

@@ -71,7 +71,7 @@ def complete_kinds(_context: click.Context, _parameter: click.Parameter, incompl
     """Kinds of Kubernetes that can be installed, by their full names."""
     from kcp_py.bootstrap.known import known_kinds
 
-    names = {f"{kind.plural}.{kind.group}" if kind.group else kind.plural for kind in known_kinds().values()}
+    names = {kind.group_resource for kind in known_kinds().values()}
     return _starting(sorted(names), incomplete)
 
 

@@ -6,11 +6,11 @@ import base64
 import csv
 import io
 import secrets
-import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
 from kcp_py.options import Options
+from kcp_py.registry.uid import new_uid
 from kcp_py.serving.certificates import ADMIN_GROUP, ADMIN_USER, KeyPair, admin_key_pair, certificate_pem, key_pem
 from kcp_py.serving.files import write_private_file
 
@@ -37,7 +37,7 @@ def ensure_token_file(options: Options) -> str:
     if not path.exists():
         line = io.StringIO()
         token = secrets.token_urlsafe(TOKEN_BYTES)
-        csv.writer(line, lineterminator="\n").writerow([token, SHARD_ADMIN_USER, str(uuid.uuid4()), ADMIN_GROUP])
+        csv.writer(line, lineterminator="\n").writerow([token, SHARD_ADMIN_USER, new_uid(), ADMIN_GROUP])
         write_private_file(path, line.getvalue().encode())
         return token
     try:

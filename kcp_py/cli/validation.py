@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apimachinery.kinds import CRDS
 from kcp_py.apimachinery.meta.generate_name import generate_name
 from kcp_py.apimachinery.serializer.decoding import DecodeError
 from kcp_py.bootstrap.known import known_kinds
@@ -87,8 +87,7 @@ class Validator:
         """
         resources = builtin_resources(ROOT)
         names = frozenset((resource.group, resource.resource) for resource in resources)
-        definitions = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
-        resources = builtin_resources(ROOT, strategies={definitions: DefinitionStrategy(builtin=names)})
+        resources = builtin_resources(ROOT, strategies={CRDS.group_resource: DefinitionStrategy(builtin=names)})
         self._served = {(resource.group_version, resource.kind): resource for resource in resources}
         self._kubernetes_kinds = kubernetes_kinds
         self._ignore_unknown_kinds = ignore_unknown_kinds

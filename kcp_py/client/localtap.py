@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from copy import copy
 from functools import partial
-from typing import Final, Self
+from typing import Self
 
 import orjson
 
-from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.apimachinery.kinds import CRDS, GroupResource, GroupVersionResource
 from kcp_py.apimachinery.meta.options import DeleteOptions, UpdateOptions
 from kcp_py.client.following import scan_changes
 from kcp_py.client.observation import observe, stored_objects
@@ -31,8 +31,6 @@ from kcp_py.storage.contract import Compare, StorageError
 from kcp_py.storage.keys import CUSTOM_RESOURCES, ResourceKeys, resource_keys
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.watchcache import Feed
-
-_CRDS: Final = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
 
 class LocalTap:
@@ -66,7 +64,7 @@ class LocalTap:
         self._feed = feed
         self._resolver = Resolver(tables, clusters)
         self._deletion = CollectionDeletion(access)
-        served = tables.builtin(*_CRDS)
+        served = tables.builtin(*CRDS)
         assert served is not None, "CustomResourceDefinitions are served"
         self._crd_keys = served.resource.keys
         self._root = self._crd_keys.root

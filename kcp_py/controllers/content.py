@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.apimachinery.kinds import CRDS, GroupResource, GroupVersionResource
 from kcp_py.client import Holder, Remaining, StoredResource, Tap
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.builtin.logicalclusters import NAME
@@ -15,7 +15,6 @@ from kcp_py.registry.builtin.namespaces import FINALIZER as NAMESPACE_FINALIZER
 from kcp_py.registry.definition_strategy import CLEANUP_FINALIZER
 from kcp_py.tenancy import LOGICAL_CLUSTER
 
-DEFINITIONS: Final = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 NAMESPACES: Final = GroupVersionResource("", "v1", "namespaces")
 
 _PODS: Final = GroupResource("", "pods")
@@ -23,7 +22,7 @@ _PODS: Final = GroupResource("", "pods")
 _GARBAGE_COLLECTION: Final = frozenset(("orphan", "foregroundDeletion"))
 """Where all goes, dependents go too: nobody has to be asked."""
 
-_LAST: Final = (DEFINITIONS.group_resource, NAMESPACES.group_resource)
+_LAST: Final = (CRDS.group_resource, NAMESPACES.group_resource)
 """What the rest of a cluster needs until it is gone: objects with finalizers stay served, and stay in their namespaces."""
 
 
@@ -78,7 +77,7 @@ async def delete_cluster_content(tap: Tap, cluster: Name, *, uid: str) -> Conten
 
 async def delete_instances(tap: Tap, cluster: Name, resource: GroupResource, *, crd: str, uid: str) -> Remaining:
     """Delete the objects of one custom resource. Nothing new may be able to come: its definition is terminating."""
-    return await tap.delete_stored(cluster, StoredResource(resource, custom=True, namespaced=None), holder=Holder(DEFINITIONS, crd, uid))
+    return await tap.delete_stored(cluster, StoredResource(resource, custom=True, namespaced=None), holder=Holder(CRDS, crd, uid))
 
 
 async def _delete(

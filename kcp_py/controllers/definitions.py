@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from kcp_py.aio.offload import OFFLOAD_OWNER, offload
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apimachinery.kinds import CRDS, GroupResource
 from kcp_py.client import Client, ObjectChange, Tap
 from kcp_py.controllers import objects
-from kcp_py.controllers.content import DEFINITIONS, delete_instances
+from kcp_py.controllers.content import delete_instances
 from kcp_py.controllers.deletion import DELETION_TIMESTAMP
 from kcp_py.controllers.queue import Key
 from kcp_py.logicalcluster import Name
@@ -33,7 +33,7 @@ class DefinitionController:
     """Works on one definition of a cluster at a time, so that two that ask for the same name never both get it."""
 
     name = "definitions"
-    resource = DEFINITIONS
+    resource = CRDS
     per_cluster = 1
 
     def __init__(self, client: Client, tap: Tap, *, now: Callable[[], str], builtins: Iterable[ServedResource] = ()) -> None:
@@ -71,7 +71,7 @@ class DefinitionController:
             self._note_conflict(key, conflicting=False)
 
     async def reconcile(self, key: Key) -> int:
-        crd = await objects.find(self._client, DEFINITIONS, key)
+        crd = await objects.find(self._client, CRDS, key)
         if crd is None:
             return 0
         OFFLOAD_OWNER.set(key.cluster)
@@ -96,7 +96,7 @@ class DefinitionController:
             status["observedGeneration"] = generation
         self._note_conflict(key, conflicting=not is_condition_true({"status": status}, "NamesAccepted"))
         if status != crd.get("status"):
-            await self._client.update(key.cluster, DEFINITIONS, {**crd, "status": status}, subresource="status")
+            await self._client.update(key.cluster, CRDS, {**crd, "status": status}, subresource="status")
 
     async def _others(self, key: Key, group: str) -> Sequence[Mapping[str, Any]]:
         """The names that the other definitions of the group hold, as definitions with nothing else in them."""
@@ -125,7 +125,7 @@ class DefinitionController:
                 await self._report(key, crd, "False", "InstanceDeletionCompleted", "removed all instances")
             else:
                 await self._report(key, crd, "False", "NeverEstablished", "resource was never established")
-        await self._tap.remove_finalizer(key.cluster, DEFINITIONS, "", key.name, finalizer=CLEANUP_FINALIZER, uid=metadata["uid"])
+        await self._tap.remove_finalizer(key.cluster, CRDS, "", key.name, finalizer=CLEANUP_FINALIZER, uid=metadata["uid"])
         return 0
 
     async def _delete_instances(self, key: Key, crd: dict[str, Any], resource: GroupResource) -> int:
@@ -141,7 +141,7 @@ class DefinitionController:
         condition = {"type": "Terminating", "status": status, "reason": reason, "message": message}
         if generation := crd["metadata"].get("generation"):
             condition["observedGeneration"] = generation
-        await objects.report(self._client, DEFINITIONS, key, obj=crd, conditions=[condition], now=self._now())
+        await objects.report(self._client, CRDS, key, obj=crd, conditions=[condition], now=self._now())
 
     def _note_conflict(self, key: Key, *, conflicting: bool) -> None:
         group = (key.cluster, _group(key.name))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apimachinery.kinds import CRDS, GroupResource
 from kcp_py.apis.metrics import ClusterUsages, cluster_usages
 from kcp_py.options import Options
 from kcp_py.registry.builtin.kubernetes_service import kubernetes_service
@@ -29,8 +29,6 @@ from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
 from kcp_py.tenancy import LOGICAL_CLUSTER
 from kcp_py.tenancy.logicalcluster import logical_cluster_keys
 from kcp_py.watchcache import Feed
-
-_CRDS: Final = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
 
 
 class Catalog(NamedTuple):
@@ -63,7 +61,7 @@ def build_catalog(
         ValueError: a resource of `apis` has the name or the kind of another one that every cluster serves.
     """
     root = options.etcd_prefix
-    crd_keys = resource_keys(root, *_CRDS, namespaced=False)
+    crd_keys = resource_keys(root, *CRDS.group_resource, namespaced=False)
     defaults = kubernetes_service(options.external_url(options.secure_port))
     context = SourceContext(access.storage, feed, root, options.cluster_annotation == "always")
     upstream: tuple[ServedResource, ...] = ()
@@ -78,7 +76,7 @@ def build_catalog(
     _check_distinct((*builtin_resources(root), *upstream), computed)
     names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *upstream, *computed)}
     strategies: dict[GroupResource, Strategy] = {
-        _CRDS: DefinitionStrategy(builtin=frozenset(names)),
+        CRDS.group_resource: DefinitionStrategy(builtin=frozenset(names)),
         LOGICAL_CLUSTER.group_resource: LogicalClusterStrategy(deletion_grace=options.logical_cluster_deletion_grace),
     }
     everywhere = (*builtin_resources(root, strategies=strategies), *upstream, *computed)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 from urllib.parse import quote, urlsplit
@@ -22,6 +21,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersion
 from kcp_py.egress import Answer, CallError, Endpoint, Service
 from kcp_py.registry.rendering import undress
+from kcp_py.registry.uid import new_uid
 from kcp_py.schema.crd.conversion_review import (
     ReviewError,
     check_converted,
@@ -135,7 +135,7 @@ class WebhookConverter:
 
     async def _ask(self, bodies: Sequence[bytes], api_version: str) -> list[Any]:
         version = review_version(self._review_versions)
-        uid = str(uuid.uuid4())
+        uid = new_uid()
         body = encode_review(version, uid, api_version, bodies)
         # Objects may grow by being converted: room for the largest there can be, or for all to double.
         async with away_from_work():

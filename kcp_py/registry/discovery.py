@@ -76,8 +76,13 @@ def version_order(version: str) -> tuple[int, int, int, int, str]:
 
 
 def etag_of(body: bytes) -> str:
-    """The entity tag of a document: its SHA-512 in upper-case hexadecimal."""
-    return f'"{hashlib.sha512(body).hexdigest().upper()}"'
+    """The entity tag of a document: its SHA-512."""
+    return etag_of_digest(hashlib.sha512(body).digest())
+
+
+def etag_of_digest(digest: bytes) -> str:
+    """The entity tag of a document with a digest, in upper-case hexadecimal as upstream's."""
+    return f'"{digest.hex().upper()}"'
 
 
 class Discovery:

@@ -21,7 +21,7 @@ import orjson
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.aio.lru import LRU
 from kcp_py.aio.offload import Inline, offload
-from kcp_py.registry.discovery import Document, etag_of, group_order, version_order
+from kcp_py.registry.discovery import Document, etag_of, etag_of_digest, group_order, version_order
 from kcp_py.registry.resource import ServedResource
 from kcp_py.schema.publish.fragments import (
     Fragment,
@@ -114,7 +114,7 @@ class FragmentCache:
         for part in _joined(fragments, version, protobuf=protobuf):
             parts.append(part)
             await time_slice.yield_if_due()
-        return self._documents.setdefault(key, PartedDocument(tuple(parts), _etag(digest)))
+        return self._documents.setdefault(key, PartedDocument(tuple(parts), etag_of_digest(digest)))
 
     def _digest(self, resource: ServedResource) -> _Entry:
         kind = self._published(resource)
@@ -197,7 +197,7 @@ class OpenAPIDocuments:
 
     async def v2_etag(self) -> str:
         """The ETag of `v2`, without the document."""
-        return _etag(await self._v2_digest())
+        return etag_of_digest(await self._v2_digest())
 
     async def _v2_digest(self) -> bytes:
         return hashlib.sha512(b"".join((await self._all_digests()).values())).digest()
@@ -232,7 +232,3 @@ def _parted_size(document: PartedDocument) -> int:
 
 def _fragment_size(fragment: Fragment) -> int:
     return fragment.weight
-
-
-def _etag(digest: bytes) -> str:
-    return f'"{digest.hex().upper()}"'

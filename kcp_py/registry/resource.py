@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -43,6 +45,11 @@ class Origin(NamedTuple):
     """Their resourceVersion: of the cluster's creation, or of the CRD's last write, with which they count as changed."""
     life: Compare | None = None
     """Holds as long as the CRD exists, and not for another CRD of its name; None for the cluster."""
+
+
+def storage_version_hash(group: str, version: str, kind: str) -> str:
+    """The `storageVersionHash` of discovery: eight bytes in base64 (apiserver `discovery.StorageVersionHash`)."""
+    return base64.b64encode(hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()[:8]).decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)

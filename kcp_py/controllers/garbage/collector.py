@@ -14,9 +14,8 @@ from typing import Any, Final
 from kcp_py.aio.cooperative import Throttle, TimeSlice
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.apimachinery.kinds import CRDS, GroupResource, GroupVersionResource
 from kcp_py.client import ApiResource, Client, ObjectChange, Tap
-from kcp_py.controllers.content import DEFINITIONS
 from kcp_py.controllers.garbage.graph import Graph
 from kcp_py.controllers.garbage.graphs import Graphs
 from kcp_py.controllers.garbage.owners import InvalidOwnerError, OwnerLookup, UnresolvedOwnerError
@@ -116,11 +115,11 @@ class GarbageCollector:
             return False
         if value is None:
             return previous is not None
-        return may_concern(value) or (previous is not None and may_concern(previous)) or resource == DEFINITIONS.group_resource
+        return may_concern(value) or (previous is not None and may_concern(previous)) or resource == CRDS.group_resource
 
     def _observe(self, change: ObjectChange) -> None:
         cluster = change.cluster
-        if change.resource == DEFINITIONS.group_resource and cluster in self._unresolved:
+        if change.resource == CRDS.group_resource and cluster in self._unresolved:
             self._unresolved.discard(cluster)
             self._queue.add(Key(cluster, _CHECK))
         graph = self._graphs.get(cluster)

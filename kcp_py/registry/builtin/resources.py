@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -28,7 +26,7 @@ from kcp_py.registry.builtin.namespaces import NamespaceStrategy
 from kcp_py.registry.builtin.rbac import ClusterRoleStrategy, RoleBindingStrategy, RoleStrategy
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.namespaces import default_namespaces
-from kcp_py.registry.resource import Converter, DefaultObjects, ServedResource
+from kcp_py.registry.resource import Converter, DefaultObjects, ServedResource, storage_version_hash
 from kcp_py.registry.strategy import Strategy
 from kcp_py.registry.subresources import table_of
 from kcp_py.schema.crd.form import normalize_definition
@@ -87,11 +85,6 @@ def builtin_resources(root: str, *, strategies: Mapping[GroupResource, Strategy]
         for special in (_SPECIAL[kind.group, kind.plural],)
     }
     return tuple(_served(kind, root, schemas, (strategies or {}).get(GroupResource(kind.group, kind.plural))) for kind in kinds)
-
-
-def storage_version_hash(group: str, version: str, kind: str) -> str:
-    """What discovery says of how a resource is stored (kube-aggregator and apiserver `discovery.StorageVersionHash`)."""
-    return base64.b64encode(hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()[:8]).decode()
 
 
 def _documents(plural: str, storage_group: str) -> Mapping[str, Mapping[str, Any]]:

@@ -7,7 +7,6 @@ CRDs are equal share it, and it goes when its last user goes.
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -24,7 +23,7 @@ from kcp_py.registry.conversion import NoWebhooks, WebhookConverter, Webhooks
 from kcp_py.registry.custom_resources import CustomResourceStrategy, printer_columns
 from kcp_py.registry.discovery import version_order
 from kcp_py.registry.merge_types import MergeTypes
-from kcp_py.registry.resource import ALL_VERBS, Converter, DefaultObjects, ServedResource
+from kcp_py.registry.resource import ALL_VERBS, Converter, DefaultObjects, ServedResource, storage_version_hash
 from kcp_py.registry.scale import read_paths
 from kcp_py.registry.subresources import Subresource, table_of
 from kcp_py.schema.compilation import compile_schema
@@ -288,7 +287,7 @@ def _resources(
             verbs=_TERMINATING_VERBS if terminating else ALL_VERBS,
             subresources=_subresources(version, known[version["name"]]),
             warnings=_deprecation(spec, version),
-            storage_version_hash=_storage_version_hash(spec["group"], storage["name"], spec["names"]["kind"]),
+            storage_version_hash=storage_version_hash(spec["group"], storage["name"], spec["names"]["kind"]),
             merge_types=merge_types,
             annotated=annotated,
             discoverable=established,
@@ -362,10 +361,6 @@ def _compiled_schema(version: Mapping[str, Any], known: KnownForm | None, schema
     if key not in schemas:
         schemas[key] = (known.schema if known is not None else None) or compile_schema(document)
     return schemas[key]
-
-
-def _storage_version_hash(group: str, version: str, kind: str) -> str:
-    return base64.b64encode(hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()[:8]).decode()
 
 
 def _deprecation(spec: Mapping[str, Any], version: Mapping[str, Any]) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,18 +14,11 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain
 from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
+from kcp_py.registry.uid import new_uid
 from kcp_py.storage import contract
 from kcp_py.storage.contract import Storage
 from kcp_py.storage.keys import ResourceKeys
 from kcp_py.storage.spans import Spans, spans_of
-
-_UUID_VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
-
-
-def _new_uid() -> str:
-    """A random UUID (version 4), printed without the detour through `uuid.UUID`."""
-    text = random.randbytes(16).hex()
-    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{_UUID_VARIANTS[text[16]]}{text[17:20]}-{text[20:]}"
 
 
 class WriteObserver(Protocol):
@@ -50,7 +42,7 @@ class Access:
 
     storage: Storage
     clock: Callable[[], float] = time.time
-    new_uid: Callable[[], str] = _new_uid
+    new_uid: Callable[[], str] = new_uid
     admission: AdmissionChain = field(default_factory=AdmissionChain)
     """What sees every write before it is stored."""
 

@@ -7,9 +7,10 @@ from typing import Final
 import structlog
 
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.registry.uid import new_uid
 from kcp_py.server.exchange import ClientDisconnectedError, Exchange, Handler
 from kcp_py.server.status import representation_of_errors, write_status
-from kcp_py.telemetry.auditid import accepted_audit_id, new_audit_id
+from kcp_py.telemetry.auditid import accepted_audit_id
 
 _HIDDEN: Final = StatusError(
     500,
@@ -27,7 +28,7 @@ class ErrorsFilter:
 
     async def __call__(self, exchange: Exchange) -> None:
         given = exchange.headers.get(b"audit-id")
-        exchange.audit_id = (accepted_audit_id(given) if given is not None else "") or new_audit_id()
+        exchange.audit_id = (accepted_audit_id(given) if given is not None else "") or new_uid()
         try:
             await self._handler(exchange)
             if exchange.continuation is not None:

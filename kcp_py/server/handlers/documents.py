@@ -17,6 +17,7 @@ from kcp_py.registry.catalog.table import ResourceTable, ResourceUnion
 from kcp_py.registry.discovery import Discovery, Document
 from kcp_py.registry.openapi import FragmentCache, OpenAPIDocuments
 from kcp_py.server.encoding import encode_offloaded
+from kcp_py.server.etags import is_current
 from kcp_py.server.exchange import Exchange, Header
 from kcp_py.server.handlers.answer import send_document
 from kcp_py.server.handlers.backend import Backend
@@ -166,8 +167,8 @@ async def _send_cacheable(exchange: Exchange, document: Document, content_type: 
 
 
 def _has(exchange: Exchange, etag: str) -> bool:
-    """Whether the client has the document already."""
-    return etag.encode() in {value.strip() for value in exchange.headers.get(b"if-none-match", b"").split(b",")}
+    """Whether the client has the current document."""
+    return is_current(exchange.headers.get(b"if-none-match", b""), etag, weak=False)
 
 
 def _cacheable(etag: str) -> tuple[Header, ...]:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from kcp_py.apimachinery import errors
 from kcp_py.registry.openapi import OpenAPIDocuments
 from kcp_py.server.accept import parse_accept
+from kcp_py.server.etags import is_current
 from kcp_py.server.exchange import JSON, TEXT, Exchange, Header
 
 _VARY: Final = (b"vary", b"Accept")
@@ -109,11 +110,10 @@ async def _negotiated(exchange: Exchange, medias: Sequence[_Media]) -> _Media | 
 
 
 async def _unmodified(exchange: Exchange, etag: str, modified: float, *headers: Header) -> bool:
-    """Whether the client has the document already; then that is answered."""
-    known = exchange.headers.get(b"if-none-match")
-    if known is not None:
-        tags = {tag.strip().removeprefix("W/") for tag in known.decode("latin-1").split(",")}
-        if etag not in tags and "*" not in tags:
+    """Answer 304 if the client has the current document. Returns whether it has."""
+    tags = exchange.headers.get(b"if-none-match")
+    if tags is not None:
+        if not is_current(tags, etag, weak=True):
             return False
     elif not _not_since(exchange.headers.get(b"if-modified-since"), modified):
         return False

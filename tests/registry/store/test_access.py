@@ -8,7 +8,7 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.store.access import _new_uid, compares_of, translate
+from kcp_py.registry.store.access import compares_of, translate
 from kcp_py.storage import contract
 from tests.client.registry import CONFIG_MAPS, WIDGETS, config_map
 from tests.registry.store.conftest import CLUSTER_KEY, DEFINITION_KEY, TEAM, World
@@ -30,14 +30,6 @@ def test_storage_errors_become_statuses(error: contract.StorageError, code: int,
     status = translate(error)
     assert (status.code, status.reason, status.retry_after_seconds) == (code, reason, retry_after)
     assert "secret" not in status.message
-
-
-def test_uids_are_random_uuids() -> None:
-    """Version and variant are those of RFC 9562's random form."""
-    uid = _new_uid()
-    assert len(uid) == 36
-    assert (uid[14], uid[19] in "89ab") == ("4", True)
-    assert uid != _new_uid()
 
 
 class Log:
