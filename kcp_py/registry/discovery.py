@@ -111,11 +111,6 @@ class Discovery:
         self._server_address = server_address
         self._made: dict[tuple[str, ...], Document] = {}
 
-    @property
-    def group_versions(self) -> Sequence[tuple[str, str]]:
-        """Every group with each of its versions, in order of preference."""
-        return [(group, version) for group, versions in self._groups.items() for version in versions]
-
     def core_versions(self) -> Document:
         """`/api`."""
         return self._document(("core",), lambda: _core_versions(self._groups.get("", {}), self._server_address))

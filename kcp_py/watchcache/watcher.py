@@ -132,11 +132,6 @@ class Watcher:
             waiter.set_result(None)
         return waiter
 
-    @property
-    def caught_up(self) -> bool:
-        """Nothing is waiting to be taken: the subscriber has seen all that the feed has."""
-        return not self._buffer and self._backlog is None
-
     async def aclose(self) -> None:
         """Release what the backlog holds."""
         if self._backlog is not None:

@@ -353,14 +353,11 @@ _RULES: Mapping[str, Callable[[str], list[str]]] = {
         names.dns_subdomain_problems,
         names.dns_label_problems,
         names.dns_1035_label_problems,
-        names.wildcard_subdomain_problems,
         names.path_segment_problems,
         names.path_segment_prefix_problems,
         names.qualified_name_problems,
         names.label_value_problems,
         names.config_key_problems,
-        names.port_name_problems,
-        names.condition_reason_problems,
     )
 }
 

@@ -73,7 +73,8 @@ async def test_a_watcher_resumes_from_the_ring_without_gap_or_repetition() -> No
         watcher = feed.attach(PREFIX, cluster="a", after=first)
         await put(storage, "a", "three")
         assert [event.route.name for event in await taken(watcher, 2)] == ["two", "three"]
-        assert watcher.caught_up
+        await put(storage, "a", "four")
+        assert [event.route.name for event in await taken(watcher, 1)] == ["four"]
 
 
 async def test_a_watcher_resumes_from_storage_when_the_ring_is_too_short() -> None:

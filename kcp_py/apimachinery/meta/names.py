@@ -16,11 +16,9 @@ NameRule = Callable[[str], list[str]]
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = _LABEL + r"(\." + _LABEL + ")*"
 _LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
-_WILDCARD: Final = r"\*\." + _SUBDOMAIN
 _QUALIFIED: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_VALUE: Final = f"({_QUALIFIED})?"
 _CONFIG_KEY: Final = "[-._a-zA-Z0-9]+"
-_CONDITION_REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
 
 _MAX_MATCHED: Final = 4096
 """Characters: no rule allows as many, and matching megabytes takes long. The text is then told to have the wrong form as well."""
@@ -28,16 +26,11 @@ _MAX_MATCHED: Final = 4096
 _is_label = re.compile(_LABEL, re.ASCII).fullmatch
 _is_subdomain = re.compile(_SUBDOMAIN, re.ASCII).fullmatch
 _is_label_1035 = re.compile(_LABEL_1035, re.ASCII).fullmatch
-_is_wildcard = re.compile(_WILDCARD, re.ASCII).fullmatch
 _is_qualified = re.compile(_QUALIFIED, re.ASCII).fullmatch
 _is_config_key = re.compile(_CONFIG_KEY, re.ASCII).fullmatch
-_is_condition_reason = re.compile(_CONDITION_REASON, re.ASCII).fullmatch
-_is_port_charset = re.compile("[-a-z0-9]+", re.ASCII).fullmatch
-_has_letter = re.compile("[a-z]", re.ASCII).search
 
 _SUBDOMAIN_MAX: Final = 253
 _LABEL_MAX: Final = 63
-_PORT_NAME_MAX: Final = 15
 
 
 def _too_long(maximum: int, unit: str = "characters") -> str:
@@ -69,12 +62,6 @@ _LABEL_1035_MISMATCH: Final = _mismatch(
     "my-name",
     "abc-123",
 )
-_WILDCARD_MISMATCH: Final = _mismatch(
-    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case "
-    "alphanumeric characters, '-' or '.' and end with an alphanumeric character",
-    _WILDCARD,
-    "*.example.com",
-)
 _QUALIFIED_MISMATCH: Final = _mismatch(
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
     _QUALIFIED,
@@ -92,16 +79,6 @@ _LABEL_VALUE_MISMATCH: Final = _mismatch(
 )
 _CONFIG_KEY_MISMATCH: Final = _mismatch(
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.'", _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"
-)
-_CONDITION_REASON_MISMATCH: Final = _mismatch(
-    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', "
-    "and must end with an alphanumeric character or '_'",
-    _CONDITION_REASON,
-    "my_name",
-    "MY_NAME",
-    "MyName",
-    "ReasonA,ReasonB",
-    "ReasonA:ReasonB",
 )
 
 
@@ -132,11 +109,6 @@ def dns_1035_label_problems(name: str) -> list[str]:
     if len(name) <= _LABEL_MAX and _is_label_1035(name):
         return []
     return _problems(name, _LABEL_MAX, "" if _matches(_is_label_1035, name) else _LABEL_1035_MISMATCH)
-
-
-def wildcard_subdomain_problems(name: str) -> list[str]:
-    """`*.` and a DNS-1123 subdomain."""
-    return _problems(name, _SUBDOMAIN_MAX, "" if _matches(_is_wildcard, name) else _WILDCARD_MISMATCH)
 
 
 def path_segment_problems(name: str) -> list[str]:
@@ -188,25 +160,6 @@ def config_key_problems(key: str) -> list[str]:
     elif key.startswith(".."):
         problems.append("must not start with '..'")
     return problems
-
-
-def port_name_problems(name: str) -> list[str]:
-    """An IANA service name."""
-    problems = _problems(name, _PORT_NAME_MAX, "")
-    if not _matches(_is_port_charset, name):
-        problems.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
-    if not _has_letter(name):
-        problems.append("must contain at least one letter (a-z)")
-    if "--" in name:
-        problems.append("must not contain consecutive hyphens")
-    if name.startswith("-") or name.endswith("-"):
-        problems.append("must not begin or end with a hyphen")
-    return problems
-
-
-def condition_reason_problems(reason: str) -> list[str]:
-    """The form, not the length, of a condition's reason."""
-    return [] if _matches(_is_condition_reason, reason) else [_CONDITION_REASON_MISMATCH]
 
 
 def prefix_problems(rule: NameRule, prefix: str) -> list[str]:

@@ -5,7 +5,7 @@ Source: apimachinery `pkg/apis/meta/v1` `types.go`, apiserver `endpoints/handler
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 META_V1: Final = "meta.k8s.io/v1"
@@ -16,15 +16,3 @@ META_VERSIONS: Final = (META_V1, META_V1BETA1)
 def partial_object_metadata(obj: Mapping[str, Any], api_version: str = META_V1) -> dict[str, Any]:
     """The object reduced to its metadata, which is shared with `obj`, not copied."""
     return {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": obj.get("metadata") or {}}
-
-
-def partial_object_metadata_list(
-    list_metadata: Mapping[str, Any], items: Iterable[Mapping[str, Any]], api_version: str = META_V1
-) -> dict[str, Any]:
-    """A list of reduced objects; `list_metadata` is that of the full list."""
-    return {
-        "kind": "PartialObjectMetadataList",
-        "apiVersion": api_version,
-        "metadata": dict(list_metadata),
-        "items": [partial_object_metadata(item, api_version) for item in items],
-    }

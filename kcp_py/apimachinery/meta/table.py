@@ -164,25 +164,6 @@ def table_rows(
     return [table_row(obj, columns, now, include_object=include_object, api_version=api_version) for obj in objects]
 
 
-def list_table(
-    list_metadata: Mapping[str, Any],
-    objects: Iterable[Mapping[str, Any]],
-    columns: Sequence[Column],
-    *,
-    now: float,
-    include_object: IncludeObject = "Metadata",
-    api_version: str = META_V1,
-) -> dict[str, Any]:
-    """The Table of a list, with the metadata (resourceVersion, continue, remainingItemCount) of that list."""
-    return {
-        "kind": "Table",
-        "apiVersion": api_version,
-        "metadata": dict(list_metadata),
-        "columnDefinitions": column_definitions(columns),
-        "rows": table_rows(objects, columns, now, include_object=include_object, api_version=api_version),
-    }
-
-
 def object_table(
     obj: Mapping[str, Any],
     columns: Sequence[Column],

@@ -76,17 +76,6 @@ class NamespaceStrategy(Strategy):
         return bool(obj["metadata"].get("finalizers") or (obj.get("spec") or {}).get("finalizers"))
 
 
-def finalized(obj: dict[str, Any]) -> dict[str, Any]:
-    """A terminating namespace whose content is gone: without the server's own finalizer, those of others kept."""
-    spec = dict(obj.get("spec") or {})
-    remaining = [finalizer for finalizer in spec.get("finalizers") or () if finalizer != FINALIZER]
-    if remaining:
-        spec["finalizers"] = remaining
-    else:
-        spec.pop("finalizers", None)
-    return {**obj, "spec": spec}
-
-
 def _label(obj: dict[str, Any]) -> None:
     metadata = obj["metadata"]
     if name := metadata.get("name"):

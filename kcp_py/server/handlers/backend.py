@@ -29,8 +29,6 @@ class Limits:
     min_watch_seconds: int = 1800
     """Watches without a timeout of their own end after this time up to twice as long, at random."""
     bookmark_seconds: float = 60.0
-    list_chunk: int = 500
-    """So many objects are read and written out before other requests get a turn."""
 
 
 @dataclass(slots=True, kw_only=True)

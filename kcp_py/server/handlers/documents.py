@@ -159,13 +159,6 @@ async def _send_as(exchange: Exchange, document: Document, representation: Repre
         await send_document(exchange, decoded, representation)
 
 
-async def _send_cacheable(exchange: Exchange, document: Document, content_type: bytes) -> None:
-    if _has(exchange, document.etag):
-        await exchange.respond_not_modified(_cacheable(document.etag))
-    else:
-        await exchange.respond(200, document.body, content_type, _cacheable(document.etag))
-
-
 def _has(exchange: Exchange, etag: str) -> bool:
     """Whether the client has the current document."""
     return is_current(exchange.headers.get(b"if-none-match", b""), etag, weak=False)

@@ -9,7 +9,6 @@ from typing import Self
 from kcp_py.storage.contract import LARGEST_PAGE_BYTES, Compare, KeyValue, Operation, RangeResult, WatchBatch
 from kcp_py.storage.etcd.channel import Connections
 from kcp_py.storage.etcd.kv import KeyValues
-from kcp_py.storage.etcd.lease import Lease
 from kcp_py.storage.etcd.maintenance import Status, status
 from kcp_py.storage.etcd.options import EtcdOptions
 from kcp_py.storage.etcd.progress import ProgressRequester
@@ -24,7 +23,7 @@ class EtcdStorage:
     """
 
     def __init__(self, options: EtcdOptions, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        """Nothing is connected before the context is entered. `sleep` is between attempts and questions of watches and leases."""
+        """Nothing is connected before the context is entered. `sleep` waits between attempts and progress requests of watches."""
         self._options = options
         self._sleep = sleep
 
@@ -87,7 +86,3 @@ class EtcdStorage:
             UnavailableError: none answers.
         """
         return (await self.status()).size
-
-    def lease(self, ttl: int) -> Lease:
-        """A lease of so many seconds, held while its context is open."""
-        return Lease(self._connections, ttl, sleep=self._sleep)

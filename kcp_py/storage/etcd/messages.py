@@ -53,12 +53,6 @@ _FIELDS: Final = {
         "1 header ResponseHeader, 2 watch_id int64, 3 created bool, 4 canceled bool, 5 compact_revision int64, 6 cancel_reason string, "
         "7 fragment bool, 11 events *Event"
     ),
-    "LeaseGrantRequest": "1 TTL int64, 2 ID int64",
-    "LeaseGrantResponse": "1 header ResponseHeader, 2 ID int64, 3 TTL int64, 4 error string",
-    "LeaseRevokeRequest": "1 ID int64",
-    "LeaseRevokeResponse": "1 header ResponseHeader",
-    "LeaseKeepAliveRequest": "1 ID int64",
-    "LeaseKeepAliveResponse": "1 header ResponseHeader, 2 ID int64, 3 TTL int64",
     "AuthenticateRequest": "1 name string, 2 password string",
     "AuthenticateResponse": "1 header ResponseHeader, 2 token string",
     "StatusRequest": "",
@@ -126,9 +120,6 @@ RANGE: Final = _method("KV/Range", "RangeRequest", "RangeResponse")
 TXN: Final = _method("KV/Txn", "TxnRequest", "TxnResponse")
 COMPACT: Final = _method("KV/Compact", "CompactionRequest", "CompactionResponse")
 WATCH: Final = _method("Watch/Watch", "WatchRequest", "WatchResponse")
-LEASE_GRANT: Final = _method("Lease/LeaseGrant", "LeaseGrantRequest", "LeaseGrantResponse")
-LEASE_REVOKE: Final = _method("Lease/LeaseRevoke", "LeaseRevokeRequest", "LeaseRevokeResponse")
-LEASE_KEEP_ALIVE: Final = _method("Lease/LeaseKeepAlive", "LeaseKeepAliveRequest", "LeaseKeepAliveResponse")
 AUTHENTICATE: Final = _method("Auth/Authenticate", "AuthenticateRequest", "AuthenticateResponse")
 STATUS: Final = _method("Maintenance/Status", "StatusRequest", "StatusResponse")
 ALARM: Final = _method("Maintenance/Alarm", "AlarmRequest", "AlarmResponse")
@@ -143,9 +134,6 @@ CompactionRequest: Final = message_class("CompactionRequest")
 WatchCreateRequest: Final = message_class("WatchCreateRequest")
 WatchProgressRequest: Final = message_class("WatchProgressRequest")
 WatchRequest: Final = message_class("WatchRequest")
-LeaseGrantRequest: Final = message_class("LeaseGrantRequest")
-LeaseRevokeRequest: Final = message_class("LeaseRevokeRequest")
-LeaseKeepAliveRequest: Final = message_class("LeaseKeepAliveRequest")
 AuthenticateRequest: Final = message_class("AuthenticateRequest")
 StatusRequest: Final = message_class("StatusRequest")
 AlarmRequest: Final = message_class("AlarmRequest")

@@ -12,13 +12,10 @@ RULES = [
     names.dns_subdomain_problems,
     names.dns_label_problems,
     names.dns_1035_label_problems,
-    names.wildcard_subdomain_problems,
     names.path_segment_problems,
     names.qualified_name_problems,
     names.label_value_problems,
     names.config_key_problems,
-    names.port_name_problems,
-    names.condition_reason_problems,
 ]
 
 
@@ -31,7 +28,6 @@ RULES = [
         (names.dns_label_problems, "0-a"),
         (names.dns_label_problems, "a" * 63),
         (names.dns_1035_label_problems, "a-0"),
-        (names.wildcard_subdomain_problems, "*.example.com"),
         (names.path_segment_problems, "system:admin"),
         (names.path_segment_problems, "..."),
         (names.qualified_name_problems, "example.com/Uppercase_Is_OK_123"),
@@ -39,8 +35,6 @@ RULES = [
         (names.label_value_problems, ""),
         (names.label_value_problems, "A_1.b-C"),
         (names.config_key_problems, ".dockerconfigjson"),
-        (names.port_name_problems, "http-2"),
-        (names.condition_reason_problems, "A:b,c_"),
     ],
 )
 def test_valid_names_have_no_problems(rule, name):
@@ -71,8 +65,6 @@ def test_valid_names_have_no_problems(rule, name):
         (names.label_value_problems, "a" * 64),
         (names.label_value_problems, "a\n"),
         (names.config_key_problems, "..a"),
-        (names.port_name_problems, "123"),
-        (names.port_name_problems, "a--b"),
     ],
 )
 def test_invalid_names_have_problems(rule, name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcp_py.apimachinery.meta import table
-from kcp_py.apimachinery.meta.partial import partial_object_metadata, partial_object_metadata_list
+from kcp_py.apimachinery.meta.partial import partial_object_metadata
 
 POD = {
     "kind": "Pod",
@@ -76,22 +76,11 @@ def test_later_watch_events_have_no_headers():
     assert table.object_table(POD, table.DEFAULT_COLUMNS, now=NOW, headers=False)["columnDefinitions"] is None
 
 
-def test_table_of_a_list():
-    """A list's Table has the list's metadata, and rows as asked for."""
-    made = table.list_table(
-        {"resourceVersion": "9", "continue": "x"},
-        [POD],
-        table.DEFAULT_COLUMNS,
-        now=NOW,
-        include_object="Object",
-        api_version="meta.k8s.io/v1beta1",
-    )
-    assert (made["kind"], made["apiVersion"], made["metadata"]) == (
-        "Table",
-        "meta.k8s.io/v1beta1",
-        {"resourceVersion": "9", "continue": "x"},
-    )
-    assert made["rows"] == [{"cells": ["a", "2026-01-01T00:00:00Z"], "object": POD}]
+def test_rows():
+    """A row has the cells of an object and the object in the requested form."""
+    assert table.table_rows([POD], table.DEFAULT_COLUMNS, NOW, include_object="Object") == [
+        {"cells": ["a", "2026-01-01T00:00:00Z"], "object": POD}
+    ]
     assert table.table_rows([POD], (table.NAME,), NOW, include_object="None") == [{"cells": ["a"], "object": None}]
 
 
@@ -99,9 +88,3 @@ def test_partial_metadata():
     """Partial objects keep nothing but metadata."""
     item = partial_object_metadata(POD)
     assert item == {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": POD["metadata"]}
-    assert partial_object_metadata_list({"resourceVersion": "9"}, [POD]) == {
-        "kind": "PartialObjectMetadataList",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": {"resourceVersion": "9"},
-        "items": [item],
-    }
