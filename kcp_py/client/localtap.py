@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from copy import copy
 from functools import partial
+from itertools import chain
 from typing import Self
 
 import orjson
@@ -68,13 +69,15 @@ class LocalTap:
         assert served is not None, "CustomResourceDefinitions are served"
         self._crd_keys = served.resource.keys
         self._root = self._crd_keys.root
-        self._builtin: dict[GroupResource, ServedResource] = {}
+        self._builtin = {resource.group_resource: resource for resource in reversed(list(tables.builtins))}
+        self._declared: dict[GroupResource, ServedResource] = {}
+        """Resources that are served without a CRD, in all clusters or in some."""
         prefixes: set[str] = set()
         self._stored: list[StoredResource] = []
-        for resource in tables.builtins:
-            self._builtin.setdefault(resource.group_resource, resource)
+        for resource in chain(tables.builtins, tables.declared):
             if resource.rest is None and resource.keys.prefix not in prefixes:
                 prefixes.add(resource.keys.prefix)
+                self._declared.setdefault(resource.group_resource, resource)
                 self._stored.append(StoredResource(resource.group_resource, custom=False, namespaced=resource.namespaced))
 
     def acting_as(self, user: UserInfo) -> Self:
@@ -103,10 +106,10 @@ class LocalTap:
         if cluster is None:
             prefixes = [f"{self._root}/"]
         elif resource is not None:
-            prefixes = [self._keys(resource).cluster_prefix(cluster)]
+            prefixes = [(await self._keys_in(cluster, resource)).cluster_prefix(cluster)]
         else:
             stored = await self.stored_resources(cluster)
-            prefixes = [self._keys(one.group_resource).cluster_prefix(cluster) for one in stored]
+            prefixes = [self._keys_of(one).cluster_prefix(cluster) for one in stored]
         found = stored_objects(self._access.storage, self._feed, self._root, prefixes=prefixes, concerned=concerned, limit=limit)
         try:
             async for change in found:
@@ -151,8 +154,8 @@ class LocalTap:
             served = partial(self._served_custom, cluster, resource.group_resource)
             served_now = await served() if seen else None
         else:
-            builtin = self._builtin[resource.group_resource]
-            keys, strategy, served_now = builtin.keys, builtin.strategy, Served(builtin)
+            declared = self._declared[resource.group_resource]
+            keys, strategy, served_now = declared.keys, declared.strategy, Served(declared)
         request = None
         prefix = keys.namespace_prefix(cluster, namespace) if namespace else keys.cluster_prefix(cluster)
         try:
@@ -191,8 +194,7 @@ class LocalTap:
             item = await self._access.storage.get(keys.object_key(cluster, namespace, name))
             target = Resolved(scope, served, namespace, name)
             request = write_request(self._access, self._user, "update", target=target, options=UpdateOptions())
-            builtin = self._builtin.get(resource.group_resource)
-            strategy = builtin.strategy if builtin is not None else Strategy()
+            strategy = served.resource.strategy
             await remove_finalizer(self._access, keys, item, strategy, finalizer=finalizer, uid=uid, request=request)
 
         await self._resolver.carry_out(cluster, resource, attempt)
@@ -208,6 +210,17 @@ class LocalTap:
         if builtin is not None:
             return builtin.keys
         return self._custom_keys(resource)
+
+    def _keys_of(self, resource: StoredResource) -> ResourceKeys:
+        group_resource = resource.group_resource
+        return self._custom_keys(group_resource) if resource.custom else self._declared[group_resource].keys
+
+    async def _keys_in(self, cluster: Name, resource: GroupResource) -> ResourceKeys:
+        """The keys of a resource in a cluster, which may serve it by a CRD or by another source."""
+        if resource not in self._declared or resource in self._builtin:
+            return self._keys(resource)
+        own = await self._served_custom(cluster, resource)
+        return own.resource.keys if own is not None else self._declared[resource].keys
 
     def _custom_keys(self, resource: GroupResource) -> ResourceKeys:
         # Keys say themselves whether they are namespaced (`ResourceKeys.locate`); prefixes are the same.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +20,7 @@ from kcp_py.registry.admission import AdmissionChain
 from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.catalog.compilation import Definitions
 from kcp_py.registry.catalog.crds import CRDSource
+from kcp_py.registry.catalog.source import ResourceSource, SourceContext
 from kcp_py.registry.catalog.static import StaticSource
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.catalog.wildcard import WildcardTables
@@ -110,8 +111,8 @@ class Registry:
 
 
 @asynccontextmanager
-async def open_registry(storage: Storage) -> AsyncIterator[Registry]:
-    """Put a registry together on a store, which is opened and closed with it."""
+async def open_registry(storage: Storage, sources: Sequence[ResourceSource] = ()) -> AsyncIterator[Registry]:
+    """Put a registry together on a store, which is opened and closed with it. `sources` come before CRDs."""
     async with storage:
         failures: list[BaseException] = []
         async with Supervisor(lambda _, error, __: failures.append(error)) as supervisor:
@@ -121,7 +122,9 @@ async def open_registry(storage: Storage) -> AsyncIterator[Registry]:
             names = {(resource.group, resource.resource) for resource in builtin_resources(ROOT)}
             strategies = {GroupResource(DEFINITIONS.group, DEFINITIONS.resource): DefinitionStrategy(builtin=names)}
             crds = CRDSource(access, feed, Definitions(ROOT), keys)
-            tables = ResourceTables(access, feed, (StaticSource(builtin_resources(ROOT, strategies=strategies)), crds))
+            for source in sources:
+                source.connect(SourceContext(storage, feed, ROOT))
+            tables = ResourceTables(access, feed, (StaticSource(builtin_resources(ROOT, strategies=strategies)), *sources, crds))
             clusters = LogicalClusters(access, feed, root=ROOT)
             clusters.on_gone(tables.invalidate)
             wildcard = WildcardTables(storage, feed, tables)

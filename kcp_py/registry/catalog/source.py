@@ -70,6 +70,14 @@ class ResourceSource(ABC):
     everywhere: Sequence[Served] = ()
     """What every cluster serves. A source has either these, and then nothing else, or resources of single clusters."""
 
+    @property
+    def declared(self) -> Sequence[ServedResource]:
+        """The resources that the source may serve in single clusters, as far as it knows them when the server starts.
+
+        Their objects go with their cluster or namespace, even where the source has ceased to serve them.
+        """
+        return ()
+
     def connect(self, context: SourceContext) -> None:
         """Called once, before any other method."""
         del context

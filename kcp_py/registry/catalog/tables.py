@@ -63,6 +63,11 @@ class ResourceTables(ClusterCache[ResourceTable]):
         """What every cluster serves."""
         return (served.resource for served in self._everywhere.values())
 
+    @property
+    def declared(self) -> Iterable[ServedResource]:
+        """What sources may serve in single clusters, as far as they know it when the server starts."""
+        return (resource for source in self.sources for resource in source.declared)
+
     def builtin(self, group: str, version: str, resource: str) -> Served | None:
         """A resource that every cluster serves."""
         return self._everywhere.get((group, version, resource))

@@ -268,14 +268,15 @@ def _read(exchange: Exchange, target: Target, scope: ClusterScope, options: List
 
 
 async def _scopes(backend: Backend, target: Target) -> AsyncGenerator[ClusterScope, None]:
-    """The cluster of a request, or all that exist."""
+    """The cluster of a request, or all that exist and serve the resource."""
     if target.scope is not None:
         yield target.scope
         return
     first: Name | None = None
     while page := await backend.clusters.scopes(first, _CLUSTERS_AT_ONCE + 1, 0):
         for scope in page[:_CLUSTERS_AT_ONCE]:
-            yield scope
+            if await backend.tables.served_in(scope.name, target.served) is not None:
+                yield scope
         if len(page) <= _CLUSTERS_AT_ONCE:
             return
         first = page[-1].name
