@@ -38,7 +38,15 @@ class DurationError(ValueError):
 
 
 class DurationTooLongError(DurationError):
-    """A duration of more than 64 bits of nanoseconds, which are 292 years."""
+    """A duration of more than 64 bits of nanoseconds, which are 292 years.
+
+    Attributes:
+        nanoseconds: the duration; None for a text that is too long to be read.
+    """
+
+    def __init__(self, message: str, nanoseconds: int | None) -> None:
+        super().__init__(message)
+        self.nanoseconds = nanoseconds
 
 
 def parse_duration(text: str) -> int:
@@ -68,7 +76,7 @@ def parse_duration(text: str) -> int:
         position = match.end()
     total = -total if text[0] == "-" else total
     if too_long or not _MIN <= total <= _MAX:
-        raise DurationTooLongError(_invalid(text).args[0])
+        raise DurationTooLongError(str(_invalid(text)), None if too_long else total)
     return total
 
 

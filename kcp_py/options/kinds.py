@@ -82,8 +82,11 @@ def parse_duration(text: str) -> float:
     """
     try:
         nanoseconds = durations.parse_duration(text)
-    except durations.DurationTooLongError:
-        raise ValueError("no duration is that long") from None
+    except durations.DurationTooLongError as error:
+        # Seconds are a float: settings may be longer than Go's durations.
+        if error.nanoseconds is None:
+            raise ValueError("no duration is that long") from None
+        nanoseconds = error.nanoseconds
     except durations.DurationError:
         nanoseconds = -1
     if nanoseconds < 0 or text[0] in "+-":

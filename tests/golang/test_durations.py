@@ -43,3 +43,13 @@ def test_digits_below_a_nanosecond_are_cut_off():
     assert parse_duration("1.2345678909s") == 1_234_567_890
     assert parse_duration("-0.5ns") == 0
     assert parse_duration("9223372036.854775807s") == 9_223_372_036 * SECOND + 854_775_807
+
+
+def test_a_duration_beyond_64_bits_has_its_length() -> None:
+    """The error carries the nanoseconds for callers that allow longer durations; text beyond 200 characters is not read."""
+    with pytest.raises(DurationTooLongError) as caught:
+        parse_duration("9999999999h")
+    assert caught.value.nanoseconds == 9_999_999_999 * 3600 * SECOND
+    with pytest.raises(DurationTooLongError) as caught:
+        parse_duration("9" * 201 + "h")
+    assert caught.value.nanoseconds is None
