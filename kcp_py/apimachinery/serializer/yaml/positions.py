@@ -6,12 +6,14 @@ Field paths are those of upstream's errors: `spec.containers[0].name`, `metadata
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import yaml
 from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent, SequenceStartEvent
 
 _MERGE: Final = "<<"
+_LINE_BREAK: Final = re.compile(rb"\r\n|[\n\r]|\xc2\x85|\xe2\x80[\xa8\xa9]")
 
 
 class Position:
@@ -96,11 +98,13 @@ def _read(body: bytes) -> Position:
     anchors: dict[str, Position] = {}
     stack: list[_Open] = []
     root = Position(1)
+    # libyaml places an empty value at the end of the document on the line below it.
+    last_line = len(_LINE_BREAK.findall(body)) + 1
     loader = yaml.CSafeLoader(body)
     try:
         while (event := _event(loader)) is not None:
             kind = type(event)
-            line = event.start_mark.line + 1
+            line = min(event.start_mark.line + 1, last_line)
             if kind is MappingStartEvent or kind is SequenceStartEvent:
                 members: dict[str, Position] | list[Position] = {} if kind is MappingStartEvent else []
                 stack.append(_Open(Position(line, members), event.anchor))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kcp_py.apimachinery.serializer.yaml.positions import positions
@@ -77,7 +77,14 @@ def test_json_and_what_is_neither() -> None:
         assert positions(broken).find("a").line >= 1
 
 
+def test_an_empty_value_at_the_end() -> None:
+    """It has the last line of the document."""
+    assert positions(b"---").find("").line == 1
+    assert positions(b"a: 1\n---").find("b").line == 1
+
+
 @given(st.binary(max_size=200), st.text(alphabet="ab.[]0/x", max_size=20))
+@example(b"---", "")
 def test_any_bytes_and_any_path(body: bytes, path: str) -> None:
     """No document and no path is an error, and every line is one of the document's."""
     line = positions(body).find(path).line
