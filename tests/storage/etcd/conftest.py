@@ -77,6 +77,11 @@ class EtcdServer:
             self._process.wait()
             self._process = None
 
+    def version(self) -> tuple[int, ...]:
+        """Of the program, such as `(3, 5, 1)`."""
+        shown = subprocess.run([self.programs / "etcd", "--version"], capture_output=True, text=True, check=True).stdout
+        return tuple(map(int, shown.split()[2].split(".")))
+
     async def wait(self, **more: str) -> None:
         """Until it answers."""
         options = EtcdOptions((self.url,), connect_timeout=0.2, **more)  # type: ignore[arg-type]
@@ -245,13 +250,13 @@ async def etcd(_shared_server: EtcdServer) -> EtcdServer:
 
 @pytest.fixture
 def start_etcd(tmp_path: Path) -> Iterator[StartEtcd]:
-    """Starts an etcd of the test's own: `start_etcd(scheme=…, arguments=…)`."""
+    """Starts an etcd of the test's own: `start_etcd(scheme=…, arguments=…, programs=…)`."""
     with ExitStack() as stack:
 
-        def start(*, scheme: str = "http", arguments: tuple[str, ...] = ()) -> EtcdServer:
+        def start(*, scheme: str = "http", arguments: tuple[str, ...] = (), programs: Path | None = None) -> EtcdServer:
             directory = tmp_path / uuid.uuid4().hex
             directory.mkdir()
-            server = EtcdServer(directory, scheme=scheme, arguments=arguments)
+            server = EtcdServer(directory, scheme=scheme, arguments=arguments, programs=programs)
             server.start()
             stack.callback(server.stop)
             return server

@@ -92,8 +92,12 @@ class Traffic:
             self._moved.clear()
             await self._moved.wait()
 
-    async def finish(self) -> None:
-        """Each acknowledged write was seen exactly once, each other at most once, no revision was left out, and all in order."""
+    async def finish(self, *, durable: bool = True) -> None:
+        """Each acknowledged write was seen exactly once, each other at most once, no revision was left out, and all in order.
+
+        Args:
+            durable: whether the store keeps each acknowledged write.
+        """
         self._stop.set()
         await asyncio.gather(*self._tasks[1:])
         await self._storage.transact([], [Put("/end", b"end")])
@@ -101,20 +105,23 @@ class Traffic:
         found = {event.value: event.mod_revision for event in self._seen}
         assert len(found) == len(self._seen) <= self._attempted + 1
         assert [event.mod_revision for event in self._seen] == list(range(2, len(self._seen) + 2))
-        assert self._acknowledged.items() <= found.items()
+        assert not durable or self._acknowledged.items() <= found.items()
 
 
-async def test_restarts_under_writers_and_a_watch(own_etcd, open_storage):
+async def test_restarts_under_writers_and_a_watch(start_etcd, etcd_programs, open_storage):
     """While etcd is killed and restarted under writers, each acknowledged write is seen once and each other at most once."""
-    traffic = Traffic(await open_storage(own_etcd.url))
+    etcd = start_etcd(programs=etcd_programs)
+    await etcd.wait()
+    traffic = Traffic(await open_storage(etcd.url))
     for _ in range(2):
         await traffic.flow()
         traffic.failed.clear()
-        own_etcd.stop()
+        etcd.stop()
         await traffic.failed.wait()
-        own_etcd.start()
+        etcd.start()
     await traffic.flow()
-    await traffic.finish()
+    # Before 3.5.5 a single member acknowledges writes before they are in its log (etcd-io/etcd#14370).
+    await traffic.finish(durable=etcd.version() >= (3, 5, 5))
 
 
 async def test_leader_is_lost_under_writers_and_a_watch(cluster, open_storage):
