@@ -13,19 +13,19 @@ from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.store.access import translate
 from kcp_py.storage.contract import CompactedError, Storage, StorageError, readable
 from kcp_py.storage.keys import ResourceKeys
-from kcp_py.watchcache import Feed, ObjectEvent, WatchEndedError, WatchOverflowError
+from kcp_py.watchcache import Fanout, ObjectEvent, WatchEndedError, WatchOverflowError
 
 _CHUNK: Final = 50
 """Objects that are looked at between changes. Definitions are large, so there are few."""
 
 
 async def follow(
-    feed: Feed, prefix: str, *, cluster: str, after: int, begun: Callable[[], Awaitable[None]] | None = None
+    fanout: Fanout, prefix: str, *, cluster: str, after: int, begun: Callable[[], Awaitable[None]] | None = None
 ) -> AsyncGenerator[ObjectEvent, None]:
     """The events of a resource after a revision, until the watch is ended.
 
     Args:
-        feed: the store's changes.
+        fanout: the store's changes.
         prefix: the resource's.
         cluster: one cluster, or empty for all.
         after: the revision.
@@ -34,7 +34,7 @@ async def follow(
     Raises:
         StatusError: 410 where events are no longer known, or the cluster is not the one that the caller knows.
     """
-    watcher = feed.attach(prefix, cluster=cluster, after=after)
+    watcher = fanout.attach(prefix, cluster=cluster, after=after)
     try:
         if begun is not None:
             await begun()
@@ -45,13 +45,13 @@ async def follow(
     except WatchEndedError:
         return
     except (CompactedError, WatchOverflowError, StaleScopeError) as error:
-        raise errors.expired(f"too old resource version: {after} ({feed.revision})") from error
+        raise errors.expired(f"too old resource version: {after} ({fanout.revision})") from error
     finally:
-        await feed.detach(watcher)
+        await fanout.detach(watcher)
 
 
 async def scan_changes(
-    storage: Storage, feed: Feed, keys: ResourceKeys, *, resource: GroupResource, wanted: Callable[[bytes], bool]
+    storage: Storage, fanout: Fanout, keys: ResourceKeys, *, resource: GroupResource, wanted: Callable[[bytes], bool]
 ) -> AsyncGenerator[ObjectChange, None]:
     """Every change from now on, and between changes what is there already and wanted.
 
@@ -59,7 +59,7 @@ async def scan_changes(
         StatusError: the store cannot be read.
     """
     while True:
-        watcher = feed.attach(keys.prefix, after=feed.revision)
+        watcher = fanout.attach(keys.prefix, after=fanout.revision)
         start: str | None = ""
         try:
             while True:
@@ -86,4 +86,4 @@ async def scan_changes(
         except StorageError as error:
             raise translate(error) from error
         finally:
-            await feed.detach(watcher)
+            await fanout.detach(watcher)

@@ -46,7 +46,7 @@ from kcp_py.registry.writerequest import FieldManager, Resolved
 from kcp_py.request.user import LOOPBACK, UserInfo
 from kcp_py.storage.contract import KeyValue, StorageError
 from kcp_py.tenancy import LogicalClusters
-from kcp_py.watchcache import Feed
+from kcp_py.watchcache import Fanout
 
 _CHUNK: Final = 500
 """Objects that a list reads at once."""
@@ -64,7 +64,7 @@ class LocalClient:
         tables: ResourceTables,
         wildcard: WildcardTables,
         clusters: LogicalClusters,
-        feed: Feed,
+        fanout: Fanout,
         user: UserInfo = LOOPBACK,
     ) -> None:
         """Put the parts of the registry together.
@@ -74,7 +74,7 @@ class LocalClient:
             tables: what each cluster serves.
             wildcard: what all of them serve.
             clusters: which there are.
-            feed: the store's changes.
+            fanout: the store's changes.
             user: who makes the requests, as admission sees it.
         """
         self._user = user
@@ -82,7 +82,7 @@ class LocalClient:
         self._tables = tables
         self._wildcard = wildcard
         self._clusters = clusters
-        self._feed = feed
+        self._fanout = fanout
         self._resolver = Resolver(tables, clusters)
         self._builtin: dict[GroupResource, ServedResource] = {}
         self._builtin_kinds: dict[GroupVersionKind, ServedResource] = {}
@@ -154,7 +154,7 @@ class LocalClient:
                 scope, served = await self._resolver.resolve(cluster, resource)
                 if isinstance(rest := served.resource.rest, RestStorage):
                     objects = await rest.list(self._reading("list", Resolved(scope, served, namespace, "")))
-                    return ObjectList([_dressed(obj, served.resource, scope.name) for obj in objects], str(self._feed.revision))
+                    return ObjectList([_dressed(obj, served.resource, scope.name) for obj in objects], str(self._fanout.revision))
             found: list[dict[str, Any]] = []
             keys = served.resource.keys
             what = Scan(scope, namespace, limit=_CHUNK)
@@ -358,7 +358,7 @@ class LocalClient:
                 raise errors.expired(f"too old resource version: {after} ({scope.created_revision})")
             after = max(after, scope.created_revision - 1)
             begun = partial(self._clusters.confirm, scope)
-        events = follow(self._feed, served.resource.keys.prefix, cluster="" if wildcard else str(cluster), after=after, begun=begun)
+        events = follow(self._fanout, served.resource.keys.prefix, cluster="" if wildcard else str(cluster), after=after, begun=begun)
         try:
             async for event in events:
                 owner = Name(event.route.cluster)

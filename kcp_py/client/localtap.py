@@ -31,7 +31,7 @@ from kcp_py.request.user import LOOPBACK, UserInfo
 from kcp_py.storage.contract import Compare, StorageError
 from kcp_py.storage.keys import CUSTOM_RESOURCES, ResourceKeys, resource_keys
 from kcp_py.tenancy import LogicalClusters
-from kcp_py.watchcache import Feed
+from kcp_py.watchcache import Fanout
 
 
 class LocalTap:
@@ -44,7 +44,7 @@ class LocalTap:
         tables: ResourceTables,
         crds: CRDSource,
         clusters: LogicalClusters,
-        feed: Feed,
+        fanout: Fanout,
         user: UserInfo = LOOPBACK,
     ) -> None:
         """Put the parts of the registry together.
@@ -54,7 +54,7 @@ class LocalTap:
             tables: what each cluster serves.
             crds: what the CRDs of each cluster define.
             clusters: which there are.
-            feed: the store's changes.
+            fanout: the store's changes.
             user: who deletes, as admission sees it.
         """
         self._user = user
@@ -62,7 +62,7 @@ class LocalTap:
         self._tables = tables
         self._crds = crds
         self._clusters = clusters
-        self._feed = feed
+        self._fanout = fanout
         self._resolver = Resolver(tables, clusters)
         self._deletion = CollectionDeletion(access)
         served = tables.builtin(*CRDS)
@@ -89,15 +89,15 @@ class LocalTap:
     def changes(self, resource: GroupVersionResource, *, wanted: Callable[[bytes], bool]) -> AsyncGenerator[ObjectChange, None]:
         """`Tap.changes`."""
         group_resource = resource.group_resource
-        return scan_changes(self._access.storage, self._feed, self._keys(group_resource), resource=group_resource, wanted=wanted)
+        return scan_changes(self._access.storage, self._fanout, self._keys(group_resource), resource=group_resource, wanted=wanted)
 
     def on_removal(self, callback: Callable[[Name], None]) -> None:
         """`Tap.on_removal`."""
-        self._feed.listen_removals(lambda route: callback(Name(route.cluster)))
+        self._fanout.listen_removals(lambda route: callback(Name(route.cluster)))
 
     def observe(self, observer: Callable[[ObjectChange], None], *, concerned: Concerned, missed: Callable[[], None]) -> None:
         """`Tap.observe`."""
-        observe(self._feed, self._root, observer, concerned=concerned, missed=missed)
+        observe(self._fanout, self._root, observer, concerned=concerned, missed=missed)
 
     async def stored_objects(
         self, cluster: Name | None, *, concerned: Concerned, resource: GroupResource | None = None, limit: int = 0
@@ -110,7 +110,7 @@ class LocalTap:
         else:
             stored = await self.stored_resources(cluster)
             prefixes = [self._keys_of(one).cluster_prefix(cluster) for one in stored]
-        found = stored_objects(self._access.storage, self._feed, self._root, prefixes=prefixes, concerned=concerned, limit=limit)
+        found = stored_objects(self._access.storage, self._fanout, self._root, prefixes=prefixes, concerned=concerned, limit=limit)
         try:
             async for change in found:
                 yield change

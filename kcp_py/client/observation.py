@@ -11,14 +11,16 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.store.access import translate
 from kcp_py.storage.contract import Storage, StorageError, readable
 from kcp_py.storage.keys import resource_of, route_of
-from kcp_py.watchcache import Feed, ObjectEvent
+from kcp_py.watchcache import Fanout, ObjectEvent
 
 _PAGE: Final = 200
 """Objects that are read at once."""
 
 
-def observe(feed: Feed, root: str, observer: Callable[[ObjectChange], None], *, concerned: Concerned, missed: Callable[[], None]) -> None:
-    """`Tap.observe` on a feed."""
+def observe(
+    fanout: Fanout, root: str, observer: Callable[[ObjectChange], None], *, concerned: Concerned, missed: Callable[[], None]
+) -> None:
+    """`Tap.observe` on a fan-out."""
 
     def listener(event: ObjectEvent) -> None:
         route = event.route
@@ -27,12 +29,12 @@ def observe(feed: Feed, root: str, observer: Callable[[ObjectChange], None], *, 
         if concerned(resource, value, previous):
             observer(ObjectChange(Name(route.cluster), resource, route.namespace, route.name, value, previous))
 
-    feed.listen_all(listener)
-    feed.listen_gaps(missed)
+    fanout.listen_all(listener)
+    fanout.listen_gaps(missed)
 
 
 async def stored_objects(
-    storage: Storage, feed: Feed, root: str, *, prefixes: Sequence[str], concerned: Concerned, limit: int
+    storage: Storage, fanout: Fanout, root: str, *, prefixes: Sequence[str], concerned: Concerned, limit: int
 ) -> AsyncGenerator[ObjectChange, None]:
     """`Tap.stored_objects`: what lies under prefixes of keys.
 
@@ -60,4 +62,4 @@ async def stored_objects(
                     await time_slice.yield_if_due()
     except StorageError as error:
         raise translate(error) from error
-    await feed.reached(revision)
+    await fanout.reached(revision)

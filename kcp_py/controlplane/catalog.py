@@ -28,7 +28,7 @@ from kcp_py.registry.strategy import Strategy
 from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
 from kcp_py.tenancy import LOGICAL_CLUSTER
 from kcp_py.tenancy.logicalcluster import logical_cluster_keys
-from kcp_py.watchcache import Feed
+from kcp_py.watchcache import Fanout
 
 
 class Catalog(NamedTuple):
@@ -44,7 +44,7 @@ class Catalog(NamedTuple):
 
 
 def build_catalog(
-    access: Access, feed: Feed, options: Options, *, apis: Sequence[ComputedResource | ResourceSource], webhooks: Webhooks
+    access: Access, fanout: Fanout, options: Options, *, apis: Sequence[ComputedResource | ResourceSource], webhooks: Webhooks
 ) -> Catalog:
     """Put the catalog together.
 
@@ -52,7 +52,7 @@ def build_catalog(
 
     Args:
         access: the store.
-        feed: its changes.
+        fanout: its changes.
         options: the settings.
         apis: what a library user adds.
         webhooks: calls those that convert custom resources.
@@ -63,7 +63,7 @@ def build_catalog(
     root = options.etcd_prefix
     crd_keys = resource_keys(root, *CRDS.group_resource, namespaced=False)
     defaults = kubernetes_service(options.external_url(options.secure_port))
-    context = SourceContext(access.storage, feed, root, options.cluster_annotation == "always")
+    context = SourceContext(access.storage, fanout, root, options.cluster_annotation == "always")
     upstream: tuple[ServedResource, ...] = ()
     if options.builtin_kinds:
         # Loaded where it is asked for: see `registry.catalog.compilation`.
@@ -82,19 +82,19 @@ def build_catalog(
     everywhere = (*builtin_resources(root, strategies=strategies), *upstream, *computed)
     builtins = tuple(replace(one, annotated=context.annotated) for one in everywhere)
     compiled = Definitions(root, webhooks, defaults, annotated=context.annotated)
-    crds = CRDSource(access, feed, compiled, crd_keys)
+    crds = CRDSource(access, fanout, compiled, crd_keys)
     sources = [one for one in apis if isinstance(one, ResourceSource)]
     for source in sources:
         source.connect(context)
-    tables = ResourceTables(access, feed, (StaticSource(builtins), *sources, crds))
+    tables = ResourceTables(access, fanout, (StaticSource(builtins), *sources, crds))
     usages.connect(access.storage, tables)
     for resource, objects in defaults.items():
         keys = resource_keys(root, *resource, namespaced=True, identity=CUSTOM_RESOURCES)
         events = DefaultEvents(
             access.storage, keys, objects, cluster_keys=logical_cluster_keys(root), definition_keys=crd_keys, resource=resource
         )
-        feed.derive(events.sources, keys.prefix, events)
-    wildcard = WildcardTables(access.storage, feed, tables, defaults=defaults)
+        fanout.derive(events.sources, keys.prefix, events)
+    wildcard = WildcardTables(access.storage, fanout, tables, defaults=defaults)
     return Catalog(builtins, upstream, tables, crds, wildcard)
 
 

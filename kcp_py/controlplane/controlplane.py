@@ -52,7 +52,7 @@ from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.tenancy.key_migration import migrate_keys
-from kcp_py.watchcache import Feed, Monitor
+from kcp_py.watchcache import Fanout, Monitor
 
 _TOKEN_KEY_BYTES = 32
 _FILES_POLL_SECONDS = 3.0
@@ -134,7 +134,7 @@ class ControlPlane:
         self._stopping = True
         if hasattr(self, "backend"):
             self.backend.shutting_down = True
-            self.backend.feed.end_watches()
+            self.backend.fanout.end_watches()
 
     async def root_cluster_uid(self) -> str:
         """The uid of the logical cluster `root`: it tells one set of data from another."""
@@ -147,7 +147,7 @@ class ControlPlane:
         storage = await self._stack.enter_async_context(self._given_storage or _storage_of(options))
         await migrate_keys(storage, root)
         supervisor = await self._stack.enter_async_context(Supervisor(_report))
-        feed = Feed(
+        fanout = Fanout(
             storage,
             root,
             max_bytes=options.watch_history_bytes,
@@ -156,19 +156,19 @@ class ControlPlane:
         access = Access(storage)
         webhooks = Caller(Networks(options.webhook_networks), services=self._services)
         self._stack.push_async_callback(webhooks.aclose)
-        catalog = build_catalog(access, feed, options, apis=self._apis, webhooks=webhooks)
+        catalog = build_catalog(access, fanout, options, apis=self._apis, webhooks=webhooks)
         tables = catalog.tables
-        clusters = LogicalClusters(access, feed, root=root, url=options.external_url(options.secure_port), builtins=catalog.upstream)
+        clusters = LogicalClusters(access, fanout, root=root, url=options.external_url(options.secure_port), builtins=catalog.upstream)
 
         def forget(cluster: Name) -> None:
             tables.invalidate(cluster)
-            feed.end_watches(cluster=cluster)
+            fanout.end_watches(cluster=cluster)
 
         clusters.on_gone(forget)
         access.admission = AdmissionChain((LogicalClusterLifecycle(clusters.url_of), NamespaceLifecycle(storage), *self._admission))
         access.observe(clusters.prefix, clusters)
         started = asyncio.Event()
-        supervisor.start("feed", lambda: self._follow(feed, started))
+        supervisor.start("feed", lambda: self._follow(fanout, started))
         await started.wait()
         await clusters.ensure(ROOT)
         self.backend = Backend(
@@ -176,14 +176,14 @@ class ControlPlane:
             tables=tables,
             wildcard=catalog.wildcard,
             clusters=clusters,
-            feed=feed,
+            fanout=fanout,
             tokens=ContinueTokens(await _token_key(storage, root)),
             implicit_clusters=options.logical_clusters == "implicit",
             metrics=RequestMetrics(self._registry),
             limits=Limits(max_body_bytes=options.max_request_body_bytes, min_watch_seconds=int(options.min_request_timeout)),
         )
-        self.client = LocalClient(access, tables=tables, wildcard=catalog.wildcard, clusters=clusters, feed=feed)
-        self.tap = LocalTap(access, tables=tables, crds=catalog.crds, clusters=clusters, feed=feed)
+        self.client = LocalClient(access, tables=tables, wildcard=catalog.wildcard, clusters=clusters, fanout=fanout)
+        self.tap = LocalTap(access, tables=tables, crds=catalog.crds, clusters=clusters, fanout=fanout)
         loops = start_controllers(
             supervisor,
             self.client,
@@ -210,7 +210,7 @@ class ControlPlane:
     def _start_monitoring(self, supervisor: Supervisor, storage: Storage, clusters_prefix: str) -> None:
         options = self._options
         file = options.database_file if options.storage == "sqlite" and self._given_storage is None else None
-        monitor = Monitor(storage, self.backend.feed, clusters_prefix, database_file=file, size_of=getattr(storage, "size", None))
+        monitor = Monitor(storage, self.backend.fanout, clusters_prefix, database_file=file, size_of=getattr(storage, "size", None))
         loop_lag = EventLoopLag()
         monitor.describe(self.gauges)
         loop_lag.describe(self.gauges)
@@ -218,10 +218,10 @@ class ControlPlane:
         supervisor.start("monitor", monitor.run)
         supervisor.start("event loop lag", loop_lag.run)
 
-    async def _follow(self, feed: Feed, started: asyncio.Event) -> None:
+    async def _follow(self, fanout: Fanout, started: asyncio.Event) -> None:
         self._feed_running = True
         try:
-            await feed.run(started=started)
+            await fanout.run(started=started)
         finally:
             self._feed_running = False
 

@@ -38,7 +38,7 @@ class _Sources(NamedTuple):
 
 
 class DefaultEvents:
-    """Works out the events of one resource that has default objects. Implements `watchcache.feed.Derivation`."""
+    """Works out the events of one resource that has default objects. Implements `watchcache.fanout.Derivation`."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store import Access
 from kcp_py.storage.contract import Compare, ConflictError, KeyValue, Put, readable
 from kcp_py.tenancy.logicalcluster import cluster_url, logical_cluster_keys, new_logical_cluster
-from kcp_py.watchcache import Feed, ObjectEvent
+from kcp_py.watchcache import Fanout, ObjectEvent
 
 _VIRTUAL_UID_SPACE: Final = uuid.UUID("6b637020-7079-5c6c-8d75-737465727321")
 
@@ -34,13 +34,13 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
     """
 
     def __init__(
-        self, access: Access, feed: Feed, *, root: str, url: str = "", capacity: int = 2_000, builtins: Iterable[ServedResource] = ()
+        self, access: Access, fanout: Fanout, *, root: str, url: str = "", capacity: int = 2_000, builtins: Iterable[ServedResource] = ()
     ) -> None:
         """Follow the feed.
 
         Args:
             access: the store.
-            feed: its changes.
+            fanout: its changes.
             root: the store's prefix.
             url: the server's base URL, for the status of new clusters.
             capacity: how many scopes are kept.
@@ -51,12 +51,12 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
         self._keys = logical_cluster_keys(root)
         self._url = url
         self._on_gone: list[Gone] = []
-        feed.listen(self._keys.prefix, self._changed)
-        feed.listen_gaps(self.clear)
+        fanout.listen(self._keys.prefix, self._changed)
+        fanout.listen_gaps(self.clear)
         defaults = {resource.keys: resource.default_objects for resource in builtins if resource.default_objects is not None}
         for keys, objects in {namespace_keys(root): default_namespaces, **defaults}.items():
             events = DefaultEvents(access.storage, keys, objects, cluster_keys=self._keys)
-            feed.derive(events.sources, keys.prefix, events)
+            fanout.derive(events.sources, keys.prefix, events)
 
     def on_gone(self, callback: Gone) -> None:
         """Have a function called whenever a cluster ends."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from kcp_py.storage.contract import Storage
 from kcp_py.watchcache.event import ObjectEvent
-from kcp_py.watchcache.feed import Feed
+from kcp_py.watchcache.fanout import Fanout
 
 _PAGE: Final = 2_000
 
@@ -14,7 +14,7 @@ _PAGE: Final = 2_000
 class ObjectCount:
     """Counts once, in pages, and keeps the number by the events of the feed: counting many objects anew would hold the event loop."""
 
-    def __init__(self, storage: Storage, feed: Feed, prefix: str) -> None:
+    def __init__(self, storage: Storage, fanout: Fanout, prefix: str) -> None:
         """Listen to the feed; `load` counts. `prefix` is the resource's."""
         self._storage = storage
         self._prefix = prefix
@@ -23,8 +23,8 @@ class ObjectCount:
         self._counted_at = 0
         self._changes: list[tuple[int, int]] | None = None
         """While a count is under way: revisions and differences."""
-        feed.listen(prefix, self._changed)
-        feed.listen_gaps(self._forget)
+        fanout.listen(prefix, self._changed)
+        fanout.listen_gaps(self._forget)
 
     async def load(self) -> None:
         """Count, unless the number is known.

@@ -14,7 +14,7 @@ import structlog
 from kcp_py.storage.contract import CompactedError, Storage, StorageError, TellsRoom
 from kcp_py.telemetry.gauges import Gauges
 from kcp_py.watchcache.count import ObjectCount
-from kcp_py.watchcache.feed import Feed
+from kcp_py.watchcache.fanout import Fanout
 
 INTERVAL_SECONDS: Final = 2.0
 SIZE_EVERY: Final = 15
@@ -37,7 +37,7 @@ class Monitor:
     def __init__(
         self,
         storage: Storage,
-        feed: Feed,
+        fanout: Fanout,
         clusters_prefix: str,
         *,
         database_file: Path | None = None,
@@ -48,14 +48,14 @@ class Monitor:
 
         Args:
             storage: the store.
-            feed: follows the store's changes.
+            fanout: follows the store's changes.
             clusters_prefix: of the keys of LogicalClusters.
             database_file: of a store in a file.
             size_of: of a store elsewhere.
             clock: seconds that do not go back.
         """
         self._storage = storage
-        self._feed = feed
+        self._fanout = fanout
         self._file = database_file
         self._size_of = size_of
         self._clock = clock
@@ -63,7 +63,7 @@ class Monitor:
         self._behind: _Behind | None = None
         self._revision = 0
         self._size: float | None = None
-        self._clusters = ObjectCount(storage, feed, clusters_prefix)
+        self._clusters = ObjectCount(storage, fanout, clusters_prefix)
         self._looks = 0
 
     async def run(self, *, sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep) -> None:
@@ -91,14 +91,14 @@ class Monitor:
         if self._outage is not None:
             _log.info("storage_recovered", seconds=round(self._clock() - self._outage, 3))
             self._outage = None
-        if self._behind is None or self._feed.revision >= self._behind.revision:
-            self._behind = _Behind(self._revision, self._clock()) if self._feed.revision < self._revision else None
+        if self._behind is None or self._fanout.revision >= self._behind.revision:
+            self._behind = _Behind(self._revision, self._clock()) if self._fanout.revision < self._revision else None
 
     @property
     def feed_lag(self) -> float:
         """For how many seconds the feed has not come to a revision that the store has, or the store has not answered."""
         since = [self._outage] if self._outage is not None else []
-        if self._behind is not None and self._feed.revision < self._behind.revision:
+        if self._behind is not None and self._fanout.revision < self._behind.revision:
             since.append(self._behind.since)
         return self._clock() - min(since) if since else 0.0
 
@@ -119,13 +119,15 @@ class Monitor:
                 lambda: float(storage.full),
             )
         gauges.add("kcp_storage_revision", "The revision of the store when it was last asked.", lambda: float(self._revision))
-        gauges.add("kcp_feed_revision", "The revision to which the store's changes have been followed.", lambda: float(self._feed.revision))
+        gauges.add(
+            "kcp_feed_revision", "The revision to which the store's changes have been followed.", lambda: float(self._fanout.revision)
+        )
         gauges.add(
             "kcp_feed_lag_seconds",
             "For how long the feed has not come to a revision that the store has; 0 if it has.",
             lambda: self.feed_lag,
         )
-        gauges.add("kcp_feed_watchers", "Watchers that are attached to the feed.", lambda: float(self._feed.watchers))
+        gauges.add("kcp_feed_watchers", "Watchers that are attached to the feed.", lambda: float(self._fanout.watchers))
         gauges.add("kcp_logical_clusters", "Logical clusters that are stored.", lambda: self._clusters.value)
 
     def _storage_size(self) -> dict[tuple[str, ...], float] | None:

@@ -29,7 +29,7 @@ from kcp_py.registry.store import Access
 from kcp_py.storage.contract import Put, Storage
 from kcp_py.storage.keys import resource_keys
 from kcp_py.tenancy import LogicalClusters
-from kcp_py.watchcache import Feed
+from kcp_py.watchcache import Fanout
 
 ROOT = "/registry"
 DEFINITIONS = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
@@ -44,7 +44,7 @@ class Registry:
     """The parts, for tests to reach into."""
 
     storage: Storage
-    feed: Feed
+    fanout: Fanout
     access: Access
     tables: ResourceTables
     crds: CRDSource
@@ -81,7 +81,7 @@ class Registry:
                 revision = await self.storage.revision()
                 if await holds():
                     return
-                await self.feed.reached(revision + 1)
+                await self.fanout.reached(revision + 1)
 
     async def until_gone(self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str, uid: str = "") -> None:
         """Wait until an object (of that uid) is not there any more."""
@@ -116,26 +116,26 @@ async def open_registry(storage: Storage, sources: Sequence[ResourceSource] = ()
     async with storage:
         failures: list[BaseException] = []
         async with Supervisor(lambda _, error, __: failures.append(error)) as supervisor:
-            feed = Feed(storage, ROOT)
+            fanout = Fanout(storage, ROOT)
             access = Access(storage)
             keys = resource_keys(ROOT, DEFINITIONS.group, DEFINITIONS.resource, namespaced=False)
             names = {(resource.group, resource.resource) for resource in builtin_resources(ROOT)}
             strategies = {GroupResource(DEFINITIONS.group, DEFINITIONS.resource): DefinitionStrategy(builtin=names)}
-            crds = CRDSource(access, feed, Definitions(ROOT), keys)
+            crds = CRDSource(access, fanout, Definitions(ROOT), keys)
             for source in sources:
-                source.connect(SourceContext(storage, feed, ROOT))
-            tables = ResourceTables(access, feed, (StaticSource(builtin_resources(ROOT, strategies=strategies)), *sources, crds))
-            clusters = LogicalClusters(access, feed, root=ROOT)
+                source.connect(SourceContext(storage, fanout, ROOT))
+            tables = ResourceTables(access, fanout, (StaticSource(builtin_resources(ROOT, strategies=strategies)), *sources, crds))
+            clusters = LogicalClusters(access, fanout, root=ROOT)
             clusters.on_gone(tables.invalidate)
-            wildcard = WildcardTables(storage, feed, tables)
+            wildcard = WildcardTables(storage, fanout, tables)
             access.admission = AdmissionChain((LogicalClusterLifecycle(clusters.url_of), NamespaceLifecycle(storage)))
             access.observe(clusters.prefix, clusters)
             started = asyncio.Event()
-            supervisor.start("feed", lambda: feed.run(started=started))
+            supervisor.start("feed", lambda: fanout.run(started=started))
             await started.wait()
-            client = LocalClient(access, tables=tables, wildcard=wildcard, clusters=clusters, feed=feed)
-            tap = LocalTap(access, tables=tables, crds=crds, clusters=clusters, feed=feed)
-            yield Registry(storage, feed, access, tables, crds, clusters, client, tap, supervisor, failures)
+            client = LocalClient(access, tables=tables, wildcard=wildcard, clusters=clusters, fanout=fanout)
+            tap = LocalTap(access, tables=tables, crds=crds, clusters=clusters, fanout=fanout)
+            yield Registry(storage, fanout, access, tables, crds, clusters, client, tap, supervisor, failures)
         assert not failures
 
 

@@ -132,8 +132,8 @@ async def test_a_watch_of_one_cluster_belongs_to_its_life(registry: Registry) ->
     assert (await anext(events)).obj["metadata"]["name"] == "two"
     key = registry.clusters.key(TEAM)
     ended = asyncio.ensure_future(anext(events, None))
-    await registry.feed.reached(await registry.storage.transact([], [Delete(key)]))
-    registry.feed.end_watches(cluster=TEAM)
+    await registry.fanout.reached(await registry.storage.transact([], [Delete(key)]))
+    registry.fanout.end_watches(cluster=TEAM)
     assert await ended is None
     await client.create(TEAM, CONFIG_MAPS, config_map("three"))
     with pytest.raises(StatusError) as refused:

@@ -28,7 +28,7 @@ async def test_changes_begin_with_what_is_wanted(registry: Registry) -> None:
     client = registry.client
     for name in ("one", "two"):
         await client.create(TEAM, CONFIG_MAPS, config_map(name))
-    await registry.feed.reached(await registry.storage.revision())
+    await registry.fanout.reached(await registry.storage.revision())
     changes = registry.tap.changes(CONFIG_MAPS, wanted=lambda value: b'"two"' in value)
     assert (await anext(changes)).name == "two"
     await client.create(OTHER, CONFIG_MAPS, config_map("three"))

@@ -43,7 +43,7 @@ async def test_changes_of_all_kinds_in_all_clusters_are_told_in_order(registry: 
     await registry.client.create(TEAM, CONFIG_MAPS, config_map("one"))
     await registry.client.create(OTHER, NAMESPACES, namespace("shop"))
     await registry.client.delete(TEAM, CONFIG_MAPS, "default", "one")
-    await registry.feed.reached(await registry.storage.revision())
+    await registry.fanout.reached(await registry.storage.revision())
     assert [(one.cluster, one.resource, one.namespace, one.name) for one in seen] == [
         (TEAM, MAPS, "default", "one"),
         (OTHER, NAMESPACES.group_resource, "", "shop"),
@@ -64,7 +64,7 @@ async def test_what_is_stored_is_read(registry: Registry) -> None:
 
     everything = [(one.cluster, one.name) async for one in tap.stored_objects(None, concerned=maps)]
     assert sorted(everything) == sorted((cluster, name) for cluster in (TEAM, OTHER) for name in ("one", "two", "three"))
-    assert registry.feed.revision == await registry.storage.revision()
+    assert registry.fanout.revision == await registry.storage.revision()
     mine = [(one.resource, one.name) async for one in tap.stored_objects(TEAM, concerned=anything)]
     assert (WIDGETS.group_resource, "w") in mine
     assert len([name for resource, name in mine if resource == MAPS]) == 3

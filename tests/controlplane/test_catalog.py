@@ -270,5 +270,5 @@ async def test_a_change_by_another_server_counts(api: Api) -> None:
     await api.ok("POST", f"/clusters/a/{DEPLOYMENTS}", deployment("web"))
     backend = api.control_plane.backend
     revision = await backend.access.storage.transact((), (Delete("/registry/core.kcp.io/logicalclusters/a/cluster"),))
-    await backend.feed.reached(revision)
+    await backend.fanout.reached(revision)
     assert await not_served(api, "GET", f"/clusters/a/{DEPLOYMENTS}/web")

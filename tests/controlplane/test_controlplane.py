@@ -44,7 +44,7 @@ async def test_begin_shutdown_ends_watches_and_readiness(tmp_path: Path) -> None
     """Readiness fails and watches end cleanly, while other requests are still answered."""
     async with running(ControlPlane(options(tmp_path))) as api:
         assert (await api("GET", "/readyz")).status_code == 200
-        hubs = api.control_plane.backend.feed._hubs
+        hubs = api.control_plane.backend.fanout._hubs
         await api.ok("POST", MAPS, config_map("zero"))
         watch = asyncio.ensure_future(api("GET", MAPS, params={"watch": "1"}))
         while "a" not in getattr(hubs.get("/registry/core/configmaps/"), "by_cluster", ()):
@@ -93,14 +93,14 @@ async def test_deleted_clusters_leave_nothing_behind(tmp_path: Path) -> None:
                 await api.ok("DELETE", f"/clusters/gone-{number}{CLUSTER}")
             for number in range(count):
                 await eventually_gone(api, f"/clusters/gone-{number}{CLUSTER}")
-            await backend.feed.reached(await storage.revision())
+            await backend.fanout.reached(await storage.revision())
 
         compiled = api.control_plane.tap._crds.compiled
 
         async def held() -> tuple[int, ...]:
             await api.ok("GET", f"/clusters/root{DEFINITIONS}")
             keys = len((await storage.range("/", keys_only=True)).items)
-            return len(backend.tables), len(backend.clusters), len(backend.feed._hubs), len(compiled), keys
+            return len(backend.tables), len(backend.clusters), len(backend.fanout._hubs), len(compiled), keys
 
         # The first round has the controllers attach themselves.
         await cycle(2)
@@ -147,8 +147,8 @@ async def test_what_happened_while_the_feed_was_down_is_not_missed(tmp_path: Pat
         await established(api, "a")
         assert (await api("GET", "/clusters/a/apis/example.com/v1/widgets")).status_code == 200
         assert "widgets" in {one.resource for one in (await backend.wildcard.union()).resources()}
-        await backend.feed.reached(await storage.revision())
-        watcher = backend.feed.attach("/registry/core/configmaps/", cluster="a", after=backend.feed.revision)
+        await backend.fanout.reached(await storage.revision())
+        watcher = backend.fanout.attach("/registry/core/configmaps/", cluster="a", after=backend.fanout.revision)
         storage.fail.set()
         while not storage.failed:
             await asyncio.sleep(0)
@@ -156,7 +156,7 @@ async def test_what_happened_while_the_feed_was_down_is_not_missed(tmp_path: Pat
         await storage.transact([], [Delete(other.items[0].key)])
         with pytest.raises(WatchEndedError):
             await asyncio.wait_for(until_it_ends(watcher), 30)
-        await backend.feed.detach(watcher)
+        await backend.fanout.detach(watcher)
         assert (await api("GET", "/clusters/a/apis/example.com/v1/widgets")).status_code == 404
         assert "widgets" not in {one.resource for one in (await backend.wildcard.union()).resources()}
         assert backend.tables.cached(Name("a")) is not None

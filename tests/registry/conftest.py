@@ -83,7 +83,7 @@ class Elsewhere:
 
     async def _told(self, operation: Operation) -> int:
         revision = await self._registry.storage.transact((), (operation,))
-        await self._registry.feed.reached(revision)
+        await self._registry.fanout.reached(revision)
         return revision
 
 
@@ -106,7 +106,7 @@ def elsewhere(registry: Registry) -> Elsewhere:
 async def feed_begins_again(registry: Registry) -> None:
     """Have the registry told that events may have been missed."""
     started = asyncio.Event()
-    again = asyncio.create_task(registry.feed.run(started=started))
+    again = asyncio.create_task(registry.fanout.run(started=started))
     await started.wait()
     again.cancel()
     with suppress(asyncio.CancelledError):

@@ -306,7 +306,7 @@ class ClusterCacheMachine(RuleBasedStateMachine):
         return cluster
 
     @rule(cluster=consumes(untold))
-    def feed(self, cluster: Name) -> None:
+    def fanout(self, cluster: Name) -> None:
         self.cache.invalidate(cluster)
         self.unknown[cluster] -= 1
         self._disturb(cluster)

@@ -13,7 +13,7 @@ from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store import Access
 from kcp_py.storage.contract import Compare, ConflictError, Delete, Put
 from kcp_py.tenancy import LogicalClusters, new_logical_cluster
-from kcp_py.watchcache import Feed, Watcher
+from kcp_py.watchcache import Fanout, Watcher
 from tests.client.registry import CONFIG_MAPS, LOGICAL_CLUSTERS, ROOT, Registry, config_map
 from tests.registry.conftest import A, B, C, Elsewhere, SteppedStorage, feed_begins_again
 
@@ -98,7 +98,7 @@ async def test_the_url_of_a_new_cluster() -> None:
     """Its status says where clients reach it, where the server knows."""
     storage = SteppedStorage()
     for url, status in [("https://kcp.test", {"phase": "Ready", "URL": "https://kcp.test/clusters/team-a"}), ("", {"phase": "Ready"})]:
-        clusters = LogicalClusters(Access(storage), Feed(storage, ROOT), root=ROOT, url=url)
+        clusters = LogicalClusters(Access(storage), Fanout(storage, ROOT), root=ROOT, url=url)
         (birth,) = clusters.unborn(A).birth
         assert isinstance(birth, Put)
         assert orjson.loads(birth.value)["status"] == status
@@ -170,10 +170,10 @@ async def test_clusters_in_order(registry: Registry, elsewhere: Elsewhere) -> No
 
 async def test_scopes_are_bounded(registry: Registry) -> None:
     """One that had to go is read again."""
-    clusters = LogicalClusters(registry.access, registry.feed, root=ROOT, capacity=2)
+    clusters = LogicalClusters(registry.access, registry.fanout, root=ROOT, capacity=2)
     for cluster in (A, B, C):
         await clusters.ensure(cluster)
-        await registry.feed.reached(await registry.storage.revision())
+        await registry.fanout.reached(await registry.storage.revision())
         await clusters.scope(cluster)
     assert (len(clusters), clusters.cached(A), clusters.cached(C)) == (2, None, await clusters.scope(C))
     assert await clusters.scope(A) is not None
@@ -196,7 +196,7 @@ async def test_the_end_is_told(registry: Registry, elsewhere: Elsewhere) -> None
 async def test_a_removed_cluster_is_forgotten(registry: Registry, elsewhere: Elsewhere) -> None:
     """With everything that was known of it, its table included."""
     await registry.clusters.ensure(A)
-    await registry.feed.reached(await registry.storage.revision())
+    await registry.fanout.reached(await registry.storage.revision())
     await registry.clusters.scope(A)
     await registry.tables.get(A)
     assert registry.tables.cached(A) is not None
@@ -243,7 +243,7 @@ async def test_a_cluster_born_while_its_scope_is_read(registry: Registry, storag
 async def test_a_write_here_is_known_at_once(registry: Registry, storage: SteppedStorage) -> None:
     """Between the commit and its acknowledgement readers see it, and remember nothing; its writer finds it when it is told."""
     await registry.clusters.ensure(A)
-    await registry.feed.reached(await registry.storage.revision())
+    await registry.fanout.reached(await registry.storage.revision())
     seen: list[Any] = []
 
     async def look() -> None:
@@ -260,7 +260,7 @@ async def test_a_write_here_is_known_at_once(registry: Registry, storage: Steppe
 async def test_objects_do_not_touch_scopes(registry: Registry) -> None:
     """A cluster that is written to stays remembered."""
     await registry.client.create(A, CONFIG_MAPS, config_map("one"))
-    await registry.feed.reached(await registry.storage.revision())
+    await registry.fanout.reached(await registry.storage.revision())
     scope = await registry.clusters.scope(A)
     await registry.client.create(A, CONFIG_MAPS, config_map("two"))
     assert registry.clusters.cached(A) is scope is not None
@@ -269,7 +269,7 @@ async def test_objects_do_not_touch_scopes(registry: Registry) -> None:
 async def test_all_is_forgotten_when_events_may_have_been_missed(registry: Registry) -> None:
     """A feed that begins again has every scope read again."""
     await registry.clusters.ensure(A)
-    await registry.feed.reached(await registry.storage.revision())
+    await registry.fanout.reached(await registry.storage.revision())
     await registry.clusters.scope(A)
     assert len(registry.clusters) == 1
     await feed_begins_again(registry)
@@ -286,25 +286,25 @@ async def test_default_namespaces_come_and_go_with_their_cluster(registry: Regis
     """Watches of namespaces see them at the revisions of their cluster's birth and end, and nothing at its other changes."""
     prefix = f"{ROOT}/core/namespaces/"
     key = registry.clusters.key(A)
-    start = registry.feed.revision
-    live = registry.feed.attach(prefix, after=start)
+    start = registry.fanout.revision
+    live = registry.fanout.attach(prefix, after=start)
     born = await elsewhere.put(key, stored())
     await elsewhere.put(key, stored(labels={"a": "b"}))
     await elsewhere.put(key, stored(deletionTimestamp=BORN))
     gone = await elsewhere.delete(key)
-    watcher = registry.feed.attach(prefix, cluster=A, after=start) if late else live
+    watcher = registry.fanout.attach(prefix, cluster=A, after=start) if late else live
     names = ("default", "kube-node-lease", "kube-public", "kube-system")
     expected = [(str(A), name, True, born) for name in names] + [(str(A), name, False, gone) for name in names]
     assert await taken(watcher) == expected
-    await registry.feed.detach(watcher)
+    await registry.fanout.detach(watcher)
 
 
 async def test_a_namespace_ends_as_the_one_that_it_was(registry: Registry, elsewhere: Elsewhere) -> None:
     """The event of its removal carries what readers had: the same uid."""
-    watcher = registry.feed.attach(f"{ROOT}/core/namespaces/", cluster=A, name="default", after=registry.feed.revision)
+    watcher = registry.fanout.attach(f"{ROOT}/core/namespaces/", cluster=A, name="default", after=registry.fanout.revision)
     await elsewhere.put(registry.clusters.key(A), stored())
     await registry.storage.transact((), (Delete(registry.clusters.key(A)),))
-    await registry.feed.reached(await registry.storage.revision())
+    await registry.fanout.reached(await registry.storage.revision())
     added, removed = await watcher.take()
     assert removed.previous is not None
     assert added.value == removed.previous.value

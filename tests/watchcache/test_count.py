@@ -10,7 +10,7 @@ import pytest
 
 from kcp_py.storage.contract import Delete, Put, RangeResult
 from kcp_py.storage.memory import MemoryStorage
-from kcp_py.watchcache import Feed
+from kcp_py.watchcache import Fanout
 from kcp_py.watchcache.count import ObjectCount
 
 pytestmark = pytest.mark.anyio
@@ -23,9 +23,9 @@ def key(name: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def running(feed: Feed) -> AsyncIterator[None]:
+async def running(fanout: Fanout) -> AsyncIterator[None]:
     started = asyncio.Event()
-    task = asyncio.create_task(feed.run(started=started))
+    task = asyncio.create_task(fanout.run(started=started))
     await started.wait()
     yield
     task.cancel()
@@ -36,7 +36,7 @@ async def running(feed: Feed) -> AsyncIterator[None]:
 class Busy(MemoryStorage):
     """A store that is written to while it is read."""
 
-    feed: Feed
+    fanout: Fanout
     writes = 0
 
     async def range(self, prefix: str, **more) -> RangeResult:
@@ -44,16 +44,16 @@ class Busy(MemoryStorage):
         self.writes += 1
         if self.writes == 1:
             revision = await self.transact([], [Put(key("late"), b"1")])
-            await self.feed.reached(revision)
+            await self.fanout.reached(revision)
         return found
 
 
 async def test_the_number_follows_the_feed():
     """Creations and deletions change the number, updates do not, and what the count has seen is not counted again."""
     async with MemoryStorage() as storage:
-        feed = Feed(storage, "/registry")
-        count = ObjectCount(storage, feed, PREFIX)
-        async with running(feed):
+        fanout = Fanout(storage, "/registry")
+        count = ObjectCount(storage, fanout, PREFIX)
+        async with running(fanout):
             # The events of these come after the count has seen them.
             for name in ("a", "b"):
                 await storage.transact([], [Put(key(name), b"1")])
@@ -62,19 +62,19 @@ async def test_the_number_follows_the_feed():
             assert count.value == 2
             await storage.transact([], [Put(key("a"), b"2")])
             await storage.transact([], [Put(key("c"), b"1")])
-            await feed.reached(await storage.revision())
+            await fanout.reached(await storage.revision())
             assert count.value == 3
             revision = await storage.transact([], [Delete(key("a"))])
-            await feed.reached(revision)
+            await fanout.reached(revision)
             assert count.value == 2
 
 
 async def test_a_change_while_counting_counts_once():
     """What changes between the read and its answer is added to what was read."""
     async with Busy() as storage:
-        feed = storage.feed = Feed(storage, "/registry")
-        count = ObjectCount(storage, feed, PREFIX)
-        async with running(feed):
+        fanout = storage.fanout = Fanout(storage, "/registry")
+        count = ObjectCount(storage, fanout, PREFIX)
+        async with running(fanout):
             await storage.transact([], [Put(key("a"), b"1")])
             await count.load()
             assert count.value == 2
@@ -83,12 +83,12 @@ async def test_a_change_while_counting_counts_once():
 async def test_after_a_gap_it_counts_anew():
     """Where events may have been missed the number is not known until it is counted again."""
     async with MemoryStorage() as storage:
-        feed = Feed(storage, "/registry")
-        count = ObjectCount(storage, feed, PREFIX)
-        async with running(feed):
+        fanout = Fanout(storage, "/registry")
+        count = ObjectCount(storage, fanout, PREFIX)
+        async with running(fanout):
             await count.load()
         await storage.transact([], [Put(key("a"), b"1")])
-        async with running(feed):
+        async with running(fanout):
             assert count.value is None
             await count.load()
             assert count.value == 1

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from kcp_py.storage.contract import CompactedError, Put, UnavailableError
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.telemetry.gauges import Gauges
-from kcp_py.watchcache import Feed, Monitor
+from kcp_py.watchcache import Fanout, Monitor
 
 pytestmark = pytest.mark.anyio
 
@@ -32,8 +32,8 @@ class Setting:
     def __init__(self, storage, **options) -> None:
         self.now = 1000.0
         self.storage = storage
-        self.feed = Feed(storage, "/registry")
-        self.monitor = Monitor(storage, self.feed, PREFIX, clock=lambda: self.now, **options)
+        self.fanout = Fanout(storage, "/registry")
+        self.monitor = Monitor(storage, self.fanout, PREFIX, clock=lambda: self.now, **options)
         self.gauges = Gauges()
         self.monitor.describe(self.gauges)
 
@@ -70,7 +70,7 @@ async def test_feed_lag():
         await setting.monitor.look()
         assert setting.value("kcp_feed_lag_seconds") == 3
         assert (setting.value("kcp_storage_revision"), setting.value("kcp_feed_revision")) == (revision, 0)
-        setting.feed.revision = revision
+        setting.fanout.revision = revision
         assert setting.value("kcp_feed_lag_seconds") == 0
 
 

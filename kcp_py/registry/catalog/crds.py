@@ -24,7 +24,7 @@ from kcp_py.registry.resource import Served
 from kcp_py.registry.store.access import Access
 from kcp_py.storage.contract import Compare, KeyValue, Storage, readable
 from kcp_py.storage.keys import ResourceKeys, custom_resource_keys
-from kcp_py.watchcache import Feed, ObjectEvent
+from kcp_py.watchcache import Fanout, ObjectEvent
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.registry")
 
@@ -32,23 +32,23 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.regis
 class CRDSource(ResourceSource):
     """Serves custom resources, each as the CRD of its own cluster defines it."""
 
-    def __init__(self, access: Access, feed: Feed, compiled: Definitions, keys: ResourceKeys, *, capacity: int = 2_000) -> None:
+    def __init__(self, access: Access, fanout: Fanout, compiled: Definitions, keys: ResourceKeys, *, capacity: int = 2_000) -> None:
         """Follow CRDs.
 
         Args:
             access: the store, and where writes are observed.
-            feed: the changes of the store.
+            fanout: the changes of the store.
             compiled: compiles CRDs, once for all clusters with the same.
             keys: of CRDs.
             capacity: of so many clusters the CRDs are kept.
         """
         self.compiled = compiled
-        self._feed = feed
+        self._fanout = fanout
         self._keys = keys
         self._crds = _CRDCache(access.storage, compiled, keys, capacity=capacity)
         self._index = CRDIndex(access.storage, keys)
         access.observe(keys.prefix, self._crds)
-        feed.listen(keys.prefix, self._changed)
+        fanout.listen(keys.prefix, self._changed)
 
     async def resources(self, cluster: Name) -> Sequence[Served]:
         """`ResourceSource.resources`, in the order of the names of the CRDs and of their versions."""
@@ -83,7 +83,7 @@ class CRDSource(ResourceSource):
         cluster = Name(event.route.cluster)
         prefix = custom_resource_keys(self._keys.root, event.route.name, namespaced=True).prefix
         # Comparing two states takes longer than finding out that there is no watch.
-        if not self._feed.is_watched(prefix, cluster) or (event.value is not None and same_content(event.previous.value, event.value)):
+        if not self._fanout.is_watched(prefix, cluster) or (event.value is not None and same_content(event.previous.value, event.value)):
             return ()
         return (EndedWatches(prefix, cluster),)
 

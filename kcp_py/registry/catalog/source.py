@@ -11,7 +11,7 @@ from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.storage.contract import Storage
-from kcp_py.watchcache import Feed, ObjectEvent
+from kcp_py.watchcache import Fanout, ObjectEvent
 
 
 class DescribedResource(Protocol):
@@ -44,7 +44,7 @@ class SourceContext(NamedTuple):
 
     storage: Storage
     """For reading."""
-    feed: Feed
+    fanout: Fanout
     """The changes of the store."""
     root: str
     """The prefix of all keys, such as `/registry`."""

@@ -17,25 +17,25 @@ from kcp_py.registry.catalog.table import ResourceTable, ResourceUnion
 from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.resource import ResourceKey, Served, ServedResource
 from kcp_py.registry.store.access import Access
-from kcp_py.watchcache import Feed, ObjectEvent
+from kcp_py.watchcache import Fanout, ObjectEvent
 
 
 class ResourceTables(ClusterCache[ResourceTable]):
     """The tables of all clusters, worked out on demand; a bounded number is kept."""
 
-    def __init__(self, access: Access, feed: Feed, sources: Iterable[ResourceSource], *, capacity: int = 2_000) -> None:
+    def __init__(self, access: Access, fanout: Fanout, sources: Iterable[ResourceSource], *, capacity: int = 2_000) -> None:
         """Follow everything that the sources depend on.
 
         Args:
             access: where writes are observed.
-            feed: the changes of the store.
+            fanout: the changes of the store.
             sources: in the order of precedence, connected.
             capacity: how many tables are kept.
         """
         super().__init__(self._load, capacity=capacity)
         self._capacity = capacity
         self._access = access
-        self._feed = feed
+        self._fanout = fanout
         everywhere: dict[ResourceKey, Served] = {}
         self.sources: list[ResourceSource] = []
         """Those that serve something in single clusters, in the order of precedence."""
@@ -56,7 +56,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
         """The reverse of `_foreign`."""
         # Sources depend on the same resources in all clusters, or nearly: changes are followed before the first table is worked out.
         self._depend(ROOT)
-        feed.listen_gaps(self.clear)
+        fanout.listen_gaps(self.clear)
 
     @property
     def builtins(self) -> Iterable[ServedResource]:
@@ -138,7 +138,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
         self._note(Name(event.route.cluster), (event.route.key,))
         for source in self._followed[event.route.prefix]:
             for watches in source.ended_by(event):
-                self._feed.end_watches(prefix=watches.prefix, cluster=watches.cluster)
+                self._fanout.end_watches(prefix=watches.prefix, cluster=watches.cluster)
 
     def _depend(self, cluster: Name) -> frozenset[Name]:
         """Follow what the table of a cluster depends on; the other clusters among it."""
@@ -157,7 +157,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
         if followers is None:
             followers = self._followed[prefix] = []
             self._access.observe(prefix, self)
-            self._feed.listen(prefix, self._changed)
+            self._fanout.listen(prefix, self._changed)
         if source not in followers:
             followers.append(source)
 

@@ -14,7 +14,7 @@ from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.scan import ScopeScan, ServedScan, definition_at
 from kcp_py.storage.contract import Storage
-from kcp_py.watchcache import Feed
+from kcp_py.watchcache import Fanout
 
 ScopeOf = Callable[[Name], Awaitable[ClusterScope | None]]
 """The scope of a cluster; None where there is no such cluster."""
@@ -23,17 +23,17 @@ ScopeOf = Callable[[Name], Awaitable[ClusterScope | None]]
 class WildcardTables:
     """Finds resources over all clusters by the tables of those that may serve them."""
 
-    def __init__(self, storage: Storage, feed: Feed, tables: ResourceTables, *, defaults: Collection[GroupResource] = ()) -> None:
+    def __init__(self, storage: Storage, fanout: Fanout, tables: ResourceTables, *, defaults: Collection[GroupResource] = ()) -> None:
         """Find resources in tables.
 
         Args:
             storage: the store.
-            feed: its changes.
+            fanout: its changes.
             tables: of the clusters.
             defaults: the resources, among those that not every cluster serves, of which clusters may have default objects.
         """
         self._storage = storage
-        self._feed = feed
+        self._fanout = fanout
         self._tables = tables
         self._defaults = frozenset(defaults)
 
@@ -120,7 +120,7 @@ class WildcardTables:
 
     def _may_be_other(self, cluster: Name, table: ResourceTable, written: int, revision: int) -> bool:
         """Whether a CRD that was written at one revision may have been another one at the revision that is read."""
-        return written > revision or self._feed.revision < revision or self._tables.cached(cluster) is not table
+        return written > revision or self._fanout.revision < revision or self._tables.cached(cluster) is not table
 
     async def union(self) -> ResourceUnion:
         """What is served in at least one cluster, for discovery over all of them.

@@ -18,7 +18,7 @@ from kcp_py.server.handlers.listbudget import ListBudget
 from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
 from kcp_py.tenancy import LogicalClusters
-from kcp_py.watchcache import Feed
+from kcp_py.watchcache import Fanout
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Backend:
     tables: ResourceTables
     wildcard: WildcardTables
     clusters: LogicalClusters
-    feed: Feed
+    fanout: Fanout
     tokens: ContinueTokens
     implicit_clusters: bool = True
     """Whether a privileged caller may name clusters that do not exist yet."""

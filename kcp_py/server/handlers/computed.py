@@ -75,7 +75,7 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Target) -> 
     if representation.transform == "PartialObjectMetadata":
         raise not_of_kind(target.resource, representation.transform)
     selection = Selection(options, target.resource)
-    revision = backend.feed.revision
+    revision = backend.fanout.revision
     found: list[Object] = []
     time_slice = TimeSlice()
     async for scope in _scopes(backend, target):
@@ -109,14 +109,14 @@ async def watch(backend: Backend, exchange: Exchange, target: Target) -> None:
     frames = Frames(backend, target, representation, selection, decode_include_object(exchange.query))
     events = _rest(target).watch(_read(exchange, target, scope, options))
     # Nothing is ever stored below this prefix: the watcher tells of the end of the cluster and of the server alone.
-    watcher = backend.feed.reserve(target.resource.keys.prefix, cluster=scope.name)
+    watcher = backend.fanout.reserve(target.resource.keys.prefix, cluster=scope.name)
     try:
         await backend.clusters.confirm(scope)
-        backend.feed.begin(watcher, backend.feed.revision)
+        backend.fanout.begin(watcher, backend.fanout.revision)
         await exchange.start_watch(representation.stream_content_type, prefix=4 if representation.media == "protobuf" else 0)
         exchange.on_disconnect(lambda: watcher.end(ConnectionError()))
     except BaseException:
-        await backend.feed.detach(watcher)
+        await backend.fanout.detach(watcher)
         await events.aclose()
         raise
     seconds = options.timeout_seconds or backend.limits.min_watch_seconds * random.uniform(1, 2)
@@ -143,7 +143,7 @@ async def watch(backend: Backend, exchange: Exchange, target: Target) -> None:
         except StatusError as error:
             await exchange.send_frames([frames.error(error)])
         finally:
-            await backend.feed.detach(watcher)
+            await backend.fanout.detach(watcher)
         if not exchange.disconnected:
             await exchange.finish()
 

@@ -42,7 +42,7 @@ async def check_revision(backend: Backend, text: str) -> None:
     if not text.isascii() or not text.isdigit() or len(text) > 20:
         raise errors.bad_request(f'resourceVersion: Invalid value: "{text}": must be a number')
     asked = int(text)
-    if asked > backend.feed.revision:
+    if asked > backend.fanout.revision:
         current = await backend.access.storage.revision()
         if asked > current:
             raise errors.too_large_resource_version(asked, current)

@@ -39,7 +39,7 @@ async def watch(backend: Backend, exchange: Exchange, target: Target) -> None:
     if backend.shutting_down:
         raise errors.service_unavailable("apiserver is shutting down", retry_after_seconds=1)
     # From here on the end of the cluster, of the definition or of the server ends this watch.
-    watcher = backend.feed.reserve(
+    watcher = backend.fanout.reserve(
         target.resource.keys.prefix,
         cluster=target.scope.name if target.scope is not None else "",
         namespace=target.namespace,
@@ -48,7 +48,7 @@ async def watch(backend: Backend, exchange: Exchange, target: Target) -> None:
     try:
         await _start(backend, exchange, target, watcher)
     except BaseException:
-        await backend.feed.detach(watcher)
+        await backend.fanout.detach(watcher)
         raise
 
 
@@ -131,13 +131,13 @@ class _Stream:
         except CompactedError as error:
             await exchange.send_frames([self._frames.expired(after, error.compact_revision)])
         except WatchOverflowError:
-            await exchange.send_frames([self._frames.expired(after, self._backend.feed.revision)])
+            await exchange.send_frames([self._frames.expired(after, self._backend.fanout.revision)])
         except (WatchEndedError, StaleScopeError, _ClientGoneError):
             pass
         except StatusError as error:
             await exchange.send_frames([self._frames.error(error)])
         finally:
-            await self._backend.feed.detach(self._watcher)
+            await self._backend.fanout.detach(self._watcher)
         if not self._gone:
             await exchange.finish()
 
@@ -147,7 +147,7 @@ class _Stream:
         kube-apiserver does so where initial events are asked for, and is silent otherwise until the store has come so far, with the
         events up to there left out (`cacher.waitUntilWatchCacheFreshAndForceAllEvents`). Told, clients list again.
         """
-        if after > self._backend.feed.revision and after > (current := await self._backend.access.storage.revision()):
+        if after > self._backend.fanout.revision and after > (current := await self._backend.access.storage.revision()):
             raise errors.too_large_resource_version(after, current)
 
     def _wants_initial_events(self, after: int) -> bool:
@@ -230,7 +230,7 @@ class _Stream:
         watcher = self._watcher
         # What the end has left of the history may belong to another cluster or definition of the same name.
         watcher.raise_if_ended()
-        self._backend.feed.begin(watcher, after)
+        self._backend.fanout.begin(watcher, after)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout()
         bookmarks = self._options.allow_watch_bookmarks
@@ -246,8 +246,8 @@ class _Stream:
                     continue
                 now = loop.time()
                 if now >= min(deadline, next_bookmark):
-                    if bookmarks and self._backend.feed.revision > after:
-                        sent = max(sent, self._backend.feed.revision)
+                    if bookmarks and self._backend.fanout.revision > after:
+                        sent = max(sent, self._backend.fanout.revision)
                         await self._exchange.send_frames([self._frames.bookmark(sent)])
                     if now >= deadline:
                         return

@@ -91,7 +91,7 @@ async def serves(registry: Registry, cluster: Name) -> bool:
 
 async def settled(registry: Registry) -> None:
     """Wait until the feed has delivered every write. A table that is loaded before then may be dropped when its event arrives."""
-    await registry.feed.reached(await registry.storage.revision())
+    await registry.fanout.reached(await registry.storage.revision())
 
 
 async def test_a_change_in_another_cluster_is_followed(registry: Registry, elsewhere: Elsewhere, source: BoundSource) -> None:
@@ -168,7 +168,7 @@ async def test_every_guard_has_to_hold(
 
 async def test_what_is_known_of_dependencies_is_bounded(registry: Registry, source: BoundSource) -> None:
     """A table whose dependencies had to be forgotten is forgotten with them, and worked out again."""
-    tables = ResourceTables(registry.access, registry.feed, [source], capacity=2)
+    tables = ResourceTables(registry.access, registry.fanout, [source], capacity=2)
     await export(registry, B)
     clusters = [Name(f"bound-{number}") for number in range(5)]
     for cluster in clusters:

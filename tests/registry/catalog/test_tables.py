@@ -47,7 +47,7 @@ def gadgets() -> dict[str, Any]:
 
 async def delivered(registry: Registry, obj: Mapping[str, Any]) -> None:
     """Wait until the feed has delivered a write. A table that is loaded before then may be dropped when its event arrives."""
-    await registry.feed.reached(int(obj["metadata"]["resourceVersion"]))
+    await registry.fanout.reached(int(obj["metadata"]["resourceVersion"]))
 
 
 async def test_a_cluster_without_definitions_serves_what_is_built_in(registry: Registry) -> None:
@@ -119,7 +119,7 @@ async def test_the_core_group_can_be_extended(registry: Registry, elsewhere: Els
     await elsewhere.define(A, crd)
     served = (await registry.tables.get(A)).find("", "v1", "pods")
     assert served is not None
-    watcher = registry.feed.attach(served.resource.keys.prefix, cluster=A, after=registry.feed.revision)
+    watcher = registry.fanout.attach(served.resource.keys.prefix, cluster=A, after=registry.fanout.revision)
     await elsewhere.define(A, crd | {"metadata": crd["metadata"] | {"labels": {"a": "b"}}})
     await registry.tables.get(A)
     assert not watcher.ended
@@ -160,8 +160,8 @@ async def test_a_table_for_documents_serves_nothing_itself(registry: Registry, e
 async def test_tables_are_bounded(registry: Registry, storage: SteppedStorage) -> None:
     """One that had to go is worked out again."""
     keys = resource_keys(ROOT, DEFINITIONS.group, DEFINITIONS.resource, namespaced=False)
-    crds = CRDSource(registry.access, registry.feed, Definitions(ROOT), keys, capacity=2)
-    tables = ResourceTables(registry.access, registry.feed, (StaticSource(builtin_resources(ROOT)), crds), capacity=2)
+    crds = CRDSource(registry.access, registry.fanout, Definitions(ROOT), keys, capacity=2)
+    tables = ResourceTables(registry.access, registry.fanout, (StaticSource(builtin_resources(ROOT)), crds), capacity=2)
     for cluster in (A, B, C):
         await tables.get(cluster)
     assert (len(tables), tables.cached(A), tables.cached(C)) == (2, None, tables.builtin_table)
@@ -281,11 +281,11 @@ async def test_watches_end_with_what_they_were_promised(registry: Registry, else
         registry.tables.clear()
         if remembered:
             await registry.tables.get(A)
-        watchers = [registry.feed.attach(prefix, cluster=cluster, after=registry.feed.revision) for prefix, cluster in places]
+        watchers = [registry.fanout.attach(prefix, cluster=cluster, after=registry.fanout.revision) for prefix, cluster in places]
         await (elsewhere.delete(definition_key(A)) if crd is None else elsewhere.define(A, crd))
         ended = [watcher.ended for watcher in watchers]
         for watcher in watchers:
-            await registry.feed.detach(watcher)
+            await registry.fanout.detach(watcher)
         return ended
 
     assert await ended_by(stored(labels={"a": "b"})) == [False, False, False, False]
@@ -358,7 +358,7 @@ async def test_one_change_lists_nothing(registry: Registry, storage: SteppedStor
     registry.tables.invalidate(A)
     assert await widgets(registry) is not None
     assert storage.ranges == ranges + 1
-    await registry.feed.reached(revision)
+    await registry.fanout.reached(revision)
 
 
 @pytest.mark.parametrize("removed", [pytest.param(False, id="changed"), pytest.param(True, id="removed")])
@@ -414,7 +414,7 @@ async def test_a_malformed_definition_alone_is_not_served(
     assert [resource.resource for resource in resources(table)] == ["gadgets"]
     (log,) = logs
     assert (log["event"], log["cluster"], log["name"]) == ("definition_not_served", A, "gizmos.example.com")
-    watcher = registry.feed.attach(f"{ROOT}/example.com/gizmos/customresources/", cluster=A, after=registry.feed.revision)
+    watcher = registry.fanout.attach(f"{ROOT}/example.com/gizmos/customresources/", cluster=A, after=registry.fanout.revision)
     await elsewhere.define(A, stored(definition("gizmos", kind="Gizmo")))
     assert watcher.ended
     assert (await registry.tables.get(A)).find("example.com", "v1", "gizmos") is not None
@@ -461,7 +461,7 @@ async def test_many_clusters_with_the_same_definitions_compile_each_once(registr
                 for crd in definitions
             ],
         )
-    await registry.feed.reached(await registry.storage.revision())
+    await registry.fanout.reached(await registry.storage.revision())
     tables = [await registry.tables.get(cluster) for cluster in clusters]
     assert registry.crds.compiled.compilations == len(registry.crds.compiled) == 20
     assert len({table.digest for table in tables}) == 1

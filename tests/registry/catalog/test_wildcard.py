@@ -23,7 +23,7 @@ KEYS = resource_keys(ROOT, DEFINITIONS.group, DEFINITIONS.resource, namespaced=F
 
 @pytest.fixture
 def wildcard(registry: Registry) -> WildcardTables:
-    return WildcardTables(registry.storage, registry.feed, registry.tables)
+    return WildcardTables(registry.storage, registry.fanout, registry.tables)
 
 
 @pytest.fixture

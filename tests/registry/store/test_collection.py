@@ -54,7 +54,7 @@ async def held(registry: Registry) -> dict[str, Any]:
 
 async def test_a_marked_object_has_the_defaults_that_came_after_it(registry: Registry) -> None:
     """Being written again, it counts as one that obeys the present definition, so it has to."""
-    await registry.feed.reached(await registry.rewrite(KEY, coloured))
+    await registry.fanout.reached(await registry.rewrite(KEY, coloured))
     assert (await registry.tap.delete_stored(TEAM, RESOURCE)) == Remaining(1, {"a.b/one": 1})
     found = await held(registry)
     assert found["metadata"]["deletionTimestamp"]
@@ -67,7 +67,7 @@ async def test_an_object_that_loses_a_finalizer_has_the_defaults_that_came_after
     """Written again, it counts as one that obeys the present definition, even if that changes in the middle."""
     await registry.client.create(TEAM, WIDGETS, widget("both", finalizers=["a.b/one", "a.b/two", "a.b/three"]))
     await registry.client.delete(TEAM, WIDGETS, "default", "both")
-    await registry.feed.reached(await registry.rewrite(KEY, coloured))
+    await registry.fanout.reached(await registry.rewrite(KEY, coloured))
     uid = (await registry.client.get(TEAM, WIDGETS, "default", "both"))["metadata"]["uid"]
     await registry.tap.remove_finalizer(TEAM, WIDGETS, "default", "both", finalizer="a.b/one", uid=uid)
     found = await registry.client.get(TEAM, WIDGETS, "default", "both")
@@ -116,7 +116,7 @@ async def test_a_definition_that_changes_in_the_middle_leaves_the_object_for_the
     storage.before_write(lambda: registry.rewrite(KEY, coloured), touching="/held")
     assert (await registry.tap.delete_stored(TEAM, RESOURCE)).objects == 1
     assert "deletionTimestamp" not in (await held(registry))["metadata"]
-    await registry.feed.reached(await registry.storage.revision())
+    await registry.fanout.reached(await registry.storage.revision())
     assert (await registry.tap.delete_stored(TEAM, RESOURCE)).objects == 1
     found = await held(registry)
     assert (found["spec"], bool(found["metadata"]["deletionTimestamp"])) == ({"size": 1, "color": "red"}, True)

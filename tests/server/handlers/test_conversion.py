@@ -410,7 +410,7 @@ async def test_watchers_share_the_conversion_of_an_event(api: Api, hook: HttpsSe
         watches = [await stack.enter_async_context(Watch(api, V2)) for _ in range(5)]
         for watch in watches:
             assert watch.started["status"] == 200
-        hub = api.control_plane.backend.feed._hubs
+        hub = api.control_plane.backend.fanout._hubs
         while len(getattr(hub.get("/registry/example.com/widgets/customresources/"), "by_cluster", {}).get("a", ())) < 5:
             await asyncio.sleep(0)
         sent(hook)

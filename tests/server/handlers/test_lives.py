@@ -112,12 +112,12 @@ class Server:
         again = [Put(item.key, item.value.replace(b'"first"', b'"second"')) for item in items if item.key != cluster_key]
         revision = await self.storage.transact([], again)
         if told:
-            await self.api.control_plane.backend.feed.reached(revision)
+            await self.api.control_plane.backend.fanout.reached(revision)
 
     async def interrupted_or_waiting(self, prefix: str, cluster: str) -> None:
         """Wait until the request was interrupted, or a watch has sent all that there is."""
         while not self.storage.interrupted:
-            hub = self.api.control_plane.backend.feed._hubs.get(prefix)
+            hub = self.api.control_plane.backend.fanout._hubs.get(prefix)
             if hub is not None and any(watcher._waiter is not None for watcher in hub.by_cluster.get(cluster, ())):
                 return
             await asyncio.sleep(0)
@@ -263,7 +263,7 @@ async def test_a_cluster_that_is_gone_has_no_history(server: Server) -> None:
     clusters = server.api.control_plane.backend.clusters
     items = [item.key for item in (await server.storage.range(f"{ROOT}/")).items if _cluster_of(item.key) == "gone"]
     last = await server.storage.transact([], [Delete(key) for key in items])
-    await server.api.control_plane.backend.feed.reached(last)
+    await server.api.control_plane.backend.fanout.reached(last)
     path = f"/clusters/gone{MAPS}"
     answer = await server.api("GET", path, params={"resourceVersion": known, "resourceVersionMatch": "Exact"})
     assert (answer.status_code, "first" in answer.text) == (410, False)
@@ -307,7 +307,7 @@ async def test_a_watch_ends_with_its_definition(server: Server, scope: str, *, t
                 again.append(Put(key, orjson.dumps(obj).replace(b'"first"', b'"second"')))
             revision = await server.storage.transact([], again)
             if told:
-                await server.api.control_plane.backend.feed.reached(revision)
+                await server.api.control_plane.backend.fanout.reached(revision)
 
         server.storage.interrupt(call, swap)
         _counted.set(True)

@@ -221,10 +221,10 @@ async def test_a_revision_that_is_gone_is_an_error_event(api: Api) -> None:
     objects = await fill(api, 3)
     storage = api.control_plane.backend.access.storage
     await storage.compact(await storage.revision())
-    feed = api.control_plane.backend.feed
-    await feed.reached(await storage.revision())
-    feed._ring.floor = feed.revision
-    feed._ring._events.clear()
+    fanout = api.control_plane.backend.fanout
+    await fanout.reached(await storage.revision())
+    fanout._ring.floor = fanout.revision
+    fanout._ring._events.clear()
     async with Watch(api, MAPS, resourceVersion=objects[0]["metadata"]["resourceVersion"]) as watch:
         assert watch.started["status"] == 200
         event = await watch.next()

@@ -34,15 +34,15 @@ def variables(task: asyncio.Task[None]) -> Iterator[Any]:
 async def test_an_idle_watch_keeps_nothing_of_what_it_has_sent(api: Api) -> None:
     """Neither events nor lines of them are held by a watch that waits for more."""
     first = await api.ok("POST", MAPS, config_map("zero"))
-    feed = api.control_plane.backend.feed
+    fanout = api.control_plane.backend.fanout
     for name in ("kept-one", "kept-two"):
         await api.ok("POST", MAPS, config_map(name))
     async with Watch(api, MAPS, resourceVersion=first["metadata"]["resourceVersion"]) as watch:
         assert [await watch.brief() for _ in range(2)] == [("ADDED", "kept-one"), ("ADDED", "kept-two")]
-        (watcher,) = feed._hubs["/registry/core/configmaps/"].by_cluster["a"]
+        (watcher,) = fanout._hubs["/registry/core/configmaps/"].by_cluster["a"]
         while watcher._waiter is None or watcher._waiter.done():
             await asyncio.sleep(0)
-        feed._ring._events.clear()
+        fanout._ring._events.clear()
         assert not [event for event in gc.get_objects() if isinstance(event, ObjectEvent) and event.route.name.startswith("kept-")]
         assert watch.task is not None
         assert not [value for value in variables(watch.task) if isinstance(value, bytes)]

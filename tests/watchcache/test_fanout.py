@@ -10,7 +10,7 @@ import pytest
 
 from kcp_py.storage.contract import CompactedError, Delete, Event, Put
 from kcp_py.storage.memory import MemoryStorage
-from kcp_py.watchcache import Feed, ObjectEvent, Route, WatchEndedError, Watcher, WatchOverflowError
+from kcp_py.watchcache import Fanout, ObjectEvent, Route, WatchEndedError, Watcher, WatchOverflowError
 
 pytestmark = pytest.mark.anyio
 
@@ -18,16 +18,16 @@ PREFIX = "/registry/core/configmaps/"
 
 
 @asynccontextmanager
-async def running_feed(storage: MemoryStorage, **bounds: int) -> AsyncIterator[Feed]:
-    feed = Feed(storage, "/registry", **bounds)
-    async with running(feed):
-        yield feed
+async def running_fanout(storage: MemoryStorage, **bounds: int) -> AsyncIterator[Fanout]:
+    fanout = Fanout(storage, "/registry", **bounds)
+    async with running(fanout):
+        yield fanout
 
 
 @asynccontextmanager
-async def running(feed: Feed) -> AsyncIterator[None]:
+async def running(fanout: Fanout) -> AsyncIterator[None]:
     started = asyncio.Event()
-    task = asyncio.create_task(feed.run(started=started))
+    task = asyncio.create_task(fanout.run(started=started))
     await started.wait()
     try:
         yield
@@ -55,9 +55,9 @@ async def put(storage: MemoryStorage, cluster: str, name: str, value: bytes = b"
 
 async def test_events_reach_the_watchers_of_their_cluster_and_the_wildcard_only() -> None:
     """A watcher of one cluster never sees an event of another; the wildcard sees both."""
-    async with MemoryStorage() as storage, running_feed(storage) as feed:
-        a = feed.attach(PREFIX, cluster="a", after=feed.revision)
-        everything = feed.attach(PREFIX, after=feed.revision)
+    async with MemoryStorage() as storage, running_fanout(storage) as fanout:
+        a = fanout.attach(PREFIX, cluster="a", after=fanout.revision)
+        everything = fanout.attach(PREFIX, after=fanout.revision)
         await put(storage, "b", "one")
         await put(storage, "a", "two")
         assert [name_of(event) for event in await taken(everything, 2)] == ["b/default/one", "a/default/two"]
@@ -66,11 +66,11 @@ async def test_events_reach_the_watchers_of_their_cluster_and_the_wildcard_only(
 
 async def test_a_watcher_resumes_from_the_ring_without_gap_or_repetition() -> None:
     """What happened between the revision asked for and the attachment comes first, then what happens after."""
-    async with MemoryStorage() as storage, running_feed(storage) as feed:
+    async with MemoryStorage() as storage, running_fanout(storage) as fanout:
         first = await put(storage, "a", "one")
         await put(storage, "a", "two")
-        await feed.reached(await put(storage, "b", "elsewhere"))
-        watcher = feed.attach(PREFIX, cluster="a", after=first)
+        await fanout.reached(await put(storage, "b", "elsewhere"))
+        watcher = fanout.attach(PREFIX, cluster="a", after=first)
         await put(storage, "a", "three")
         assert [event.route.name for event in await taken(watcher, 2)] == ["two", "three"]
         await put(storage, "a", "four")
@@ -79,35 +79,35 @@ async def test_a_watcher_resumes_from_the_ring_without_gap_or_repetition() -> No
 
 async def test_a_watcher_resumes_from_storage_when_the_ring_is_too_short() -> None:
     """Events that the ring has dropped are read from the store's history."""
-    async with MemoryStorage() as storage, running_feed(storage, max_events=2) as feed:
+    async with MemoryStorage() as storage, running_fanout(storage, max_events=2) as fanout:
         first = await put(storage, "a", "0")
         for number in range(1, 8):
             await put(storage, "a", str(number))
-        await feed.reached(await storage.revision())
-        watcher = feed.attach(PREFIX, cluster="a", after=first)
+        await fanout.reached(await storage.revision())
+        watcher = fanout.attach(PREFIX, cluster="a", after=first)
         await put(storage, "a", "8")
         assert [event.route.name for event in await taken(watcher, 8)] == [str(number) for number in range(1, 9)]
 
 
 async def test_a_compacted_start_is_an_error() -> None:
     """A watcher whose events are gone is told so."""
-    async with MemoryStorage() as storage, running_feed(storage, max_events=1) as feed:
+    async with MemoryStorage() as storage, running_fanout(storage, max_events=1) as fanout:
         first = await put(storage, "a", "0")
         for number in range(1, 5):
             await put(storage, "a", str(number))
-        await feed.reached(await storage.revision())
+        await fanout.reached(await storage.revision())
         await storage.compact(await storage.revision())
-        watcher = feed.attach(PREFIX, cluster="a", after=first)
+        watcher = fanout.attach(PREFIX, cluster="a", after=first)
         with pytest.raises(CompactedError):
             await watcher.take()
-        await feed.detach(watcher)
+        await fanout.detach(watcher)
 
 
 async def test_a_slow_watcher_loses_its_own_watch_and_nobody_elses() -> None:
     """A full buffer ends the watcher that did not read, while another still gets everything."""
-    async with MemoryStorage() as storage, running_feed(storage, watcher_buffer=3) as feed:
-        slow = feed.attach(PREFIX, cluster="a", after=feed.revision)
-        quick = feed.attach(PREFIX, cluster="a", after=feed.revision)
+    async with MemoryStorage() as storage, running_fanout(storage, watcher_buffer=3) as fanout:
+        slow = fanout.attach(PREFIX, cluster="a", after=fanout.revision)
+        quick = fanout.attach(PREFIX, cluster="a", after=fanout.revision)
         for number in range(5):
             await put(storage, "a", str(number))
             assert [event.route.name for event in await taken(quick, 1)] == [str(number)]
@@ -117,12 +117,12 @@ async def test_a_slow_watcher_loses_its_own_watch_and_nobody_elses() -> None:
 
 async def test_nothing_reaches_a_watcher_after_its_end() -> None:
     """A cluster made again under the same name is a stranger to the watches of the old one."""
-    async with MemoryStorage() as storage, running_feed(storage) as feed:
-        watcher = feed.attach(PREFIX, cluster="a", after=feed.revision)
-        wildcard = feed.attach(PREFIX, after=feed.revision)
-        await feed.reached(await put(storage, "a", "old"))
-        feed.end_watches(cluster="a")
-        await feed.reached(await put(storage, "a", "new"))
+    async with MemoryStorage() as storage, running_fanout(storage) as fanout:
+        watcher = fanout.attach(PREFIX, cluster="a", after=fanout.revision)
+        wildcard = fanout.attach(PREFIX, after=fanout.revision)
+        await fanout.reached(await put(storage, "a", "old"))
+        fanout.end_watches(cluster="a")
+        await fanout.reached(await put(storage, "a", "new"))
         assert [event.route.name for event in await watcher.take()] == ["old"]
         with pytest.raises(WatchEndedError):
             await watcher.take()
@@ -131,39 +131,39 @@ async def test_nothing_reaches_a_watcher_after_its_end() -> None:
 
 async def test_a_reserved_watcher_ends_with_others_before_it_begins() -> None:
     """It gets nothing before it begins, everything after its start from then on, and learns of an end in between."""
-    async with MemoryStorage() as storage, running_feed(storage) as feed:
-        start = feed.revision
-        watcher = feed.reserve(PREFIX, cluster="a")
-        assert feed.is_watched(PREFIX, "a")
-        await feed.reached(await put(storage, "a", "one"))
+    async with MemoryStorage() as storage, running_fanout(storage) as fanout:
+        start = fanout.revision
+        watcher = fanout.reserve(PREFIX, cluster="a")
+        assert fanout.is_watched(PREFIX, "a")
+        await fanout.reached(await put(storage, "a", "one"))
         assert await watcher.take() == ()
-        feed.begin(watcher, start)
-        await feed.reached(await put(storage, "a", "two"))
+        fanout.begin(watcher, start)
+        await fanout.reached(await put(storage, "a", "two"))
         assert [event.route.name for event in await taken(watcher, 2)] == ["one", "two"]
-        late = feed.reserve(PREFIX, cluster="a")
+        late = fanout.reserve(PREFIX, cluster="a")
         late.raise_if_ended()
-        feed.end_watches(cluster="a")
+        fanout.end_watches(cluster="a")
         with pytest.raises(WatchEndedError):
             late.raise_if_ended()
 
 
 async def test_whether_a_resource_is_watched_in_a_cluster() -> None:
     """Watches of other clusters, of all of them, and those that left do not count."""
-    async with MemoryStorage() as storage, running_feed(storage) as feed:
-        watcher = feed.attach(PREFIX, cluster="a", after=feed.revision)
-        feed.attach(PREFIX, after=feed.revision)
-        assert [feed.is_watched(PREFIX, cluster) for cluster in ("a", "b")] == [True, False]
-        await feed.detach(watcher)
-        assert not feed.is_watched(PREFIX, "a")
+    async with MemoryStorage() as storage, running_fanout(storage) as fanout:
+        watcher = fanout.attach(PREFIX, cluster="a", after=fanout.revision)
+        fanout.attach(PREFIX, after=fanout.revision)
+        assert [fanout.is_watched(PREFIX, cluster) for cluster in ("a", "b")] == [True, False]
+        await fanout.detach(watcher)
+        assert not fanout.is_watched(PREFIX, "a")
 
 
 async def test_namespace_and_name_narrow_a_watch() -> None:
     """Live and resumed events are filtered alike."""
-    async with MemoryStorage() as storage, running_feed(storage) as feed:
-        before = feed.revision
+    async with MemoryStorage() as storage, running_fanout(storage) as fanout:
+        before = fanout.revision
         await storage.transact([], [Put(f"{PREFIX}a/blue/x", b"1")])
-        await feed.reached(await put(storage, "a", "x"))
-        watcher = feed.attach(PREFIX, cluster="a", namespace="blue", name="x", after=before)
+        await fanout.reached(await put(storage, "a", "x"))
+        watcher = fanout.attach(PREFIX, cluster="a", namespace="blue", name="x", after=before)
         await storage.transact([], [Put(f"{PREFIX}a/blue/y", b"1")])
         await storage.transact([], [Delete(f"{PREFIX}a/blue/x")])
         events = await taken(watcher, 2)
@@ -192,14 +192,14 @@ async def test_derived_events_come_live_and_resumed() -> None:
     """Events that follow from another resource's are the same for a live watcher and for one that resumes from history."""
     source, target = "/registry/core/sources/", "/registry/core/targets/"
 
-    async with MemoryStorage() as storage, running_feed(storage, max_events=1) as feed:
-        feed.derive([source], target, Made(source, target))
+    async with MemoryStorage() as storage, running_fanout(storage, max_events=1) as fanout:
+        fanout.derive([source], target, Made(source, target))
         before = await put(storage, "a", "unrelated")
-        live = feed.attach(target, after=before)
+        live = fanout.attach(target, after=before)
         revision = await storage.transact([], [Put(f"{source}a/one", b"1")])
-        await feed.reached(await put(storage, "a", "unrelated"))
+        await fanout.reached(await put(storage, "a", "unrelated"))
         assert [(event.route.name, event.mod_revision) for event in await taken(live, 1)] == [("made", revision)]
-        resumed = feed.attach(target, after=before)
+        resumed = fanout.attach(target, after=before)
         assert [(event.route.name, event.mod_revision) for event in await taken(resumed, 1)] == [("made", revision)]
 
 
@@ -208,12 +208,12 @@ async def test_listeners_to_everything_hear_what_is_stored() -> None:
     heard: list[tuple[str, str]] = []
     target = "/registry/core/targets/"
 
-    async with MemoryStorage() as storage, running_feed(storage) as feed:
-        feed.listen(PREFIX, lambda event: heard.append(("resource", event.route.name)))
-        feed.listen_all(lambda event: heard.append(("everything", event.route.name)))
-        feed.derive([PREFIX], target, Made(PREFIX, target))
+    async with MemoryStorage() as storage, running_fanout(storage) as fanout:
+        fanout.listen(PREFIX, lambda event: heard.append(("resource", event.route.name)))
+        fanout.listen_all(lambda event: heard.append(("everything", event.route.name)))
+        fanout.derive([PREFIX], target, Made(PREFIX, target))
         await put(storage, "a", "one")
-        await feed.reached(await storage.transact([], [Put("/registry/core/others/a/two", b"1")]))
+        await fanout.reached(await storage.transact([], [Put("/registry/core/others/a/two", b"1")]))
     assert heard == [("resource", "one"), ("everything", "one"), ("everything", "two")]
 
 
@@ -221,22 +221,22 @@ async def test_after_a_gap_watches_and_caches_end_before_anything_after_it_is_re
     """When the feed runs again, watches have ended and its revision is the store's by the time that caches are told; nobody else ran."""
     seen: list[tuple[bool, int, int, bool]] = []
     async with MemoryStorage() as storage:
-        async with running_feed(storage) as feed:
-            feed.listen_gaps(lambda: seen.append((watcher.ended, feed.revision, len(feed._ring), waiting.done())))
+        async with running_fanout(storage) as fanout:
+            fanout.listen_gaps(lambda: seen.append((watcher.ended, fanout.revision, len(fanout._ring), waiting.done())))
             before = await put(storage, "a", "before")
-            await feed.reached(before)
-            watcher = feed.attach(PREFIX, cluster="a", after=before)
+            await fanout.reached(before)
+            watcher = fanout.attach(PREFIX, cluster="a", after=before)
             assert not seen, "the first start is no gap"
         missed = await put(storage, "a", "missed")
-        waiting = asyncio.ensure_future(feed.reached(missed))
-        meanwhile = feed.attach(PREFIX, cluster="a", after=before)
-        async with running(feed):
+        waiting = asyncio.ensure_future(fanout.reached(missed))
+        meanwhile = fanout.attach(PREFIX, cluster="a", after=before)
+        async with running(fanout):
             assert seen == [(True, missed, 0, False)]
             await waiting
             for ended in (watcher, meanwhile):
                 with pytest.raises(WatchEndedError):
                     await ended.take()
-            resumed = feed.attach(PREFIX, cluster="a", after=before)
+            resumed = fanout.attach(PREFIX, cluster="a", after=before)
             await put(storage, "a", "after")
             assert [event.route.name for event in await taken(resumed, 2)] == ["missed", "after"]
             assert len(seen) == 1
@@ -244,11 +244,11 @@ async def test_after_a_gap_watches_and_caches_end_before_anything_after_it_is_re
 
 async def test_detached_watchers_leave_nothing_behind() -> None:
     """After the last watcher of a resource is gone, the feed holds nothing for it."""
-    async with MemoryStorage() as storage, running_feed(storage) as feed:
-        watchers = [feed.attach(PREFIX, cluster=cluster, after=feed.revision) for cluster in ("a", "a", "b", "")]
-        assert feed.watchers == 4
+    async with MemoryStorage() as storage, running_fanout(storage) as fanout:
+        watchers = [fanout.attach(PREFIX, cluster=cluster, after=fanout.revision) for cluster in ("a", "a", "b", "")]
+        assert fanout.watchers == 4
         for watcher in watchers:
-            await feed.detach(watcher)
-            await feed.detach(watcher)
-        assert feed.watchers == 0
-        assert not feed._hubs
+            await fanout.detach(watcher)
+            await fanout.detach(watcher)
+        assert fanout.watchers == 0
+        assert not fanout._hubs

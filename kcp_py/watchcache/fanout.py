@@ -1,4 +1,4 @@
-"""`Feed`: the store's changes, read once and handed to everybody who watches."""
+"""`Fanout`: reads the changes of the store once and distributes them to all watchers."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from kcp_py.watchcache.watcher import WatchEndedError, Watcher
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.watchcache")
 
 Listener = Callable[[ObjectEvent], None]
-"""Called for every event of a resource, in revision order, before any watcher sees it. Must not block and must not raise."""
+"""Called for every event of a resource, in revision order, before any watcher receives it. Must not block and must not raise."""
 
 _revision: Final = attrgetter("mod_revision")
 
 
 class Derivation(Protocol):
-    """What watches of one resource get that does not follow from its stored objects alone, such as the namespaces of a new cluster."""
+    """Events of one resource that do not follow from its stored objects alone, such as the virtual namespaces of a new cluster."""
 
     def concerns(self, event: ObjectEvent) -> bool:
-        """Whether a stored event, of a source or of the resource itself, may be seen otherwise than it is. Called for each: cheap."""
+        """Whether a stored event, of a source or of the resource itself, may change for watchers. Called for each event, so it is cheap."""
         ...
 
     async def seen(self, events: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
-        """What watches get of the events of one revision, of which at least one concerns this.
+        """The events that watchers receive for the events of one revision, of which at least one concerns this derivation.
 
         Raises:
-            StorageError: what else decides it cannot be read at that revision.
+            StorageError: other objects that decide it cannot be read at that revision.
         """
         ...
 
 
 _DELIVERIES_PER_TURN = 2_000
-"""After so many deliveries the feed lets other tasks run: at about 1 us each the loop is held for 2 ms."""
+"""Deliveries after which the fan-out yields. At about 1 us each it blocks the event loop for 2 ms."""
 _DELIVERIES_PER_LISTENER = 4
-"""What a listener to everything may cost: it reads some of the objects."""
+"""The cost of a listener to all resources, as a number of deliveries: it reads some of the objects."""
 
 
 class _Hub:
-    """Who is interested in one resource."""
+    """The watchers and listeners of one resource."""
 
     __slots__ = ("all_clusters", "by_cluster", "listeners")
 
@@ -60,12 +60,12 @@ class _Hub:
         return not (self.by_cluster or self.all_clusters or self.listeners)
 
 
-class Feed:
-    """Reads the whole store's changes in one watch, and fans them out.
+class Fanout:
+    """Reads all changes of the store with one watch and distributes them.
 
     Flow: storage watch -> listeners (caches) -> ring -> watchers of (resource, cluster) and of (resource, all clusters).
-    `revision` is how far this has come; whoever attaches gets everything after it live, and what lies between its own start and
-    `revision` from the ring or, beyond that, from the store's history.
+    `revision` is the last revision that was distributed. A watcher receives later events as they happen. It receives the events between its
+    own start and `revision` from the ring or, if the ring does not reach back far enough, from the history of the store.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class Feed:
         self._watcher_buffer = watcher_buffer
         self._ring = Ring(floor=0, max_events=max_events, max_bytes=max_bytes)
         self._derivations: dict[str, list[Derivation]] = {}
-        """By the prefix of the events that they may concern."""
+        """Derivations by the prefix of the events that they depend on."""
         self._derived: dict[str, list[Derivation]] = {}
-        """By the prefix of the resource whose watches get the outcome."""
+        """Derivations by the prefix of the resource whose watchers receive the result."""
         self._advanced: list[asyncio.Future[None]] = []
         self._listeners: list[Listener] = []
         self._removal_listeners: list[Callable[[Route], None]] = []
@@ -95,19 +95,19 @@ class Feed:
         self._was_running = False
         self.revision = 0
         self.watchers = 0
-        """How many watchers are attached."""
+        """The number of attached watchers."""
 
     async def run(self, *, started: asyncio.Event | None = None) -> None:
         """Read changes until cancelled.
 
-        May be called again after it has failed. What happened in between is not made up for: watches end, so that their clients come again
-        and are served from the store's history, and caches are told to begin anew.
+        It may be called again after a failure. Events in between are not delivered: watches end, so that their clients watch again and
+        receive the events from the history of the store, and caches are cleared.
 
         Raises:
-            StorageError: the store cannot be watched any more; nothing was skipped up to `revision`.
+            StorageError: the watch of the store ended; no event up to `revision` was skipped.
         """
         self.revision = await self._storage.revision()
-        # From here on to the start of the watch nothing waits: whoever attaches or fills a cache now gets everything after `revision`.
+        # No other task runs before the watch starts, so a watcher that attaches now receives every event after `revision`.
         self._ring = Ring(floor=self.revision, max_events=self._max_events, max_bytes=self._max_bytes)
         if self._was_running:
             _log.warning("feed_restarted", revision=self.revision, watches=self.watchers)
@@ -128,29 +128,29 @@ class Feed:
             await changes.aclose()
 
     def listen(self, prefix: str, listener: Listener) -> None:
-        """Have a function called for every event of a resource, for as long as the feed lives."""
+        """Call a function for every event of a resource, for the lifetime of the fan-out."""
         self._hub(prefix).listeners.append(listener)
 
     def listen_all(self, listener: Listener) -> None:
-        """Have a function called for every event of every resource, after the listeners of the resource. Derived events are left out."""
+        """Call a function for every stored event of every resource, after the listeners of the resource."""
         self._listeners.append(listener)
 
     def listen_removals(self, listener: Callable[[Route], None]) -> None:
-        """Have a function called whenever an object of any resource is removed, under the rules of `listen`."""
+        """Call a function when an object of any resource is removed. It must not block and must not raise."""
         self._removal_listeners.append(listener)
 
     def listen_gaps(self, listener: Callable[[], None]) -> None:
-        """Have a function called whenever events may have been missed: what was learned from events or read before is to be forgotten."""
+        """Call a function when events may have been missed, so that values from earlier reads and events must be discarded."""
         self._gap_listeners.append(listener)
 
     def derive(self, sources: Iterable[str], target: str, derivation: Derivation) -> None:
-        """Let what watches of the resource `target` get depend on events of the resources `sources` as well."""
+        """Make the events that watchers of the resource `target` receive depend on events of the resources `sources` as well."""
         for prefix in dict.fromkeys((*sources, target)):
             self._derivations.setdefault(prefix, []).append(derivation)
         self._derived.setdefault(target, []).append(derivation)
 
     def attach(self, prefix: str, *, cluster: str = "", namespace: str = "", name: str = "", after: int) -> Watcher:
-        """Subscribe to everything after a revision: `reserve` and `begin` at once.
+        """Subscribe to all events after a revision: `reserve` and `begin` in one call.
 
         Args:
             prefix: the resource's prefix.
@@ -164,9 +164,9 @@ class Feed:
         return watcher
 
     def reserve(self, prefix: str, *, cluster: str = "", namespace: str = "", name: str = "") -> Watcher:
-        """Subscribe without a start. The watcher gets no events before `begin`, but ends when watches like it are ended.
+        """Subscribe without a start. The watcher receives no events before `begin`, but `end_watches` ends it.
 
-        For subscribers that read the present state first: it may belong to a cluster or a definition that is deleted meanwhile.
+        This is for subscribers that read the current state first: their cluster or their definition may be deleted in the meantime.
         """
         watcher = Watcher(prefix, cluster=cluster, namespace=namespace, name=name, limit=self._watcher_buffer)
         hub = self._hub(prefix)
@@ -175,13 +175,13 @@ class Feed:
         return watcher
 
     def begin(self, watcher: Watcher, after: int) -> None:
-        """Let a reserved watcher have everything after a revision, the last one that the subscriber has seen."""
+        """Start a reserved watcher after a revision, the last one that the subscriber has seen."""
         watcher.begin(max(after, self.revision))
         if after < self.revision:
             watcher.follow(self._backlog(watcher, after, self.revision))
 
     async def detach(self, watcher: Watcher) -> None:
-        """End a subscription; safe to call twice."""
+        """End a subscription. It may be called twice."""
         hub = self._hubs.get(watcher.prefix)
         if hub is not None:
             group = hub.by_cluster.get(watcher.cluster) if watcher.cluster else hub.all_clusters
@@ -195,7 +195,7 @@ class Feed:
         await watcher.aclose()
 
     def end_watches(self, *, prefix: str = "", cluster: str = "") -> None:
-        """End watches cleanly: those of one resource in one cluster, of one cluster, or all. Watches of all clusters end only with all."""
+        """End watches without an error: of one resource in one cluster, of one cluster, or all. Wildcard watches end only with all."""
         for hub in [self._hubs[prefix]] if prefix in self._hubs else [] if prefix else list(self._hubs.values()):
             groups = [hub.by_cluster.get(cluster, set())] if cluster else [*hub.by_cluster.values(), hub.all_clusters]
             for group in groups:
@@ -203,12 +203,12 @@ class Feed:
                     watcher.end(WatchEndedError())
 
     def is_watched(self, prefix: str, cluster: str) -> bool:
-        """Whether `end_watches` with these would end any."""
+        """Whether `end_watches` with these arguments would end a watch."""
         hub = self._hubs.get(prefix)
         return hub is not None and bool(hub.by_cluster.get(cluster))
 
     async def reached(self, revision: int) -> None:
-        """Wait until the feed has come to a revision."""
+        """Wait until the events of a revision were distributed."""
         while self.revision < revision:
             future = asyncio.get_running_loop().create_future()
             self._advanced.append(future)
@@ -223,7 +223,7 @@ class Feed:
     async def _deliver(self, batch: WatchBatch) -> None:
         deliveries = 0
         for revision, changes in groupby(batch.events, key=_revision):
-            # Only between revisions may other tasks run: whoever attaches has to find revisions whole.
+            # Other tasks run only between revisions, because a watcher must attach before or after all events of a revision.
             self._advance(revision - 1)
             if deliveries > _DELIVERIES_PER_TURN:
                 deliveries = 0
@@ -248,7 +248,7 @@ class Feed:
         self._advance(batch.revision)
 
     def _stored(self, changes: Iterable[Event]) -> list[ObjectEvent]:
-        """The changes that are those of objects."""
+        """The changes of objects; changes of internal keys are left out."""
         return [ObjectEvent(route, change) for change in changes if (route := route_of(change.key, self._root)) is not None]
 
     def _listeners_to(self, prefix: str) -> Sequence[Listener]:
@@ -283,7 +283,7 @@ class Feed:
                     future.set_result(None)
 
     async def _backlog(self, watcher: Watcher, after: int, until: int) -> AsyncGenerator[Sequence[ObjectEvent], None]:
-        """The events in (after, until] that the watcher wants."""
+        """The events in (after, until] that match the watcher."""
         wants = Watcher(watcher.prefix, cluster=watcher.cluster, namespace=watcher.namespace, name=watcher.name, after=after, limit=0).wants
         recent = self._ring.after(after)
         if recent is not None:
