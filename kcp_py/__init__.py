@@ -10,41 +10,84 @@ from kcp_py._version import __version__
 
 if TYPE_CHECKING:
     from kcp_py.apimachinery import errors
+    from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
+    from kcp_py.authn.authenticator import Authenticator
+    from kcp_py.authz.authorizer import Authorizer, Decision
+    from kcp_py.client.contract import Client, ObjectList, WatchEvent
     from kcp_py.controlplane import ControlPlane
+    from kcp_py.logicalcluster import WILDCARD, Name, parse_name
     from kcp_py.options import Options
     from kcp_py.registry.admission import AdmissionPlugin, Attributes
     from kcp_py.registry.computed import ComputedResource
     from kcp_py.registry.rest.storage import ObjectEvent, ReadRequest, RestStorage
     from kcp_py.registry.writerequest import WriteRequest
+    from kcp_py.request.context import RequestContext
+    from kcp_py.request.requestinfo import RequestInfo
     from kcp_py.request.user import UserInfo
+    from kcp_py.server.chain import Filter
+    from kcp_py.server.exchange import Exchange, Handler
 
 __all__ = [
+    "WILDCARD",
     "AdmissionPlugin",
     "Attributes",
+    "Authenticator",
+    "Authorizer",
+    "Client",
     "ComputedResource",
     "ControlPlane",
+    "Decision",
+    "Exchange",
+    "Filter",
+    "GroupResource",
+    "GroupVersionKind",
+    "GroupVersionResource",
+    "Handler",
+    "Name",
     "ObjectEvent",
+    "ObjectList",
     "Options",
     "ReadRequest",
+    "RequestContext",
+    "RequestInfo",
     "RestStorage",
     "UserInfo",
+    "WatchEvent",
     "WriteRequest",
     "__version__",
     "builtin_definitions",
     "errors",
+    "parse_name",
 ]
 
 _HOMES = {
     "AdmissionPlugin": "kcp_py.registry.admission",
     "Attributes": "kcp_py.registry.admission",
+    "Authenticator": "kcp_py.authn.authenticator",
+    "Authorizer": "kcp_py.authz.authorizer",
+    "Client": "kcp_py.client.contract",
     "ComputedResource": "kcp_py.registry.computed",
     "ControlPlane": "kcp_py.controlplane",
+    "Decision": "kcp_py.authz.authorizer",
+    "Exchange": "kcp_py.server.exchange",
+    "Filter": "kcp_py.server.chain",
+    "GroupResource": "kcp_py.apimachinery.kinds",
+    "GroupVersionKind": "kcp_py.apimachinery.kinds",
+    "GroupVersionResource": "kcp_py.apimachinery.kinds",
+    "Handler": "kcp_py.server.exchange",
+    "Name": "kcp_py.logicalcluster",
     "ObjectEvent": "kcp_py.registry.rest.storage",
+    "ObjectList": "kcp_py.client.contract",
     "Options": "kcp_py.options",
     "ReadRequest": "kcp_py.registry.rest.storage",
+    "RequestContext": "kcp_py.request.context",
+    "RequestInfo": "kcp_py.request.requestinfo",
     "RestStorage": "kcp_py.registry.rest.storage",
     "UserInfo": "kcp_py.request.user",
+    "WILDCARD": "kcp_py.logicalcluster",
+    "WatchEvent": "kcp_py.client.contract",
     "WriteRequest": "kcp_py.registry.writerequest",
+    "parse_name": "kcp_py.logicalcluster",
 }
 
 

@@ -35,7 +35,7 @@ from kcp_py.registry.catalog.source import ResourceSource
 from kcp_py.registry.computed import ComputedResource
 from kcp_py.registry.store import Access
 from kcp_py.server.bodybudget import BodyBudget
-from kcp_py.server.chain import ASGIApp, ChainSettings, create_edge
+from kcp_py.server.chain import ASGIApp, ChainSettings, Filter, create_edge
 from kcp_py.server.handlers.backend import Backend, Limits
 from kcp_py.server.handlers.documents import Documents
 from kcp_py.server.handlers.tree import ResourceTree
@@ -90,6 +90,7 @@ class ControlPlane:
         authorizers: Sequence[Authorizer] = (),
         admission: Sequence[AdmissionPlugin] = (),
         apis: Sequence[ComputedResource | ResourceSource] = (),
+        filters: Sequence[Filter] = (),
     ) -> None:
         """Prepare; nothing is opened before the context is entered.
 
@@ -102,11 +103,13 @@ class ControlPlane:
             admission: plugins that see every write, after those of the server.
             apis: resources that are served by code in every cluster, and sources that add resources to some clusters. Entering the context
                 raises ValueError for a resource that has the name or the kind of another one that every cluster serves.
+            filters: wrap the handler of every request that is authenticated and authorized, outermost first.
         """
         self._apis = tuple(apis)
         self._authenticators = tuple(authenticators)
         self._authorizers = tuple(authorizers)
         self._admission = tuple(admission)
+        self._filters = tuple(filters)
         self._options = options
         self._given_storage = storage
         self._services = services
@@ -249,6 +252,7 @@ class ControlPlane:
             cluster_header=options.cluster_header,
             request_timeout=options.request_timeout,
             bodies=BodyBudget(options.max_body_bytes_in_flight, options.max_cluster_body_bytes_in_flight),
+            further=self._filters,
         )
         address = options.external_url(options.secure_port).partition("://")[2]
         documents = Documents(self.backend, server_address=address)

@@ -52,10 +52,12 @@ class ChainSettings:
     request_timeout: float = 60.0
     fairness: Fairness = field(default_factory=InFlight)
     bodies: BodyBudget = field(default_factory=BodyBudget)
+    further: Sequence[Filter] = ()
+    """Filters of the program, behind those of the server."""
 
 
 def filters(settings: ChainSettings) -> tuple[Filter, ...]:
-    """The filters, outermost first. No route exists before authentication and authorization."""
+    """The filters, outermost first. No route exists before authentication and authorization, and none can be added outside of them."""
     return (
         ErrorsFilter,
         partial(TelemetryFilter, metrics=settings.metrics, access_log=settings.access_log),
@@ -72,6 +74,7 @@ def filters(settings: ChainSettings) -> tuple[Filter, ...]:
         partial(ImpersonationFilter, authorizer=settings.authorizer),
         partial(AuthorizationFilter, authorizer=settings.authorizer),
         WildcardFilter,
+        *settings.further,
     )
 
 

@@ -19,6 +19,7 @@ from kcp_py.logicalcluster import Name
 from kcp_py.server.chain import ChainSettings, compose, create_edge, filters
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.filters.errors import ErrorsFilter
+from kcp_py.server.filters.wildcard import WildcardFilter
 from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.shell import create_shell
 from kcp_py.telemetry.metrics import RequestMetrics
@@ -102,6 +103,13 @@ async def test_order():
         "AuthorizationFilter",
         "WildcardFilter",
     ]
+
+
+async def test_filters_of_the_program_are_the_innermost():
+    """Only requests that are authenticated and authorized reach them."""
+    further = (partial(ErrorsFilter), ErrorsFilter)
+    chain = ChainSettings(authenticator=StaticTokens({}), authorizer=Union(), metrics=RequestMetrics(MetricsRegistry()), further=further)
+    assert filters(chain)[-3:] == (WildcardFilter, *further)
 
 
 async def test_compose(ask, probe):
