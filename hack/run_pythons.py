@@ -127,7 +127,7 @@ def prepare(python: Python, *, required: bool) -> Path | None:
 
     Args:
         python: the interpreter.
-        required: whether an environment that cannot be made is a failure. Dependencies may be missing for a Python that is not supported yet.
+        required: whether an environment that cannot be made is a failure. Dependencies of a newer Python may be missing.
     """
     environment = ENVIRONMENTS / python.name
     stamp = environment / ".installed"
