@@ -27,6 +27,7 @@ from kcp_py.registry.rest.conform import Sent, cannot_be_handled, check_metadata
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.create import prepare_new
 from kcp_py.registry.store.validation import check
+from kcp_py.registry.upstreamkinds import UpstreamKinds
 from kcp_py.storage.memory import MemoryStorage
 
 ROOT: Final = "/registry"
@@ -92,7 +93,7 @@ class Validator:
         self._kubernetes_kinds = kubernetes_kinds
         self._ignore_unknown_kinds = ignore_unknown_kinds
         self._broken: dict[tuple[str, str], str] = {}
-        self._definitions = Definitions(ROOT)
+        self._definitions = Definitions(ROOT, upstream=UpstreamKinds())
         self._access = Access(MemoryStorage())
         self.objects = 0
         """How many objects were judged."""

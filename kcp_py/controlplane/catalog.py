@@ -25,6 +25,7 @@ from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store import Access
 from kcp_py.registry.strategy import Strategy
+from kcp_py.registry.upstreamkinds import UpstreamKinds
 from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
 from kcp_py.tenancy import LOGICAL_CLUSTER
 from kcp_py.tenancy.logicalcluster import logical_cluster_keys
@@ -81,7 +82,8 @@ def build_catalog(
     }
     everywhere = (*builtin_resources(root, strategies=strategies), *upstream, *computed)
     builtins = tuple(replace(one, annotated=context.annotated) for one in everywhere)
-    compiled = Definitions(root, webhooks, defaults, annotated=context.annotated)
+    kinds = UpstreamKinds()
+    compiled = Definitions(root, webhooks, defaults, upstream=kinds, annotated=context.annotated)
     crds = CRDSource(access, fanout, compiled, crd_keys)
     sources = [one for one in apis if isinstance(one, ResourceSource)]
     for source in sources:
@@ -91,7 +93,13 @@ def build_catalog(
     for resource, objects in defaults.items():
         keys = resource_keys(root, *resource, namespaced=True, identity=CUSTOM_RESOURCES)
         events = DefaultEvents(
-            access.storage, keys, objects, cluster_keys=logical_cluster_keys(root), definition_keys=crd_keys, resource=resource
+            access.storage,
+            keys,
+            objects,
+            cluster_keys=logical_cluster_keys(root),
+            definition_keys=crd_keys,
+            resource=resource,
+            defines=kinds.defines_own,
         )
         fanout.derive(events.sources, keys.prefix, events)
     wildcard = WildcardTables(access.storage, fanout, tables, defaults=defaults)

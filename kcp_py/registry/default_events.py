@@ -7,16 +7,15 @@ one before. They are worked out from the stored events and, where those do not t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.bootstrap.known import known_kinds
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.builtin.logicalclusters import NAME
 from kcp_py.registry.resource import DefaultObjects, Origin
+from kcp_py.registry.scope import CLUSTER_OBJECT
 from kcp_py.schema.crd.names_conditions import is_condition_true
 from kcp_py.storage.contract import Compare, Event, KeyValue, Storage
 from kcp_py.storage.keys import ResourceKeys, Route
@@ -26,6 +25,9 @@ _DELETION: Final = b'"deletionTimestamp":"'
 """In the bytes of an object that is being deleted, and of few others."""
 
 _Defaults = Mapping[Route, KeyValue]
+
+DefinesKind = Callable[[Mapping[str, Any]], bool]
+"""The spec of a CRD -> whether it defines a certain kind."""
 
 
 class _Sources(NamedTuple):
@@ -49,6 +51,7 @@ class DefaultEvents:
         cluster_keys: ResourceKeys,
         definition_keys: ResourceKeys | None = None,
         resource: GroupResource | None = None,
+        defines: DefinesKind = lambda _: False,
     ) -> None:
         """Prepare.
 
@@ -59,12 +62,14 @@ class DefaultEvents:
             cluster_keys: of LogicalClusters.
             definition_keys: of CRDs, where one defines the kind.
             resource: what that CRD defines.
+            defines: whether a CRD of that resource defines the kind that has default objects.
         """
         self._storage = storage
         self._keys = keys
         self._objects = objects
         self._cluster_keys = cluster_keys
         self._definition_keys = definition_keys
+        self._defines = defines
         self._definition_name = f"{resource.resource}.{resource.group or 'core'}" if resource is not None else ""
         self._places = frozenset(objects("root", "", ""))
 
@@ -118,7 +123,7 @@ class DefaultEvents:
         """The default objects before the revision and at it, whether or not they are hidden."""
         before: list[KeyValue | None] = []
         after: list[KeyValue | None] = []
-        for keys, name in ((self._cluster_keys, NAME), (self._definition_keys, self._definition_name)):
+        for keys, name in ((self._cluster_keys, CLUSTER_OBJECT), (self._definition_keys, self._definition_name)):
             route = None if keys is None else Route(keys.prefix, cluster, "", name)
             event = None if route is None else own.get(route)
             item = _item(event) if event is not None else None if route is None else await self._read(route, revision)
@@ -131,7 +136,7 @@ class DefaultEvents:
         if own is not None and self._keys.namespaced and _DELETION in own.value:
             return {}
         if self._definition_keys is not None:
-            origin = None if sources.definition is None else _origin_if_served(sources.definition)
+            origin = None if sources.definition is None else _origin_if_served(sources.definition, self._defines)
         else:
             origin = None if own is None else _origin_of_cluster(own)
         if origin is None:
@@ -196,23 +201,13 @@ def origin_of_definition(item: KeyValue) -> Origin:
     return Origin(metadata["uid"], metadata["creationTimestamp"], item.mod_revision, life)
 
 
-def _origin_if_served(item: KeyValue) -> Origin | None:
-    """`origin_of_definition`; None where the CRD does not serve a kind of Kubernetes as it is published."""
+def _origin_if_served(item: KeyValue, defines: DefinesKind) -> Origin | None:
+    """`origin_of_definition`; None where the CRD does not serve the kind that has default objects."""
     try:
         crd: dict[str, Any] = orjson.loads(item.value)
         if not is_condition_true(crd, "Established") or is_condition_true(crd, "Terminating") or crd["metadata"].get("deletionTimestamp"):
             return None
-        return origin_of_definition(item) if _defines_own_kind(crd["spec"]) else None
+        return origin_of_definition(item) if defines(crd["spec"]) else None
     except (KeyError, TypeError, ValueError, AttributeError):
         # A stored CRD that is malformed serves nothing.
         return None
-
-
-def _defines_own_kind(spec: Mapping[str, Any]) -> bool:
-    kinds = known_kinds()
-    if not any((spec["group"], version["name"], spec["names"]["kind"]) in kinds for version in spec["versions"]):
-        return False
-    # The rules of upstream kinds are loaded where a cluster has one: see `registry.catalog.compilation`.
-    from kcp_py.registry.known import is_own  # noqa: PLC0415
-
-    return any(is_own(spec, version, (version.get("schema") or {}).get("openAPIV3Schema") or {}) for version in spec["versions"])

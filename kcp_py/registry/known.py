@@ -45,6 +45,11 @@ class KnownForm(NamedTuple):
     schema: CompiledSchema | None
     """Of the kind itself; None: the CRD's."""
 
+    @property
+    def definition(self) -> str:
+        """The name under which Kubernetes publishes the type."""
+        return self.kind.definition
+
     def strategy(self, version: Mapping[str, Any]) -> Strategy:
         """The rules of the kind."""
         return KnownKindStrategy(self.kind, version)
@@ -63,26 +68,31 @@ class KnownForm(NamedTuple):
         return {label: FIELD_PATHS.get(label, label) for label in self.kind.field_labels}
 
 
-def known_form(spec: Mapping[str, Any], version: Mapping[str, Any], document: Schema) -> KnownForm | None:
-    """What is known of the kind that a CRD's version defines; None: nothing.
+def known_forms(spec: Mapping[str, Any]) -> Mapping[str, KnownForm]:
+    """The versions of a CRD that define a kind of Kubernetes, by name. `spec` is that of the CRD."""
+    found = {version["name"]: known_form(spec, version) for version in spec["versions"]}
+    return {version: form for version, form in found.items() if form is not None}
 
-    Args:
-        spec: of the CRD.
-        version: one of its versions.
-        document: that version's schema.
-    """
+
+def known_form(spec: Mapping[str, Any], version: Mapping[str, Any]) -> KnownForm | None:
+    """The kind of Kubernetes that a version of a CRD defines; None for any other. `spec` is that of the CRD."""
     kind = known_kinds().get((spec["group"], version["name"], spec["names"]["kind"]))
     if kind is None:
         return None
+    document = _document(version)
     if _is_own(kind, spec, document):
         return KnownForm(kind, True, known_definitions()[kind.definition], known_definitions(), _schema(kind.definition))
     return KnownForm(kind, False, completed(document, known_definitions()[kind.definition]), {}, None)
 
 
-def is_own(spec: Mapping[str, Any], version: Mapping[str, Any], document: Schema) -> bool:
-    """Whether a CRD's version defines a kind of Kubernetes exactly as it is published (`KnownForm.own`). Compiles nothing."""
+def is_own(spec: Mapping[str, Any], version: Mapping[str, Any]) -> bool:
+    """Whether a version of a CRD defines a kind of Kubernetes exactly as it is published (`KnownForm.own`). Compiles nothing."""
     kind = known_kinds().get((spec["group"], version["name"], spec["names"]["kind"]))
-    return kind is not None and _is_own(kind, spec, document)
+    return kind is not None and _is_own(kind, spec, _document(version))
+
+
+def _document(version: Mapping[str, Any]) -> Schema:
+    return (version.get("schema") or {}).get("openAPIV3Schema") or {}
 
 
 def _is_own(kind: KnownKind, spec: Mapping[str, Any], document: Schema) -> bool:

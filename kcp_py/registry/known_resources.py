@@ -11,9 +11,10 @@ from typing import Final
 
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.bootstrap.known_crds import definitions_named
-from kcp_py.registry.catalog.compilation import NONE, CompiledDefinition
+from kcp_py.registry.catalog.compilation import NONE, CompiledDefinition, Settings
 from kcp_py.registry.conversion import NoWebhooks
 from kcp_py.registry.resource import DefaultObjects, ServedResource
+from kcp_py.registry.upstreamkinds import UpstreamKinds
 from kcp_py.schema.crd.validation import default_definition
 from kcp_py.storage.keys import resource_keys
 
@@ -31,11 +32,12 @@ def known_resources(root: str, names: Iterable[str], defaults: Mapping[GroupReso
     Raises:
         UnknownKindError: a name stands for nothing that is known.
     """
+    settings = Settings(root, NoWebhooks(), defaults, UpstreamKinds())
     found: list[ServedResource] = []
     for crd in definitions_named(names):
         default_definition(crd)
         crd["status"] = {"acceptedNames": crd["spec"]["names"], "conditions": _ESTABLISHED}
-        for resource in CompiledDefinition(b"", crd, root, NoWebhooks(), defaults).resources:
+        for resource in CompiledDefinition(b"", crd, settings).resources:
             keys = resource_keys(root, resource.group, resource.resource, namespaced=resource.namespaced)
             found.append(replace(resource, keys=keys))
     return tuple(found)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.contract import Compare, Operation
+
+CLUSTER_OBJECT: Final = "cluster"
+"""The name of the LogicalCluster object in every logical cluster."""
 
 
 class ClusterScope(NamedTuple):

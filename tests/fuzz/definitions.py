@@ -12,6 +12,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.serializer.json.codec import DecodeError, decode_json
 from kcp_py.registry.catalog.compilation import Definitions
 from kcp_py.registry.definition_strategy import DefinitionStrategy
+from kcp_py.registry.upstreamkinds import UpstreamKinds
 from kcp_py.schema.compilation import SchemaTooDeepError, compile_schema
 from kcp_py.schema.structural.default import TooManyDefaultsError
 from kcp_py.server.handlers.body import decode
@@ -104,7 +105,7 @@ def _definition(data: bytes) -> None:
     if not isinstance(crd, dict):
         return
     # Also what would be refused: a store may hold what a less strict version wrote.
-    asyncio.run(Definitions("/registry").load(data))
+    asyncio.run(Definitions("/registry", upstream=UpstreamKinds()).load(data))
     (resource,) = (kind for kind in kinds() if kind.resource == "customresourcedefinitions")
     try:
         crd = decode(data, "json", resource)
@@ -129,7 +130,7 @@ def _definition(data: bytes) -> None:
     if not problems and crd["metadata"].get("name"):
         assert strategy.validate_update(crd, given) == []
         served = {**crd, "status": {**crd["status"], "acceptedNames": crd["spec"]["names"]}}
-        loaded = asyncio.run(Definitions("/registry").load(orjson.dumps(served)))
+        loaded = asyncio.run(Definitions("/registry", upstream=UpstreamKinds()).load(orjson.dumps(served)))
         assert loaded.error is None
 
 

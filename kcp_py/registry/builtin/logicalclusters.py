@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, not_supported
 from kcp_py.apimachinery.meta.timestamps import format_time, parse_time
+from kcp_py.registry.scope import CLUSTER_OBJECT
 from kcp_py.registry.strategy import Strategy
 
-NAME: Final = "cluster"
+NAME: Final = CLUSTER_OBJECT
 DELETION_FINALIZER: Final = "core.kcp.io/logicalcluster-deletion"
 PHASE_LABEL: Final = "tenancy.kcp.io/phase"
 INACTIVE_ANNOTATION: Final = "core.kcp.io/inactive"

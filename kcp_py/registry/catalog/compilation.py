@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 import orjson
@@ -18,7 +18,7 @@ import orjson
 from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersion
 from kcp_py.apimachinery.serializer.protobuf import has_message
-from kcp_py.bootstrap.known import known_definitions, known_kinds
+from kcp_py.registry.catalog.upstream import NoUpstreamKinds, UpstreamForm, UpstreamKinds
 from kcp_py.registry.conversion import NoWebhooks, WebhookConverter, Webhooks
 from kcp_py.registry.custom_resources import CustomResourceStrategy, printer_columns
 from kcp_py.registry.discovery import version_order
@@ -32,13 +32,23 @@ from kcp_py.schema.crd.names_conditions import is_condition_true
 from kcp_py.schema.crd.validation import definition_name
 from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
 
-if TYPE_CHECKING:
-    from kcp_py.registry.known import KnownForm
-
 _TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch")
 """What discovery offers of a CRD that is being deleted."""
 
 NONE: Final[Mapping[GroupResource, DefaultObjects]] = MappingProxyType({})
+
+
+class Settings(NamedTuple):
+    """What the compilation of all CRDs has in common."""
+
+    root: str
+    """The prefix of all keys."""
+    webhooks: Webhooks
+    defaults: Mapping[GroupResource, DefaultObjects] = NONE
+    """The objects that clusters have of kinds of Kubernetes without storing them."""
+    upstream: UpstreamKinds = NoUpstreamKinds()
+    annotated: bool = True
+    """See `ServedResource.annotated`."""
 
 
 class CompiledDefinition:
@@ -46,33 +56,17 @@ class CompiledDefinition:
 
     __slots__ = ("__weakref__", "digest", "established", "group", "name", "plural", "resources", "terminating")
 
-    def __init__(
-        self,
-        digest: bytes,
-        crd: Mapping[str, Any],
-        root: str,
-        webhooks: Webhooks,
-        defaults: Mapping[GroupResource, DefaultObjects] = NONE,
-        *,
-        annotated: bool = True,
-    ) -> None:
+    def __init__(self, digest: bytes, crd: Mapping[str, Any], settings: Settings) -> None:
         self.digest = digest
         self.group: str = crd["spec"]["group"]
         self.plural: str = crd["spec"]["names"]["plural"]
         self.name = definition_name(crd["spec"])
         self.established = is_condition_true(crd, "Established")
         self.terminating = is_condition_true(crd, "Terminating") or bool(crd["metadata"].get("deletionTimestamp"))
+        if not self.established or self.terminating:
+            settings = settings._replace(defaults=NONE)
         self.resources: tuple[ServedResource, ...] = tuple(
-            _resources(
-                crd,
-                root,
-                webhooks,
-                defaults=defaults if self.established and not self.terminating else NONE,
-                terminating=self.terminating,
-                annotated=annotated,
-                digest=digest,
-                established=self.established,
-            )
+            _resources(crd, settings, digest, established=self.established, terminating=self.terminating)
         )
 
 
@@ -106,6 +100,7 @@ class Definitions:
         webhooks: Webhooks | None = None,
         defaults: Mapping[GroupResource, DefaultObjects] = NONE,
         *,
+        upstream: UpstreamKinds | None = None,
         annotated: bool = True,
     ) -> None:
         """Begin with none.
@@ -114,12 +109,10 @@ class Definitions:
             root: of the keys.
             webhooks: calls those that convert; without it they are not called.
             defaults: the objects that clusters have of Kubernetes' own kinds without storing them.
+            upstream: finds these kinds among CRDs; without it, every CRD defines a custom resource.
             annotated: see `ServedResource.annotated`.
         """
-        self._root = root
-        self._annotated = annotated
-        self._defaults = defaults
-        self._webhooks = webhooks or NoWebhooks()
+        self._settings = Settings(root, webhooks or NoWebhooks(), defaults, upstream or NoUpstreamKinds(), annotated)
         self._compiled: WeakValueDictionary[bytes, CompiledDefinition] = WeakValueDictionary()
         self._compiling: dict[bytes, asyncio.Future[CompiledDefinition]] = {}
         self.compilations = 0
@@ -175,7 +168,7 @@ class Definitions:
     def _made(self, digest: bytes, crd: Mapping[str, Any]) -> CompiledDefinition:
         """Raises MalformedDefinitionError."""
         try:
-            return CompiledDefinition(digest, crd, self._root, self._webhooks, self._defaults, annotated=self._annotated)
+            return CompiledDefinition(digest, crd, self._settings)
         except Exception as error:
             # Whatever it lacks, it serves nothing, and no other fails with it.
             raise MalformedDefinitionError(f"{type(error).__name__}: {error}") from error
@@ -233,38 +226,28 @@ def _digest(crd: Mapping[str, Any]) -> bytes:
 
 
 def _resources(
-    crd: Mapping[str, Any],
-    root: str,
-    webhooks: Webhooks,
-    *,
-    defaults: Mapping[GroupResource, DefaultObjects],
-    terminating: bool,
-    annotated: bool,
-    digest: bytes,
-    established: bool,
+    crd: Mapping[str, Any], settings: Settings, digest: bytes, *, established: bool, terminating: bool
 ) -> Sequence[ServedResource]:
     spec = crd["spec"]
     names = (crd.get("status") or {}).get("acceptedNames") or spec["names"]
     namespaced = spec["scope"] == "Namespaced"
-    keys = resource_keys(root, spec["group"], spec["names"]["plural"], namespaced=namespaced, identity=CUSTOM_RESOURCES)
+    keys = resource_keys(settings.root, spec["group"], spec["names"]["plural"], namespaced=namespaced, identity=CUSTOM_RESOURCES)
     versions = spec["versions"]
     storage = next(version for version in versions if version["storage"])
     schemas: dict[bytes, CompiledSchema] = {}
-    known = _known_forms(spec, versions)
-    compiled = {version["name"]: _compiled_schema(version, known[version["name"]], schemas) for version in versions}
+    forms = settings.upstream.forms(spec)
+    compiled = {version["name"]: _compiled_schema(version, forms.get(version["name"]), schemas) for version in versions}
     stored = {str(GroupVersion(spec["group"], name)): schema for name, schema in compiled.items()}
-    converter = _converter(spec, webhooks)
-    if converter is None and any(known.values()):
-        from kcp_py.registry.known import known_converter  # noqa: PLC0415  # as in `_known_forms`
-
-        converter = known_converter(known.values())
+    converter = _converter(spec, settings.webhooks)
+    if converter is None and forms:
+        converter = settings.upstream.converter([forms.get(version["name"]) for version in versions])
     merge_types = MergeTypes(
         {
-            str(GroupVersion(spec["group"], version["name"])): form.document if (form := known[version["name"]]) else _document(version)
+            str(GroupVersion(spec["group"], version["name"])): form.document if (form := forms.get(version["name"])) else _document(version)
             for version in versions
             if version["served"]
         },
-        known_definitions() if any(known.values()) else {},
+        next((form.definitions for form in forms.values() if form.own), {}),
         large=max(map(len, schemas)) > Inline.COMPILE,
     )
     return [
@@ -285,39 +268,30 @@ def _resources(
             short_names=tuple(names.get("shortNames") or ()),
             categories=tuple(names.get("categories") or ()),
             verbs=_TERMINATING_VERBS if terminating else ALL_VERBS,
-            subresources=_subresources(version, known[version["name"]]),
+            subresources=_subresources(version, forms.get(version["name"])),
             warnings=_deprecation(spec, version),
             storage_version_hash=storage_version_hash(spec["group"], storage["name"], spec["names"]["kind"]),
             merge_types=merge_types,
-            annotated=annotated,
+            annotated=settings.annotated,
             discoverable=established,
             digest=hashlib.sha256(digest + version["name"].encode()).digest(),
-            **_rules(version, known[version["name"]], defaults),
+            **_rules(spec, version, forms.get(version["name"]), defaults=settings.defaults),
         )
         for version in versions
         if version["served"]
     ]
 
 
-def _known_forms(spec: Mapping[str, Any], versions: Sequence[Mapping[str, Any]]) -> dict[str, KnownForm | None]:
-    """Version -> what is known of the kind that it defines."""
-    kinds = known_kinds()
-    if not any((spec["group"], version["name"], spec["names"]["kind"]) in kinds for version in versions):
-        return {version["name"]: None for version in versions}
-    # The rules of Kubernetes' own kinds take as long to load as a tenth of a server's start, and most servers never need them.
-    from kcp_py.registry.known import known_form  # noqa: PLC0415
-
-    return {version["name"]: known_form(spec, version, _document(version)) for version in versions}
-
-
-def _subresources(version: Mapping[str, Any], form: KnownForm | None) -> Mapping[str, Subresource]:
+def _subresources(version: Mapping[str, Any], form: UpstreamForm | None) -> Mapping[str, Subresource]:
     declared = version.get("subresources") or {}
     scale = read_paths(declared.get("scale")) if form is None else form.scale(version)
     return table_of(status=declared.get("status") is not None, scale=scale)
 
 
-def _rules(version: Mapping[str, Any], form: KnownForm | None, defaults: Mapping[GroupResource, DefaultObjects]) -> dict[str, Any]:
-    """Of a `ServedResource`, what is other for kinds that are known."""
+def _rules(
+    spec: Mapping[str, Any], version: Mapping[str, Any], form: UpstreamForm | None, *, defaults: Mapping[GroupResource, DefaultObjects]
+) -> dict[str, Any]:
+    """The fields of a `ServedResource` in which kinds of Kubernetes differ from custom resources."""
     columns = version.get("additionalPrinterColumns")
     selectable = [field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or ()]
     field_labels = dict(zip(selectable, selectable, strict=True))
@@ -333,13 +307,13 @@ def _rules(version: Mapping[str, Any], form: KnownForm | None, defaults: Mapping
         "strategy": form.strategy(version),
         "columns": (form.columns() if not columns else None) or printer_columns(columns),
         "builtin": form.own,
-        "protobuf": has_message(str(GroupVersion(form.kind.group, form.kind.version)), form.kind.kind),
+        "protobuf": has_message(str(GroupVersion(spec["group"], version["name"])), spec["names"]["kind"]),
         "field_labels": {**field_labels, **form.field_labels()},
         "document": form.document,
-        "definition": form.kind.definition if form.own else "",
+        "definition": form.definition if form.own else "",
         "definitions": form.definitions,
         "strategic_merge": form.document,
-        "default_objects": defaults.get(GroupResource(form.kind.group, form.kind.plural)) if form.own else None,
+        "default_objects": defaults.get(GroupResource(spec["group"], spec["names"]["plural"])) if form.own else None,
     }
 
 
@@ -354,12 +328,12 @@ def _document(version: Mapping[str, Any]) -> Mapping[str, Any]:
     return document
 
 
-def _compiled_schema(version: Mapping[str, Any], known: KnownForm | None, schemas: dict[bytes, CompiledSchema]) -> CompiledSchema:
+def _compiled_schema(version: Mapping[str, Any], form: UpstreamForm | None, schemas: dict[bytes, CompiledSchema]) -> CompiledSchema:
     """Versions with equal schemas share one compiled schema, which also tells reads that nothing needs converting."""
     document = _document(version)
     key = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
     if key not in schemas:
-        schemas[key] = (known.schema if known is not None else None) or compile_schema(document)
+        schemas[key] = (form.schema if form is not None else None) or compile_schema(document)
     return schemas[key]
 
 
