@@ -1,49 +1,44 @@
-"""`MergeTypes`: how the objects of one kind are merged, version by version; worked out when first asked for, shared with the definition."""
+"""`MergeTypes`: how the objects of one kind are merged, by version. Computed at the first use, and shared with the resource."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from kcp_py.aio.offload import offload
 from kcp_py.apimachinery.managedfields.types import MergeType
 from kcp_py.schema.structural.merge_types import merge_type
+from kcp_py.schema.structural.nodes import Node
 
-_NO_DEFINITIONS: Final[Mapping[str, Mapping[str, Any]]] = {}
+_NO_DEFINITIONS: Final[Mapping[str, Node]] = {}
 
 
 class MergeTypes:
     """The types of one kind by `apiVersion`."""
 
-    __slots__ = ("_definitions", "_documents", "_known", "_large")
+    __slots__ = ("_definitions", "_large", "_roots", "_types")
 
-    def __init__(
-        self,
-        documents: Mapping[str, Mapping[str, Any]],
-        definitions: Mapping[str, Mapping[str, Any]] = _NO_DEFINITIONS,
-        *,
-        large: bool = False,
-    ) -> None:
+    def __init__(self, roots: Mapping[str, Node], definitions: Mapping[str, Node] = _NO_DEFINITIONS, *, large: bool = False) -> None:
         """Keep the sources.
 
         Args:
-            documents: OpenAPI schema of each served version, by `apiVersion`.
-            definitions: what their `$ref`s stand for.
-            large: the documents are so large that they are read in a thread.
+            roots: the schema of each served version, by `apiVersion`.
+            definitions: the schemas that references name.
+            large: whether the schemas are so large that the types are computed in a thread.
         """
         self._large = large
-        self._documents = documents
+        self._roots = roots
         self._definitions = definitions
-        self._known: dict[str, MergeType] = {}
+        self._types: dict[str, MergeType] = {}
 
     async def prepare(self) -> None:
-        """Make `get` cheap."""
-        if self._large and len(self._known) < len(self._documents):
-            await offload(lambda: [self.get(api_version) for api_version in self._documents])
+        """Compute all types, so that `get` is cheap."""
+        if self._large and len(self._types) < len(self._roots):
+            await offload(lambda: [self.get(api_version) for api_version in self._roots])
 
     def get(self, api_version: str) -> MergeType | None:
-        """The type in a version; None for what is not served (any more)."""
-        known = self._known.get(api_version)
-        if known is None and (document := self._documents.get(api_version)) is not None:
-            known = self._known[api_version] = merge_type(document, self._definitions, resource=True)
-        return known
+        """The type in a version; None for a version that is not served."""
+        found = self._types.get(api_version)
+        if found is None and (root := self._roots.get(api_version)) is not None:
+            found = self._types[api_version] = merge_type(root, self._definitions, resource=True)
+        return found

@@ -16,12 +16,13 @@ from kcp_py.golang.regexp import SearchTooLongError, searches
 from kcp_py.schema.rules.tree import RuleNode, compile_tree
 from kcp_py.schema.structural.correlated import Correlated
 from kcp_py.schema.structural.default import MAX_FILLED, Allowance, DefaultCompiler, Filler, TooManyDefaultsError, copy_value
-from kcp_py.schema.structural.embedded import first_type_error, has_embedded
+from kcp_py.schema.structural.embedded import first_type_error
 from kcp_py.schema.structural.nodes import META_FIELDS, Node, SchemaTooDeepError, read_schema
 from kcp_py.schema.structural.predicate import Predicate, PredicateCompiler
 from kcp_py.schema.structural.prune import Clean, CleanCompiler, Pruner
 from kcp_py.schema.structural.report import NO_FIELD, Reporter, structure_errors
 from kcp_py.schema.structural.strictness import strict_errors
+from kcp_py.schema.structural.visitor import nodes_of
 from kcp_py.schema.structural.widths import exceeds, pattern_weight, width
 
 __all__ = ["SchemaTooDeepError", "StructuralSchema", "compile_schema"]
@@ -56,7 +57,7 @@ def compile_schema(
     typed = not custom
     read = {name: read_schema(part, typed=typed) for name, part in (definitions or {}).items()}
     root = read_schema(document, typed=typed)
-    return StructuralSchema(root, read, custom=custom, rules=compile_tree(document) if custom else None)
+    return StructuralSchema(root, read, custom=custom, rules=compile_tree(root, document) if custom else None)
 
 
 class StructuralSchema:
@@ -192,7 +193,7 @@ class StructuralSchema:
 
     @cached_property
     def _has_embedded(self) -> bool:
-        return has_embedded(self.root)
+        return any(node.embedded for node in nodes_of(self.root))
 
     def _too_deep(self, obj: dict[str, Any]) -> bool:
         return self._recursive and is_deeper(obj, MAX_VALUE_DEPTH)

@@ -22,12 +22,12 @@ from kcp_py.golang.regexp import PatternError, check_pattern, compile_finder, co
 from kcp_py.golang.urls import UrlError, check_request_uri, parse_url
 from kcp_py.logicalcluster.name import InvalidClusterError, is_system, parse_name, parse_path
 from kcp_py.options.kinds import parse_duration, render_duration
-from kcp_py.schema.field_paths import FieldPathError, find_field
 from kcp_py.schema.jsonpath import compile_path
 from kcp_py.schema.rules.compilation import _ENVIRONMENT
-from kcp_py.schema.rules.declared_types import declare
+from kcp_py.schema.structural.field_paths import FieldPathError
 from tests.fuzz.mutation import of_text
 from tests.fuzz.target import Target
+from tests.schema.reading import declare, find_field
 
 LABELS = ("a=b", "a==b,c!=d", "a in (b, c),!d", "example.com/a notin (x,),b", "a>1,b<2", "x in (),y", "kubernetes.io/name in (a,b,c)")
 LABEL_WORDS = ("in", "notin", "(", ")", ",", "=", "==", "!=", "!", ">", "<", " ", "a", "example.com/", "-")

@@ -18,10 +18,10 @@ from kcp_py.apimachinery.managedfields.walks import DuplicateKeyError
 from kcp_py.apimachinery.meta.decoding import type_problem
 from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge_patch
 from kcp_py.apimachinery.serializer.json.codec import DecodeError, decode_json
-from kcp_py.schema.structural.merge_types import merge_type
 from tests.fuzz.documents import METADATA, plain
 from tests.fuzz.mutation import of_json
 from tests.fuzz.target import Target
+from tests.schema.reading import merge_type
 
 ORIGINAL: dict[str, Any] = {
     "apiVersion": "v1",

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kcp_py.registry.merge_types import MergeTypes
+from kcp_py.schema.structural.nodes import NodesByName
 
 DOCUMENTS: dict[str, dict[str, Any]] = {
     "example.com/v1": {"type": "object"},
@@ -16,7 +17,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
 
 def test_versions():
     """Each served version has its type, worked out once; others have none."""
-    types = MergeTypes(DOCUMENTS)
+    types = MergeTypes(NodesByName(DOCUMENTS))
     first = types.get("example.com/v1")
     assert first is not None
     assert types.get("example.com/v1") is first
@@ -30,6 +31,6 @@ def test_versions():
 @pytest.mark.parametrize("large", [False, True])
 async def test_large_documents(large: bool):  # noqa: FBT001  # a case
     """What is read in a thread is the same."""
-    types = MergeTypes(DOCUMENTS, large=large)
+    types = MergeTypes(NodesByName(DOCUMENTS), large=large)
     await types.prepare()
     assert types.get("example.com/v1") is types.get("example.com/v1")

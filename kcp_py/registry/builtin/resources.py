@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersion
@@ -30,6 +30,7 @@ from kcp_py.registry.resource import Converter, DefaultObjects, ServedResource, 
 from kcp_py.registry.strategy import Strategy
 from kcp_py.registry.subresources import table_of
 from kcp_py.schema.crd.form import normalize_definition
+from kcp_py.schema.structural.nodes import Node, NodesByName
 from kcp_py.storage.keys import resource_keys
 
 
@@ -87,6 +88,12 @@ def builtin_resources(root: str, *, strategies: Mapping[GroupResource, Strategy]
     return tuple(_served(kind, root, schemas, (strategies or {}).get(GroupResource(kind.group, kind.plural))) for kind in kinds)
 
 
+@cache
+def _models() -> Mapping[str, Node]:
+    """The schemas that those of built-in kinds refer to."""
+    return NodesByName(definitions())
+
+
 def _documents(plural: str, storage_group: str) -> Mapping[str, Mapping[str, Any]]:
     """The documents of all groups and versions in which the same objects are served."""
     found = {}
@@ -131,5 +138,5 @@ def _served(kind: BuiltinKind, root: str, schemas: Mapping[str, DeferredSchema],
         document=document,
         definition=kind.definition,
         definitions=definitions(),
-        merge_types=MergeTypes(_documents(kind.plural, storage_group), definitions()),
+        merge_types=MergeTypes(NodesByName(_documents(kind.plural, storage_group)), _models()),
     )

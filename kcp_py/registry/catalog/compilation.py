@@ -30,6 +30,7 @@ from kcp_py.schema.compilation import compile_schema
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.crd.names_conditions import is_condition_true
 from kcp_py.schema.crd.validation import definition_name
+from kcp_py.schema.structural.nodes import Node, NodesByName
 from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
 
 _TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch")
@@ -241,15 +242,16 @@ def _resources(
     converter = _converter(spec, settings.webhooks)
     if converter is None and forms:
         converter = settings.upstream.converter([forms.get(version["name"]) for version in versions])
-    merge_types = MergeTypes(
-        {
-            str(GroupVersion(spec["group"], version["name"])): form.document if (form := forms.get(version["name"])) else _document(version)
-            for version in versions
-            if version["served"]
-        },
-        next((form.definitions for form in forms.values() if form.own), {}),
-        large=max(map(len, schemas)) > Inline.COMPILE,
-    )
+    served = {str(GroupVersion(spec["group"], version["name"])): version for version in versions if version["served"]}
+    roots: Mapping[str, Node]
+    if forms:
+        roots = NodesByName(
+            {name: form.document if (form := forms.get(version["name"])) else _document(version) for name, version in served.items()}
+        )
+    else:
+        roots = {name: compiled[version["name"]].root for name, version in served.items()}
+    definitions = NodesByName(next((form.definitions for form in forms.values() if form.own), {}))
+    merge_types = MergeTypes(roots, definitions, large=max(map(len, schemas)) > Inline.COMPILE)
     return [
         ServedResource(
             group=spec["group"],

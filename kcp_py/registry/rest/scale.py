@@ -15,6 +15,7 @@ from kcp_py.bootstrap.kinds import validation_schema
 from kcp_py.registry.rest.conform import cannot_be_handled
 from kcp_py.schema.compilation import StructuralSchema, compile_schema
 from kcp_py.schema.structural.merge_types import merge_type
+from kcp_py.schema.structural.nodes import read_schema
 
 _INT32: Final = "int32"
 _STRING: Final = "string"
@@ -77,13 +78,15 @@ class ScaleKind:
 SCALE: Final = ScaleKind()
 _NUMBER: Final = {"type": "integer"}
 SCALE_TYPE: Final = merge_type(
-    {
-        "type": "object",
-        "properties": {
-            "spec": {"type": "object", "properties": {"replicas": _NUMBER}},
-            "status": {"type": "object", "properties": {"replicas": _NUMBER, "selector": {"type": "string"}}},
-        },
-    },
+    read_schema(
+        {
+            "type": "object",
+            "properties": {
+                "spec": {"type": "object", "properties": {"replicas": _NUMBER}},
+                "status": {"type": "object", "properties": {"replicas": _NUMBER, "selector": {"type": "string"}}},
+            },
+        }
+    ),
     resource=True,
 )
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 from kcp_py.apimachinery.fielderrors import aggregate, invalid
 from kcp_py.schema.crd.names import approval, is_protected_group
 from kcp_py.schema.crd.names_conditions import set_condition
-from kcp_py.schema.crd.structure import child_schema, structural_errors
+from kcp_py.schema.crd.structure import structural_errors
+from kcp_py.schema.documents import child_schema
 
 NON_STRUCTURAL: Final = "NonStructuralSchema"
 

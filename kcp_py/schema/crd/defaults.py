@@ -17,6 +17,7 @@ from kcp_py.schema.structural.nodes import META_FIELDS, NO_DEFAULT, Node
 from kcp_py.schema.structural.predicate import PredicateCompiler
 from kcp_py.schema.structural.prune import CleanCompiler
 from kcp_py.schema.structural.report import NO_FIELD, Reporter, structure_errors
+from kcp_py.schema.structural.visitor import nodes_of
 
 _UNKNOWN = "must not have unknown fields"
 _TYPE = {"apiVersion": "validation/v1", "kind": "Validation"}
@@ -30,14 +31,7 @@ def default_errors(root: Node, path: str, tree: RuleNode | None = None, *, requi
 def has_unpruned_defaults(root: Node) -> bool:
     """Whether a stored schema has a default with fields that the schema does not know."""
     cleaner = CleanCompiler({}, metadata=False)
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        if node.default is not NO_DEFAULT and not _is_pruned(cleaner, node):
-            return True
-        pending.extend(node.properties.values())
-        pending.extend(part for part in (node.items, node.additional) if isinstance(part, Node))
-    return False
+    return any(node.default is not NO_DEFAULT and not _is_pruned(cleaner, node) for node in nodes_of(root))
 
 
 def _is_pruned(cleaner: CleanCompiler, node: Node) -> bool:

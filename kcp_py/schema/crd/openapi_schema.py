@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, not_supported, required
-from kcp_py.schema.crd.structure import JUNCTORS, Schema, child_schema, has_unsupported, walk_schema
-from kcp_py.schema.field_paths import FieldPathError, find_field
-from kcp_py.schema.structural.nodes import META_FIELDS
+from kcp_py.schema.crd.structure import has_unsupported
+from kcp_py.schema.documents import Schema, child_schema, parts_of, walk_schema
+from kcp_py.schema.structural.field_paths import FieldPathError, find_field
+from kcp_py.schema.structural.nodes import META_FIELDS, Node, SchemaTooDeepError, read_schema
 
 TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
+_NESTED: Final = ("not", "allOf", "oneOf", "anyOf", "definitions", "dependencies", "items")
+"""The keywords whose schemas obey the rules of the schema above them, in upstream's order."""
 _NEWLINE: Final = re.compile(r"[\n\r]")
 
 
@@ -32,6 +35,8 @@ class SchemaRules:
     defaults_forbidden: str | None = None
     """Why a default must not be set here; None where it may."""
     inside_metadata: bool = False
+    nodes: dict[int, Node] = field(default_factory=dict, compare=False)
+    """The nodes of the parts of the document, by the `id` of the part: for the paths of rules."""
 
 
 def schema_errors(schema: Schema, path: str, rules: SchemaRules, *, root: bool = False) -> list[FieldError]:
@@ -58,31 +63,12 @@ def schema_errors(schema: Schema, path: str, rules: SchemaRules, *, root: bool =
             if root:
                 inner = replace(inner, defaults_forbidden=f"in top-level {name}")
         errors.extend(schema_errors(child, f"{path}.properties[{name}]", inner))
-    errors.extend(_nested_errors(schema, path, rules))
+    for part in parts_of(schema, _NESTED):
+        errors.extend(schema_errors(part.schema, f"{path}.{part.step}", rules))
     errors.extend(_extension_errors(schema, path, rules))
     if rules.require_map_keys:
         errors.extend(map_key_errors(schema, path))
-    errors.extend(_rule_errors(schema, path))
-    return errors
-
-
-def _nested_errors(schema: Schema, path: str, rules: SchemaRules) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if (part := child_schema(schema, "not")) is not None:
-        errors.extend(schema_errors(part, f"{path}.not", rules))
-    for junctor in (JUNCTORS[0], JUNCTORS[2], JUNCTORS[1]):
-        for index, part in enumerate(schema.get(junctor) or ()):
-            errors.extend(schema_errors(part, f"{path}.{junctor}[{index}]", rules))
-    for name in ("definitions", "dependencies"):
-        for key, part in (schema.get(name) or {}).items():
-            if isinstance(part, Mapping):
-                errors.extend(schema_errors(part, f"{path}.{name}[{key}]", rules))
-    items = schema.get("items")
-    if isinstance(items, Mapping):
-        errors.extend(schema_errors(items, f"{path}.items", rules))
-    elif isinstance(items, list):
-        for index, part in enumerate(items):
-            errors.extend(schema_errors(part, f"{path}.items[{index}]", rules))
+    errors.extend(_rule_errors(schema, path, rules))
     return errors
 
 
@@ -207,14 +193,29 @@ def map_key_errors(schema: Schema, path: str) -> list[FieldError]:
     return errors
 
 
-def _rule_errors(schema: Schema, path: str) -> list[FieldError]:
+def _rule_errors(schema: Schema, path: str, rules: SchemaRules) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
-        errors.extend(_one_rule_errors(schema, rule, f"{path}.x-kubernetes-validations[{index}]"))
+        here = f"{path}.x-kubernetes-validations[{index}]"
+        errors.extend(_one_rule_errors(rule, here))
+        if (field_path := rule.get("fieldPath") or "") and not _has_field(schema, field_path, rules):
+            errors.append(invalid(f"{here}.fieldPath", field_path, "must be a valid path"))
     return errors
 
 
-def _one_rule_errors(schema: Schema, rule: Mapping[str, Any], path: str) -> list[FieldError]:
+def _has_field(schema: Schema, field_path: str, rules: SchemaRules) -> bool:
+    """Whether a schema has a field, or cannot be asked: upstream looks for fields only in structural schemas."""
+    try:
+        node = rules.nodes.get(id(schema)) or read_schema(schema, index=rules.nodes)
+        find_field(field_path, node)
+    except FieldPathError:
+        return any(map(has_unsupported, walk_schema(schema)))
+    except SchemaTooDeepError:
+        pass
+    return True
+
+
+def _one_rule_errors(rule: Mapping[str, Any], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     expression = (rule.get("rule") or "").strip()
     message = rule.get("message") or ""
@@ -237,12 +238,4 @@ def _one_rule_errors(schema: Schema, rule: Mapping[str, Any], path: str) -> list
         errors.append(invalid(f"{path}.fieldPath", field_path, "must be non-empty if specified"))
     if _NEWLINE.search(field_path):
         errors.append(invalid(f"{path}.fieldPath", field_path, "must not contain line breaks"))
-    if field_path:
-        try:
-            find_field(field_path, schema)
-        except FieldPathError:
-            if any(map(has_unsupported, walk_schema(schema))):
-                # Upstream looks for fields in structural schemas only.
-                return errors
-            errors.append(invalid(f"{path}.fieldPath", field_path, "must be a valid path"))
     return errors

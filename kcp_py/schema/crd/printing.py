@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.golang.json import go_json
+from kcp_py.schema.structural.nodes import Rule, read_rule
 
 _Print = Callable[[Any], Any]
 
@@ -19,15 +20,15 @@ def invalid_struct(field: str, value: object, detail: str) -> FieldError:
     return FieldError("FieldValueInvalid", field, f"Invalid value: {go_json(value)}: {detail}")
 
 
-def printed_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+def printed_rule(rule: Rule) -> dict[str, Any]:
     """A rule of `x-kubernetes-validations`."""
     return {
-        "Rule": rule.get("rule") or "",
-        "Message": rule.get("message") or "",
-        "MessageExpression": rule.get("messageExpression") or "",
-        "Reason": rule.get("reason"),
-        "FieldPath": rule.get("fieldPath") or "",
-        "OptionalOldSelf": rule.get("optionalOldSelf"),
+        "Rule": rule.rule,
+        "Message": rule.message,
+        "MessageExpression": rule.message_expression,
+        "Reason": rule.reason,
+        "FieldPath": rule.field_path,
+        "OptionalOldSelf": rule.optional_old_self,
     }
 
 
@@ -188,5 +189,5 @@ _MEMBERS: Final[tuple[tuple[str, str, _Print], ...]] = (
     ("XListMapKeys", "x-kubernetes-list-map-keys", _VALUE),
     ("XListType", "x-kubernetes-list-type", _VALUE),
     ("XMapType", "x-kubernetes-map-type", _VALUE),
-    ("XValidations", "x-kubernetes-validations", _list(printed_rule)),
+    ("XValidations", "x-kubernetes-validations", _list(lambda rule: printed_rule(read_rule(rule)))),
 )

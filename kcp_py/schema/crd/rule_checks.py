@@ -1,4 +1,4 @@
-"""The CEL rules of a definition that is written: whether they compile, what they may refer to, and what they may cost.
+"""The checks of a CRD's CEL rules: whether they compile, which values they refer to, and what they may cost.
 
 Source: k8s.io/apiextensions-apiserver `pkg/apis/apiextensions/validation/validation.go` (`ValidateCustomResourceDefinitionOpenAPISchema`)
 and `cel_validation.go` (`CELSchemaContext`).
@@ -6,8 +6,8 @@ and `cel_validation.go` (`CELSchemaContext`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, internal, invalid
 from kcp_py.cel.estimate import estimate
@@ -24,15 +24,14 @@ from kcp_py.cel.program import Program
 from kcp_py.schema.crd.printing import invalid_struct, printed_rule
 from kcp_py.schema.rules.compilation import CompiledRule, compile_rules
 from kcp_py.schema.rules.declared_types import Declarations
-from kcp_py.schema.rules.tree import RuleNode, has_rules
+from kcp_py.schema.rules.tree import RuleNode
+from kcp_py.schema.structural.nodes import Node, Rule
 
 __all__ = ["rule_errors"]
 
-Schema = Mapping[str, Any]
-
 _MANY: Final = 200
-"""Problems of a schema beyond which its rules are not looked at."""
-_CORRELATED_MAPS: Final = frozenset({None, "granular", "atomic"})
+"""Problems of a schema beyond which its rules are not checked."""
+_CORRELATED_MAPS: Final = frozenset({"", "granular", "atomic"})
 _UNTYPED: Final = (
     "internal error: failed to construct type information for x-kubernetes-validations rules: "
     "unable to convert structural schema to CEL declarations"
@@ -40,21 +39,21 @@ _UNTYPED: Final = (
 
 
 def rule_errors(
-    schema: Schema, path: str, tree: RuleNode | None, problems: Sequence[FieldError], *, suppress_cost: bool = False
+    root: Node, path: str, tree: RuleNode | None, problems: Sequence[FieldError], *, suppress_cost: bool = False
 ) -> list[FieldError]:
-    """What is wrong with the rules of a whole schema, in upstream's order: those of children first.
+    """The problems of the rules of a whole schema, in upstream's order: those of children first.
 
     Args:
-        schema: the document; structural, with valid defaults.
-        path: of the document, `spec.validation.openAPIV3Schema`.
-        tree: its rules, compiled.
-        problems: what else is wrong with the schema: rules at and above a fault are not judged.
-        suppress_cost: whether single expressions may cost what they want, as those do that were accepted before.
+        root: the schema; structural, with valid defaults.
+        path: of the schema, `spec.validation.openAPIV3Schema`.
+        tree: the compiled rules of the schema.
+        problems: the other problems of the schema. Rules at and above such a problem are not checked.
+        suppress_cost: whether the cost of single expressions is not limited, because they were accepted before.
     """
     if len(problems) > _MANY:
         return []
     checks = _Checks({problem.field for problem in problems}, suppress_cost=suppress_cost)
-    checks.node(schema, path, tree, outer=1, fixed="", untyped=False)
+    checks.node(root, path, tree, outer=1, fixed="")
     return checks.errors + checks.total_errors(path)
 
 
@@ -65,7 +64,7 @@ class _Checks:
         """Begin.
 
         Args:
-            problems: where something else is wrong.
+            problems: the fields with other problems.
             suppress_cost: see `rule_errors`.
         """
         self._problems = problems
@@ -75,7 +74,7 @@ class _Checks:
         self.errors: list[FieldError] = []
 
     def total_errors(self, path: str) -> list[FieldError]:
-        """What is wrong with all rules together."""
+        """The problems of all rules together: their total cost."""
         if self._total.total <= DEFINITION_ESTIMATE_LIMIT:
             return []
         detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
@@ -83,57 +82,52 @@ class _Checks:
         name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
         return [*errors, forbidden(path, cost_message(name, self._total.total, DEFINITION_ESTIMATE_LIMIT))]
 
-    def node(self, schema: object, path: str, tree: RuleNode | None, *, outer: int | None, fixed: str, untyped: bool) -> None:
-        """A node's children, then its own rules.
+    def node(self, node: Node, path: str, tree: RuleNode | None, *, outer: int | None, fixed: str) -> None:
+        """Check a node's children, then its own rules.
 
         Args:
-            schema: the node.
+            node: the node.
             path: of the node.
-            tree: its rules, where CEL can see what it is.
-            outer: how often its parent can be there in one object; None: as often as fits.
-            fixed: the outermost place below which no old value can be told; empty: none.
-            untyped: whether CEL does not know what it is a part of.
+            tree: its compiled rules; None where CEL does not know the type of the node.
+            outer: how often its parent can exist in one object; None: without limit.
+            fixed: the outermost place below which no old value can be correlated; empty: none.
         """
-        if not isinstance(schema, Mapping) or (tree is None and not untyped and not has_rules(schema)):
+        if not node.has_rules:
             return
-        inner = cardinality(outer, _most(schema))
-        untyped = tree is None
-        values, items = (tree.values, tree.items) if tree is not None else (None, None)
-        self.node(schema.get("additionalProperties"), f"{path}.additionalProperties", values, outer=inner, fixed=fixed, untyped=untyped)
-        within = fixed or ("" if schema.get("x-kubernetes-map-type") in _CORRELATED_MAPS else path)
-        for name, child in (schema.get("properties") or {}).items():
-            below = tree.properties.get(name) if tree is not None else None
-            self.node(child, f"{path}.properties[{name}]", below, outer=inner, fixed=within, untyped=untyped)
-        within = fixed or ("" if schema.get("x-kubernetes-list-type") == "map" else path)
-        self.node(schema.get("items"), f"{path}.items", items, outer=inner, fixed=within, untyped=untyped)
-        rules = schema.get("x-kubernetes-validations")
-        if rules and not self._is_blocked(path):
-            self._rules(schema, rules, path, tree, times=outer, fixed=fixed)
+        inner = cardinality(outer, _most(node))
+        if isinstance(node.additional, Node):
+            self.node(node.additional, f"{path}.additionalProperties", tree and tree.values, outer=inner, fixed=fixed)
+        within = fixed or ("" if node.map_type in _CORRELATED_MAPS else path)
+        for name, child in node.properties.items():
+            self.node(child, f"{path}.properties[{name}]", tree and tree.properties.get(name), outer=inner, fixed=within)
+        within = fixed or ("" if node.list_type == "map" else path)
+        if node.items is not None:
+            self.node(node.items, f"{path}.items", tree and tree.items, outer=inner, fixed=within)
+        if node.rules and not self._is_blocked(path):
+            self._rules(node, path, tree, times=outer, fixed=fixed)
 
     def _is_blocked(self, path: str) -> bool:
-        """Whether something else is wrong at or below a node."""
+        """Whether there is another problem at or below a node."""
         return any(field == path or field.startswith((f"{path}.", f"{path}[")) for field in self._problems)
 
-    def _rules(
-        self, schema: Schema, rules: Sequence[Mapping[str, Any]], path: str, tree: RuleNode | None, *, times: int | None, fixed: str
-    ) -> None:
-        """The rules of one node."""
+    def _rules(self, node: Node, path: str, tree: RuleNode | None, *, times: int | None, fixed: str) -> None:
+        """Check the rules of one node."""
         path = f"{path}.x-kubernetes-validations"
         if tree is not None:
             compiled, size = tree.rules, tree.min_size
         else:
-            declared = self._declarations.of(schema, resource=bool(schema.get("x-kubernetes-embedded-resource")))
+            declared = self._declarations.of(node, resource=node.embedded)
             if declared is None:
                 self.errors.append(internal(path, _UNTYPED))
                 return
-            compiled, size = compile_rules(rules, declared.type, schema), declared.min_size
+            compiled, size = compile_rules(declared.type, node), declared.min_size
         unbounded = unbounded_cardinality(size)
-        for index, (rule, result) in enumerate(zip(rules, compiled, strict=True)):
+        for index, (rule, result) in enumerate(zip(node.rules, compiled, strict=True)):
             self._rule(rule, result, f"{path}[{index}]", times=times, unbounded=unbounded)
             self._references(rule, result, f"{path}[{index}]", fixed)
 
-    def _rule(self, rule: Mapping[str, Any], result: CompiledRule, path: str, *, times: int | None, unbounded: int) -> None:
-        """Whether a rule and its message compile, and what they cost."""
+    def _rule(self, rule: Rule, result: CompiledRule, path: str, *, times: int | None, unbounded: int) -> None:
+        """Check that a rule and its message compile, and what they cost."""
         if result.program is not None:
             cost = expression_cost(_largest(result.program), times, unbounded)
             self._cost(f"{path}.rule", "estimated rule cost", cost)
@@ -145,38 +139,38 @@ class _Checks:
             self._cost(f"{path}.messageExpression", "estimated messageExpression cost", _largest(result.message_program))
 
     def _cost(self, path: str, name: str, cost: int) -> None:
-        """Count what an expression costs."""
+        """Add the cost of an expression."""
         if cost > EXPRESSION_ESTIMATE_LIMIT and not self._suppress_cost:
             self.errors.append(forbidden(path, cost_message(name, cost, EXPRESSION_ESTIMATE_LIMIT)))
         self._total.add(path, cost)
 
-    def _references(self, rule: Mapping[str, Any], result: CompiledRule, path: str, fixed: str) -> None:
-        """Whether a rule may speak of the old value."""
+    def _references(self, rule: Rule, result: CompiledRule, path: str, fixed: str) -> None:
+        """Check whether a rule may refer to the old value."""
         if result.transition:
             if fixed:
                 detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {fixed}"
-                self.errors.append(invalid(f"{path}.rule", rule.get("rule") or "", detail))
-        elif (optional := rule.get("optionalOldSelf")) is not None:
+                self.errors.append(invalid(f"{path}.rule", rule.rule, detail))
+        elif (optional := rule.optional_old_self) is not None:
             self.errors.append(invalid(f"{path}.optionalOldSelf", optional, "may not be set if oldSelf is not used in rule"))
 
 
-def _most(schema: Schema) -> int | None:
-    """How often a child can be there for each time that its parent is; None: as often as fits."""
-    match schema.get("type"):
-        case "object" if schema.get("additionalProperties") is not None:
-            limit = schema.get("maxProperties")
+def _most(node: Node) -> int | None:
+    """How often a child can exist for each time that its parent does; None: without limit."""
+    match node.kind:
+        case "object" if node.additional is not None:
+            limit = node.max_properties
         case "array":
-            limit = schema.get("maxItems")
+            limit = node.max_items
         case _:
             return 1
     return None if limit is None else int(limit)
 
 
 def _largest(program: Program) -> int:
-    """What an expression costs at most."""
+    """The highest estimated cost of an expression."""
     return estimate(program.checked).max
 
 
-def _invalid_rule(path: str, rule: Mapping[str, Any], detail: str) -> FieldError:
+def _invalid_rule(path: str, rule: Rule, detail: str) -> FieldError:
     """An error that prints the whole rule."""
     return invalid_struct(path, printed_rule(rule), detail)

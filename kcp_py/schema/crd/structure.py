@@ -1,4 +1,4 @@
-"""Whether a CRD's schema is structural: what every value means is said outside of the logical junctors.
+"""Whether a CRD's schema is structural: types and defaults are declared outside of the logical junctors.
 
 Source: k8s.io/apiextensions-apiserver `pkg/apiserver/schema/validation.go` and `complete.go`.
 """
@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, required
 from kcp_py.golang.regexp import PatternError, check_pattern
 from kcp_py.schema.crd.printing import members_set
-
-Schema = Mapping[str, Any]
-
-JUNCTORS: Final = ("allOf", "anyOf", "oneOf")
+from kcp_py.schema.documents import JUNCTORS, Schema, child_schema, parts_of, walk_schema
 
 
 class _Level(Enum):
@@ -46,37 +43,6 @@ def has_unsupported(schema: Schema) -> bool:
     )
 
 
-_NAMED: Final = frozenset({"properties", "patternProperties", "definitions", "dependencies"})
-_HOLDERS: Final = _NAMED | {*JUNCTORS, "not", "items", "additionalProperties", "additionalItems"}
-"""The keywords below which there are schemas, by name or one or several."""
-
-
-def walk_schema(schema: Schema) -> list[Schema]:
-    """Every node of a schema, without recursion."""
-    found: list[Schema] = []
-    pending: list[Any] = [schema]
-    while pending:
-        node = pending.pop()
-        if type(node) is not dict and not isinstance(node, Mapping):
-            continue
-        found.append(node)
-        for name, value in node.items():
-            if name in _HOLDERS and value:
-                if name in _NAMED:
-                    pending.extend(value.values())
-                elif type(value) is list:
-                    pending.extend(value)
-                else:
-                    pending.append(value)
-    return found
-
-
-def child_schema(schema: Schema, name: str) -> Schema | None:
-    """The schema under a keyword that may also hold something else, such as `additionalProperties: true`."""
-    child = schema.get(name)
-    return child if isinstance(child, Mapping) else None
-
-
 def _children(schema: Schema, name: str) -> Sequence[Schema]:
     return schema.get(name) or ()
 
@@ -92,13 +58,11 @@ def _invariants(schema: Schema, level: _Level, path: str) -> list[FieldError]:
     preserve = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     int_or_string = bool(schema.get("x-kubernetes-int-or-string"))
     properties = _properties(schema)
-    items = child_schema(schema, "items")
-    if kind == "array" and items is None:
+    if kind == "array" and child_schema(schema, "items") is None:
         errors.append(required(f"{path}.items", "must be specified"))
-    if items is not None:
-        errors.extend(_invariants(items, _Level.ITEM, f"{path}.items"))
-    for name, child in properties.items():
-        errors.extend(_invariants(child, _Level.FIELD, f"{path}.properties[{name}]"))
+    for part in parts_of(schema, ("items", "properties")):
+        level_below = _Level.ITEM if part.keyword == "items" else _Level.FIELD
+        errors.extend(_invariants(part.schema, level_below, f"{path}.{part.step}"))
     additional = schema.get("additionalProperties")
     if additional is not None:
         if level is _Level.ROOT:
@@ -181,15 +145,9 @@ def _starts_int_or_string(schema: Schema) -> bool:
 
 def _value_errors(schema: Schema, path: str, *, skip_any_of: bool, skip_first_all_of: bool) -> list[FieldError]:
     errors: list[FieldError] = []
-    if not skip_any_of:
-        for index, part in enumerate(_children(schema, "anyOf")):
-            errors.extend(_nested_errors(part, f"{path}.anyOf[{index}]"))
-    for index, part in enumerate(_children(schema, "allOf")):
-        errors.extend(_nested_errors(part, f"{path}.allOf[{index}]", skip_any_of=skip_first_all_of and index == 0))
-    for index, part in enumerate(_children(schema, "oneOf")):
-        errors.extend(_nested_errors(part, f"{path}.oneOf[{index}]"))
-    if (negated := child_schema(schema, "not")) is not None:
-        errors.extend(_nested_errors(negated, f"{path}.not"))
+    for part in parts_of(schema, ("allOf", "oneOf", "not") if skip_any_of else ("anyOf", "allOf", "oneOf", "not")):
+        first_all_of = part.keyword == "allOf" and part.key == 0
+        errors.extend(_nested_errors(part.schema, f"{path}.{part.step}", skip_any_of=skip_first_all_of and first_all_of))
     if pattern := schema.get("pattern"):
         try:
             check_pattern(pattern)
@@ -218,10 +176,8 @@ _UNDEFINED: Final = frozenset({"additionalProperties", "default", "x-kubernetes-
 
 def _nested_errors(schema: Schema, path: str, *, skip_any_of: bool = False) -> list[FieldError]:
     errors = _value_errors(schema, path, skip_any_of=skip_any_of, skip_first_all_of=False)
-    if (items := child_schema(schema, "items")) is not None:
-        errors.extend(_nested_errors(items, f"{path}.items"))
-    for name, child in _properties(schema).items():
-        errors.extend(_nested_errors(child, f"{path}.properties[{name}]"))
+    for part in parts_of(schema, ("items", "properties")):
+        errors.extend(_nested_errors(part.schema, f"{path}.{part.step}"))
     for name, detail in _NESTED_FORBIDDEN:
         value = schema.get(name)
         if value is not None if name in _UNDEFINED else value:
@@ -234,27 +190,18 @@ def _nested_errors(schema: Schema, path: str, *, skip_any_of: bool = False) -> l
 def _completeness(value: Schema, schema: Schema, schema_path: str, value_path: str) -> list[FieldError]:
     """What the junctors of `value` mention and `schema` does not specify."""
     errors: list[FieldError] = []
-    if (part := child_schema(value, "not")) is not None:
-        errors.extend(_nested_completeness(part, schema, schema_path, f"{value_path}.not"))
-    for junctor in JUNCTORS:
-        for index, part in enumerate(_children(value, junctor)):
-            errors.extend(_nested_completeness(part, schema, schema_path, f"{value_path}.{junctor}[{index}]"))
+    for part in parts_of(value, ("not", *JUNCTORS)):
+        errors.extend(_nested_completeness(part.schema, schema, schema_path, f"{value_path}.{part.step}"))
     return errors
 
 
 def _nested_completeness(value: Schema, schema: Schema, schema_path: str, value_path: str) -> list[FieldError]:
     errors = _completeness(value, schema, schema_path, value_path)
-    if (items := child_schema(value, "items")) is not None:
-        specified = child_schema(schema, "items")
+    for part in parts_of(value, ("items", "properties")):
+        specified = child_schema(schema, "items") if part.key is None else _properties(schema).get(str(part.key))
+        place = f"{value_path}.{part.step}"
         if specified is None:
-            errors.append(required(f"{schema_path}.items", f"because it is defined in {value_path}.items"))
+            errors.append(required(f"{schema_path}.{part.step}", f"because it is defined in {place}"))
         else:
-            errors.extend(_nested_completeness(items, specified, f"{schema_path}.items", f"{value_path}.items"))
-    for name, child in _properties(value).items():
-        step = f"properties[{name}]"
-        field = _properties(schema).get(name)
-        if field is None:
-            errors.append(required(f"{schema_path}.{step}", f"because it is defined in {value_path}.{step}"))
-        else:
-            errors.extend(_nested_completeness(child, field, f"{schema_path}.{step}", f"{value_path}.{step}"))
+            errors.extend(_nested_completeness(part.schema, specified, f"{schema_path}.{part.step}", place))
     return errors

@@ -23,7 +23,7 @@ from kcp_py.schema.crd.openapi_schema import TYPES, SchemaRules, map_key_errors,
 from kcp_py.schema.crd.patterns import cost_errors
 from kcp_py.schema.crd.printing import invalid_struct, printed_versions
 from kcp_py.schema.crd.shape import definition_shape
-from kcp_py.schema.crd.structure import Schema, child_schema, is_structural, walk_schema
+from kcp_py.schema.crd.structure import is_structural
 from kcp_py.schema.crd.versions import (
     VersionRules,
     column_errors,
@@ -32,7 +32,8 @@ from kcp_py.schema.crd.versions import (
     subresource_errors,
     validation_errors,
 )
-from kcp_py.schema.structural.nodes import read_schema
+from kcp_py.schema.documents import Schema, child_schema, walk_schema
+from kcp_py.schema.structural.nodes import SchemaTooDeepError, read_schema
 from kcp_py.schema.structural.values import equal
 
 Definition = Mapping[str, Any]
@@ -315,7 +316,11 @@ def _selectable_errors(version: Version, path: str, rules: VersionRules, *, hois
         return [invalid(path, "", "may only be set when `version.schema.openAPIV3Schema` is not included")]
     fields = version["selectableFields"]
     counted = rules.selectable_fields.get(version.get("name") or "") != fields
-    return selectable_field_errors(fields, schema, path, counted=counted)
+    try:
+        root = read_schema(schema)
+    except SchemaTooDeepError:
+        return []  # which is an error of the schema
+    return selectable_field_errors(fields, root, path, counted=counted)
 
 
 def _immutable_errors(spec: Mapping[str, Any], old: Mapping[str, Any], rules: _Rules) -> list[FieldError]:

@@ -15,10 +15,11 @@ from kcp_py.apimachinery.meta.names import byte_length
 from kcp_py.schema.crd.defaults import default_errors
 from kcp_py.schema.crd.openapi_schema import SchemaRules, schema_errors
 from kcp_py.schema.crd.printing import invalid_struct, members_set, printed_schema
-from kcp_py.schema.crd.structure import Schema, has_unsupported, structural_errors, walk_schema
-from kcp_py.schema.field_paths import FieldPathError, find_field
-from kcp_py.schema.rules.tree import compile_tree, has_rules
-from kcp_py.schema.structural.nodes import SchemaTooDeepError, read_schema
+from kcp_py.schema.crd.structure import has_unsupported, structural_errors
+from kcp_py.schema.documents import Schema, walk_schema
+from kcp_py.schema.rules.tree import compile_tree
+from kcp_py.schema.structural.field_paths import FieldPathError, find_field
+from kcp_py.schema.structural.nodes import Node, SchemaTooDeepError, read_schema
 
 MAX_SELECTABLE_FIELDS: Final = 8
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
@@ -53,32 +54,34 @@ def validation_errors(
     if schema is None:
         return []
     path = f"{path}.openAPIV3Schema"
+    nodes: dict[int, Node] = {}
     try:
-        root = read_schema(schema)
+        root = read_schema(schema, index=nodes)
     except SchemaTooDeepError as error:
         return [invalid(path, "", str(error))]
     errors = _root_errors(schema, path) if has_status else []
     if schema.get("nullable"):
         errors.append(forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
+    schema_rules = dataclasses.replace(rules.schema, nodes=nodes)
     if not rules.require_structural:
-        return errors + schema_errors(schema, path, rules.schema, root=True)
-    nodes = walk_schema(schema)
-    if any(map(has_unsupported, nodes)):
-        errors.extend(schema_errors(schema, path, rules.schema, root=True))
-        if not errors and any(node.get("$schema") for node in nodes):
+        return errors + schema_errors(schema, path, schema_rules, root=True)
+    documents = walk_schema(schema)
+    if any(map(has_unsupported, documents)):
+        errors.extend(schema_errors(schema, path, schema_rules, root=True))
+        if not errors and any(document.get("$schema") for document in documents):
             # The one keyword of which only the conversion to a structural schema speaks.
             errors.append(invalid(path, "", "OpenAPIV3Schema 'schema' is not supported"))
         return errors
     if structural := structural_errors(schema, path):
-        return errors + structural + schema_errors(schema, path, rules.schema, root=True)
-    tree = compile_tree(schema)
+        return errors + structural + schema_errors(schema, path, schema_rules, root=True)
+    tree = compile_tree(root, schema)
     defaults = default_errors(root, path, tree, require_pruned=rules.require_pruned_defaults)
-    problems = schema_errors(schema, path, rules.schema, root=True)
+    problems = schema_errors(schema, path, schema_rules, root=True)
     errors.extend(defaults + problems)
-    if not defaults and has_rules(schema):
+    if not defaults and root.has_rules:
         from kcp_py.schema.crd.rule_checks import rule_errors  # noqa: PLC0415  # CEL is loaded where there are rules
 
-        errors.extend(rule_errors(schema, path, tree, problems, suppress_cost=version in rules.unchanged_schemas))
+        errors.extend(rule_errors(root, path, tree, problems, suppress_cost=version in rules.unchanged_schemas))
     return errors
 
 
@@ -141,8 +144,8 @@ def column_errors(columns: Sequence[Mapping[str, Any]] | None, path: str) -> lis
     return errors
 
 
-def selectable_field_errors(fields: Sequence[Mapping[str, Any]], schema: Schema, path: str, *, counted: bool) -> list[FieldError]:
-    """The problems of `selectableFields`, whose paths have to exist in `schema`; their number only where it is `counted`."""
+def selectable_field_errors(fields: Sequence[Mapping[str, Any]], root: Node, path: str, *, counted: bool) -> list[FieldError]:
+    """The problems of `selectableFields`, whose paths have to exist in `root`; their number only where it is `counted`."""
     errors: list[FieldError] = []
     unique: set[tuple[str, ...]] = set()
     for index, selectable in enumerate(fields):
@@ -152,13 +155,13 @@ def selectable_field_errors(fields: Sequence[Mapping[str, Any]], schema: Schema,
             errors.append(required(field))
             continue
         try:
-            found = find_field(text, schema, array_notation=False)
+            found = find_field(text, root, array_notation=False)
         except FieldPathError as error:
             errors.append(invalid(field, text, f"is an invalid path: {error}"))
             continue
         if found.steps[0] == "metadata":
             errors.append(invalid(field, text, "must not point to fields in metadata"))
-        if found.schema.get("type") not in {"string", "boolean", "integer"}:
+        if found.node.kind not in {"string", "boolean", "integer"}:
             detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
             errors.append(invalid(field, text, detail))
         if found.steps in unique:

@@ -7,17 +7,19 @@ description.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX
+from kcp_py.schema.documents import JUNCTORS, VALUE_PARTS, child_schema, map_parts
 from kcp_py.schema.publish.kinds import META, PublishedKind
 
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED: Final = "x-kubernetes-embedded-resource"
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 _INT_OR_STRING_TYPES: Final = [{"type": "integer"}, {"type": "string"}]
-_JUNCTORS: Final = frozenset({"allOf", "anyOf", "oneOf", "not"})
+# Upstream publishes no defaults in v2 (kube-openapi `handler.PruneDefaults`).
+_UNKNOWN_TO_V2: Final = frozenset({*JUNCTORS, "not", "nullable", "default"})
 _V2_PREFIX: Final = "#/definitions/"
 
 API_VERSION: Final = {
@@ -73,16 +75,12 @@ def reduced_schema(kind: PublishedKind) -> dict[str, Any]:
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The model of a built-in kind in v2, made of the one in v3: texts stand beside references, and there are no defaults."""
     result: dict[str, Any] = {}
-    for key, value in schema.items():
+    for key, value in map_parts(schema, plain_schema).items():
         match key, value:
             case "default", _:
                 continue
             case ("allOf", [{"$ref": str() as target}]) | ("$ref", str() as target):
                 result["$ref"] = target.replace(REFERENCE_PREFIX, _V2_PREFIX)
-            case "properties", dict():
-                result[key] = {name: plain_schema(child) for name, child in value.items()}
-            case (("items" | "additionalProperties"), dict()):
-                result[key] = plain_schema(value)
             case _:
                 result[key] = value
     return result
@@ -146,12 +144,7 @@ def _described_reference(name: str, prefix: str, description: str) -> dict[str, 
 
 
 def _unfolded(schema: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(schema)
-    if "properties" in schema:
-        result["properties"] = {name: _unfolded(child) for name, child in _schemas(schema["properties"])}
-    for key in ("items", "additionalProperties"):
-        if isinstance(child := schema.get(key), Mapping):
-            result[key] = _unfolded(child)
+    result = map_parts(schema, _unfolded)
     if schema.get(_EMBEDDED):
         _embed(result, REFERENCE_PREFIX)
     if schema.get(_INT_OR_STRING) and "anyOf" not in schema and "allOf" not in schema:
@@ -159,37 +152,24 @@ def _unfolded(schema: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _schemas(properties: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The properties that are schemas; whatever else a definition came to hold is not published."""
-    if isinstance(properties, Mapping):
-        for name, child in properties.items():
-            if isinstance(child, Mapping):
-                yield name, child
-
-
 def _reduced(schema: Mapping[str, Any]) -> dict[str, Any]:
     preserves, embedded = bool(schema.get(_PRESERVE)), bool(schema.get(_EMBEDDED))
     untyped = bool(schema.get("nullable")) or (preserves and not embedded)
-    result: dict[str, Any] = {}
-    for key, value in schema.items():
-        match key:
-            case "nullable" | "default":
-                continue  # upstream publishes no defaults in v2 (kube-openapi `handler.PruneDefaults`)
-            case "type" if untyped:
-                continue
-            case "properties":
-                if not preserves:
-                    result[key] = {name: _reduced(child) for name, child in _schemas(value)}
-            case "items" | "additionalProperties" if isinstance(value, Mapping):
-                if not preserves:
-                    result[key] = _reduced(value)
-            case "required":
-                # kubectl would ask for a field that may as well be null
-                nullable = {name for name, child in _schemas(schema.get("properties")) if child.get("nullable")}
-                if kept := [name for name in value if name not in nullable]:
-                    result[key] = kept
-            case _ if key not in _JUNCTORS:
-                result[key] = value
+    result = {key: value for key, value in schema.items() if key not in _UNKNOWN_TO_V2}
+    if untyped:
+        result.pop("type", None)
+    if preserves:
+        for key in VALUE_PARTS:
+            if key == "properties" or isinstance(result.get(key), Mapping):
+                result.pop(key, None)
+    else:
+        result = map_parts(result, _reduced)
+    if "required" in result:
+        # kubectl would ask for a field that may also be null.
+        properties = child_schema(schema, "properties") or {}
+        result["required"] = [name for name in result["required"] if not (child_schema(properties, name) or {}).get("nullable")]
+        if not result["required"]:
+            del result["required"]
     if embedded and not preserves:  # else kubectl would take these fields for all that there are
         _embed(result, _V2_PREFIX)
     return result

@@ -5,17 +5,17 @@ Source: k8s.io/apiextensions-apiserver `pkg/apiserver/schema/cel/compilation.go`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from kcp_py.cel.environment import Environment
 from kcp_py.cel.errors import CompileError, InstantiationError
 from kcp_py.cel.libraries.kubernetes import KUBERNETES
 from kcp_py.cel.program import Program, compile_expression
 from kcp_py.cel.types import Type, optional_of
-from kcp_py.schema.field_paths import FieldPathError, find_field
+from kcp_py.schema.structural.field_paths import FieldPathError, find_field
+from kcp_py.schema.structural.nodes import Node, Rule
 
 __all__ = ["CompiledRule", "compile_rules"]
 
@@ -63,50 +63,49 @@ class CompiledRule:
         return self.message or f"failed rule: {self.rule}"
 
 
-def compile_rules(rules: Sequence[Mapping[str, Any]], kind: Type, schema: Mapping[str, Any]) -> tuple[CompiledRule, ...]:
+def compile_rules(kind: Type, node: Node) -> tuple[CompiledRule, ...]:
     """The rules of one node, in order.
 
     Args:
-        rules: the node's `x-kubernetes-validations`.
-        kind: what `self` is.
-        schema: of the node, which the rules' paths lead through.
+        kind: the type of `self`.
+        node: has the rules, and the fields that the paths of rules lead to.
     """
     plain = _ENVIRONMENT.with_variables({SELF: kind, OLD_SELF: kind})
     optional = _ENVIRONMENT.with_variables({SELF: kind, OLD_SELF: optional_of(kind)})
-    return tuple(_compile_rule(rule, optional if rule.get("optionalOldSelf") is True else plain, schema) for rule in rules)
+    return tuple(_compile_rule(rule, optional if rule.optional_old_self is True else plain, node) for rule in node.rules)
 
 
-def _compile_rule(rule: Mapping[str, Any], environment: Environment, schema: Mapping[str, Any]) -> CompiledRule:
-    """One rule; what is wrong with it is kept, not raised."""
-    text = rule.get("rule") or ""
+def _compile_rule(rule: Rule, environment: Environment, node: Node) -> CompiledRule:
+    """Compile one rule. Problems are kept, not raised."""
     program, error = None, ""
-    if text.strip():
-        program, error = _compile(text, environment, "bool", what="", otherwise="cel expression must evaluate to a bool")
-    message_text = rule.get("messageExpression") or ""
+    if rule.rule.strip():
+        program, error = _compile(rule.rule, environment, "bool", what="", otherwise="cel expression must evaluate to a bool")
     message_program, message_error = None, ""
-    if program is not None and message_text:
+    if program is not None and rule.message_expression:
         wanted = "messageExpression must evaluate to a string"
-        message_program, message_error = _compile(message_text, environment, "string", what="messageExpression ", otherwise=wanted)
+        message_program, message_error = _compile(
+            rule.message_expression, environment, "string", what="messageExpression ", otherwise=wanted
+        )
     return CompiledRule(
-        rule=text.strip(),
-        message=(rule.get("message") or "").strip(),
-        reason=rule.get("reason") or "FieldValueInvalid",
-        field_path=_field_path(rule.get("fieldPath"), schema),
+        rule=rule.rule.strip(),
+        message=rule.message.strip(),
+        reason=rule.reason or "FieldValueInvalid",
+        field_path=_field_path(rule.field_path, node),
         program=program,
         message_program=message_program,
         transition=program is not None and OLD_SELF in program.checked.names.values(),
-        optional_old_self=rule.get("optionalOldSelf") is True,
+        optional_old_self=rule.optional_old_self is True,
         error=error,
         message_error=message_error,
     )
 
 
-def _field_path(text: str | None, schema: Mapping[str, Any]) -> str:
-    """Where a rule points to; a path that the schema does not have is none."""
+def _field_path(text: str, node: Node) -> str:
+    """The field that errors of a rule name; empty for a path that the schema does not have."""
     if not text:
         return ""
     try:
-        return find_field(text, schema).text
+        return find_field(text, node).text
     except FieldPathError:
         return ""
 

@@ -6,19 +6,21 @@ apiextensions `pkg/apiserver/schema/cel/model/schemas.go` (`WithTypeAndObjectMet
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kcp_py.cel.limits import LARGEST_STRING, largest_list, largest_map
 from kcp_py.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, Field, Type, list_of, map_of, object_of
 from kcp_py.schema.rules.property_names import KEYWORDS, escape
+from kcp_py.schema.structural.nodes import NO_DEFAULT, Node
 
-__all__ = ["Declarations", "DeclaredType", "bound", "declare"]
+__all__ = ["ITEM", "ROOT", "VALUE", "Declarations", "DeclaredType", "declare", "field_name"]
 
-Schema = Mapping[str, Any]
-
-_ROOT: Final = "selfType"
-"""What messages call the type of the whole; upstream's name for it has a number that changes with each compilation."""
+ROOT: Final = "selfType"
+"""The name of the root's type in messages. Upstream's name has a number that changes with each compilation."""
+ITEM: Final = "@idx"
+"""The last part of the name of the type of a list's elements."""
+VALUE: Final = "@elem"
+"""The last part of the name of the type of a map's values."""
 _MIN_STRING: Final = 2
 _MIN_CONTAINER: Final = 2
 _BYTES_OF_A_CHARACTER: Final = 4
@@ -51,47 +53,52 @@ _MIN_DATE: Final = 12
 _MIN_TIME: Final = 21
 
 
-def declare(schema: Schema, *, resource: bool = False) -> DeclaredType | None:
+def declare(node: Node, *, resource: bool = False) -> DeclaredType | None:
     """The type of one node alone; see `Declarations`."""
-    return Declarations().of(schema, _ROOT, resource=resource)
+    return Declarations().of(node, ROOT, resource=resource)
+
+
+def field_name(key: str) -> str:
+    """The last part of the name of the type of a field: the field's name in expressions, if it has one."""
+    return escape(key) or key
 
 
 class Declarations:
     """The types of the nodes of one schema, each worked out once.
 
-    An object's type is named by its place: two objects are of one type only where they are the same property.
+    The type of an object is named by its place. Equal nodes at two places are one `Node`, and have two types.
     """
 
-    __slots__ = ("_known",)
+    __slots__ = ("_types",)
 
     def __init__(self) -> None:
-        """Begin with nothing."""
-        self._known: dict[tuple[int, bool], DeclaredType | None] = {}
+        """Begin without types."""
+        self._types: dict[tuple[int, str, bool], DeclaredType | None] = {}
 
-    def of(self, schema: Schema, name: str = _ROOT, *, resource: bool = False) -> DeclaredType | None:
-        """The type of a node; None: CEL cannot see it, because the schema does not say what it is.
+    def of(self, node: Node, name: str = ROOT, *, resource: bool = False) -> DeclaredType | None:
+        """The type of a node; None where the schema does not give one, so that CEL does not see the value.
 
         Args:
-            schema: the node as its document has it; the document has to outlive the declarations.
-            name: of the type where it is that of an object.
-            resource: the root of an object or of an embedded one: apiVersion, kind and the name are there without being declared.
+            node: has to outlive the declarations.
+            name: of the type, if it is that of an object.
+            resource: the root of an object or of an embedded one, where apiVersion, kind and the name exist without a declaration.
         """
-        key = (id(schema), resource)
-        if key not in self._known:
-            self._known[key] = self._declare(schema, name, resource=resource)
-        return self._known[key]
+        key = (id(node), name, resource)
+        if key not in self._types:
+            self._types[key] = self._declare(node, name, resource=resource)
+        return self._types[key]
 
-    def _declare(self, schema: Schema, name: str, *, resource: bool) -> DeclaredType | None:
-        if schema.get("x-kubernetes-int-or-string"):
-            length = bound(schema, "maxLength")
+    def _declare(self, node: Node, name: str, *, resource: bool) -> DeclaredType | None:
+        if node.int_or_string:
+            length = _least(node, "max_length")
             return DeclaredType(_sized(DYN, LARGEST_STRING if length is None else length * _BYTES_OF_A_CHARACTER), 1)
-        match "object" if resource else schema.get("type"):
+        match "object" if resource else node.kind:
             case "array":
-                return self._array(schema, name)
+                return self._array(node, name)
             case "object":
-                return self._object(schema, name, resource=resource)
+                return self._object(node, name, resource=resource)
             case "string":
-                return _text(schema)
+                return _text(node)
             case "boolean":
                 return _BOOL
             case "number":
@@ -101,80 +108,73 @@ class Declarations:
             case _:
                 return None
 
-    def child(self, schema: object, name: str) -> DeclaredType | None:
-        """The type of a node below another one."""
-        if not isinstance(schema, Mapping):
+    def _array(self, node: Node, name: str) -> DeclaredType | None:
+        """A list. Each element takes at least its own bytes and a comma."""
+        if node.items is None or (element := self.of(node.items, f"{name}.{ITEM}", resource=node.items.embedded)) is None:
             return None
-        return self.of(schema, name, resource=bool(schema.get("x-kubernetes-embedded-resource")))
-
-    def _array(self, schema: Schema, name: str) -> DeclaredType | None:
-        """A list; its elements take at least themselves and a comma."""
-        element = self.child(schema.get("items"), f"{name}.@idx")
-        if element is None:
-            return None
-        size = bound(schema, "maxItems")
+        size = _least(node, "max_items")
         kind = list_of(
             element.type,
             max_size=largest_list(element.min_size) if size is None else size,
-            list_type=schema.get("x-kubernetes-list-type") or "atomic",
-            list_keys=tuple(schema.get("x-kubernetes-list-map-keys") or ()),
+            list_type=node.list_type or "atomic",
+            list_keys=node.list_map_keys,
         )
         return DeclaredType(kind, _MIN_CONTAINER)
 
-    def _object(self, schema: Schema, name: str, *, resource: bool) -> DeclaredType | None:
+    def _object(self, node: Node, name: str, *, resource: bool) -> DeclaredType | None:
         """A map where there is a schema for all values, else an object."""
-        additional = schema.get("additionalProperties")
-        if isinstance(additional, Mapping):
-            value = self.child(additional, f"{name}.@elem")
+        if isinstance(values := node.additional, Node):
+            value = self.of(values, f"{name}.{VALUE}", resource=values.embedded)
             if value is None:
                 return None
-            size = bound(schema, "maxProperties")
+            size = _least(node, "max_properties")
             most = largest_map(value.min_size) if size is None else size
             return DeclaredType(map_of(STRING, value.type, max_size=most), _MIN_CONTAINER)
-        properties: Mapping[str, Any] = schema.get("properties") or {}
-        required = frozenset(schema.get("required") or ())
+        required = frozenset(node.required)
         fields: dict[str, Field] = {}
         smallest = _MIN_CONTAINER
-        implicit = _implicit(properties, name) if resource else {}
-        for key, child in (*properties.items(), *((key, None) for key in implicit if key not in properties)):
-            escaped = escape(key)
-            declared = implicit.get(key) or self.child(child, f"{name}.{escaped or key}")
+        implicit = _implicit(node, name) if resource else {}
+        for key in (*node.properties, *(key for key in implicit if key not in node.properties)):
+            child = node.properties.get(key)
+            declared = implicit.get(key)
+            if declared is None and child is not None:
+                declared = self.of(child, f"{name}.{field_name(key)}", resource=child.embedded)
             if declared is None:
                 continue
-            if escaped is not None:
-                fields[escaped] = Field(declared.type, key, nullable=child is not None and child.get("nullable") is True)
+            if (escaped := escape(key)) is not None:
+                fields[escaped] = Field(declared.type, key, nullable=child is not None and child.nullable)
                 if key in KEYWORDS:
-                    # Since 1.31 keywords are names of fields, too, where the grammar lets them be.
+                    # Since 1.31 a keyword is also a field's name where the grammar allows it.
                     fields[key] = fields[escaped]
-            if key in required and (child is None or child.get("default") is None):
+            if key in required and (child is None or child.default is NO_DEFAULT):
                 smallest += len(key) + declared.min_size + 4
         return DeclaredType(object_of(name, fields), smallest)
 
 
-def bound(schema: Schema, keyword: str) -> int | None:
-    """The number under a keyword of a node or of its `allOf`, the least of all, zero where it is less; None: there is none."""
+def _least(node: Node, limit: str) -> int | None:
+    """The smallest value of a limit of a node and of its `allOf`, at least zero; None where there is none."""
     found = []
-    pending = [schema]
+    pending = [node]
     while pending:
         part = pending.pop()
-        if (value := part.get(keyword)) is not None:
+        if (value := getattr(part, limit)) is not None:
             found.append(max(int(value), 0))
-        pending.extend(part.get("allOf") or ())
+        pending.extend(part.all_of)
     return min(found, default=None)
 
 
-def _implicit(properties: Mapping[str, Any], name: str) -> dict[str, DeclaredType]:
-    """What every object has, whatever its schema says of it, unless that says it all."""
-    metadata = properties.get("metadata") or {}
-    declared = metadata.get("properties") or {}
-    texts = [properties.get("apiVersion"), properties.get("kind"), declared.get("name"), declared.get("generateName")]
-    if metadata.get("type") == "object" and all((part or {}).get("type") == "string" for part in texts):
+def _implicit(node: Node, name: str) -> dict[str, DeclaredType]:
+    """The fields that every object has, unless the schema declares all of them."""
+    metadata = node.properties.get("metadata")
+    declared = {} if metadata is None else metadata.properties
+    texts = [node.properties.get("apiVersion"), node.properties.get("kind"), declared.get("name"), declared.get("generateName")]
+    if metadata is not None and metadata.kind == "object" and all(part is not None and part.kind == "string" for part in texts):
         return {}
     text = DeclaredType(_sized(STRING, LARGEST_STRING), _MIN_STRING)
     names = {
         key: Field(_sized(STRING, min(most, length if length is not None else most) * _BYTES_OF_A_CHARACTER), key)
         for key, most in (("name", _MAX_NAME), ("generateName", _MAX_GENERATE_NAME))
-        for length in (bound(declared.get(key) or {}, "maxLength"),)
+        for length in (_least(declared[key], "max_length") if key in declared else None,)
     }
     return {"apiVersion": text, "kind": text, "metadata": DeclaredType(object_of(f"{name}.metadata", names), _MIN_CONTAINER)}
 
@@ -184,10 +184,10 @@ def _sized(kind: Type, size: int) -> Type:
     return Type(kind.kind, kind.name, max_size=size)
 
 
-def _text(schema: Schema) -> DeclaredType:
-    """A string, or what its format makes of it."""
-    length = bound(schema, "maxLength")
-    match schema.get("format"):
+def _text(node: Node) -> DeclaredType:
+    """A string, or the type that its format stands for."""
+    length = _least(node, "max_length")
+    match node.format:
         case "byte":
             return DeclaredType(_sized(BYTES, length if length is not None else LARGEST_STRING), _MIN_STRING)
         case "duration":
@@ -198,8 +198,8 @@ def _text(schema: Schema) -> DeclaredType:
             return DeclaredType(_sized(TIMESTAMP, _MAX_TIME), _MIN_TIME)
     if length is not None:
         most = length * _BYTES_OF_A_CHARACTER
-    elif choices := schema.get("enum"):
-        most = max((len(choice.encode()) for choice in choices if isinstance(choice, str)), default=0)
+    elif node.enum:
+        most = max((len(choice.encode()) for choice in node.enum if isinstance(choice, str)), default=0)
     else:
         most = LARGEST_STRING
     return DeclaredType(_sized(STRING, most), _MIN_STRING)

@@ -1,4 +1,4 @@
-"""The rules of a whole schema, as a tree that has nodes only where there are rules at or below.
+"""The rules of a whole schema, as a tree with a node for each schema node that has rules at or below it.
 
 Source: k8s.io/apiextensions-apiserver `pkg/apiserver/schema/cel/validation.go` (`NewValidator`).
 """
@@ -14,30 +14,29 @@ from weakref import WeakValueDictionary
 
 import orjson
 
-from kcp_py.schema.rules.declared_types import Declarations
+from kcp_py.schema.rules.declared_types import ITEM, ROOT, VALUE, Declarations, field_name
+from kcp_py.schema.structural.nodes import Node
 
 if TYPE_CHECKING:
     from kcp_py.schema.rules.compilation import CompiledRule
 
-__all__ = ["RuleNode", "compile_tree", "has_rules"]
-
-Schema = Mapping[str, Any]
+__all__ = ["RuleNode", "compile_tree"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class RuleNode:
-    """Where rules are.
+    """A schema node with rules at or below it.
 
     Attributes:
-        kind: the schema's name of the node's type, `object`, `array`, `string` …: errors about rules print it.
-        rules: of the node itself.
-        properties: of an object.
-        values: of a map: the schema of every value.
-        items: of a list.
-        list_type: `map` lists have correlated elements.
-        list_keys: by which they are.
+        kind: the type of the schema node, `object`, `array`, `string` …: errors about rules print it.
+        rules: the rules of the node itself.
+        properties: the nodes for the fields of an object.
+        values: the node for all values of a map.
+        items: the node for all elements of a list.
+        list_type: `x-kubernetes-list-type`. The elements of a `map` list are correlated with those of the old list.
+        list_keys: the keys by which they are correlated.
         min_size: bytes that the smallest value takes in JSON.
-        count: of the rules at and below.
+        count: the number of rules at and below the node.
     """
 
     kind: str
@@ -51,24 +50,25 @@ class RuleNode:
     count: int
 
 
-def compile_tree(schema: Schema, *, resource: bool = True) -> RuleNode | None:
-    """Compile every rule of a schema. Schemas with equal content share what is compiled for as long as somebody uses it.
+def compile_tree(root: Node, document: Mapping[str, Any], *, resource: bool = True) -> RuleNode | None:
+    """Compile every rule of a schema. Schemas with equal content share the compiled tree while it is in use.
 
     Args:
-        schema: the document, structural.
+        root: the schema, structural.
+        document: the document that `root` was read from: the content that is compared.
         resource: whether the root is that of an object.
 
     Returns:
-        The tree; None: there is no rule at all.
+        The tree; None where the schema has no rules.
     """
-    if not has_rules(schema):
+    if not root.has_rules:
         return None
-    key = hashlib.sha256(orjson.dumps((schema, resource))).digest()
+    key = hashlib.sha256(orjson.dumps((document, resource))).digest()
     if (tree := _TREES.get(key)) is not None:
         return tree
-    tree = _compile(schema, Declarations(), "selfType", resource=resource)
+    tree = _compile(root, Declarations(), ROOT, resource=resource)
     if tree is not None:
-        # Definitions are checked in several threads: at worst one is compiled twice.
+        # CRDs are checked in several threads: at worst one tree is compiled twice.
         _TREES[key] = tree
         _LATEST.append(tree)
     return tree
@@ -76,57 +76,39 @@ def compile_tree(schema: Schema, *, resource: bool = True) -> RuleNode | None:
 
 _TREES: Final[WeakValueDictionary[bytes, RuleNode]] = WeakValueDictionary()
 _LATEST: Final[deque[RuleNode]] = deque(maxlen=8)
-"""Holds what a definition was checked with until the definition is served."""
+"""Keeps the trees that CRDs were checked with until the CRDs are served."""
 
 
-def has_rules(schema: Schema) -> bool:
-    """Whether there is a rule at or below a node; most schemas have none, and cost this walk alone."""
-    pending = [schema]
-    while pending:
-        node = pending.pop()
-        if node.get("x-kubernetes-validations"):
-            return True
-        pending.extend((node.get("properties") or {}).values())
-        pending.extend(child for name in ("items", "additionalProperties") if isinstance(child := node.get(name), Mapping))
-    return False
-
-
-def _compile(schema: Schema, declarations: Declarations, name: str, *, resource: bool) -> RuleNode | None:
-    """A node and what is below. What CEL cannot see has no rules, and nothing below it has."""
-    declared = declarations.of(schema, name, resource=resource)
+def _compile(node: Node, declarations: Declarations, name: str, *, resource: bool) -> RuleNode | None:
+    """Compile a node and the nodes below it. A node whose type CEL does not know has no rules, nor has any node below it."""
+    declared = declarations.of(node, name, resource=resource)
     if declared is None:
         return None
-    rules = schema.get("x-kubernetes-validations") or ()
     compiled: tuple[CompiledRule, ...] = ()
-    if rules:
+    if node.rules:
         from kcp_py.schema.rules.compilation import compile_rules  # noqa: PLC0415  # CEL is loaded where there are rules
 
-        compiled = compile_rules(rules, declared.type, schema)
-    properties = {
-        key: node
-        for key, child in (schema.get("properties") or {}).items()
-        if (node := _child(child, declarations, f"{name}.{key}")) is not None
-    }
-    values = _child(schema.get("additionalProperties"), declarations, f"{name}.@elem")
-    items = _child(schema.get("items"), declarations, f"{name}.@idx")
+        compiled = compile_rules(declared.type, node)
+
+    def below(child: object, step: str) -> RuleNode | None:
+        """Compile a child, if it is a schema with rules."""
+        if not isinstance(child, Node) or not child.has_rules:
+            return None
+        return _compile(child, declarations, f"{name}.{step}", resource=child.embedded)
+
+    fields = {key: below(child, field_name(key)) for key, child in node.properties.items()}
+    properties = {key: tree for key, tree in fields.items() if tree is not None}
+    values, items = below(node.additional, VALUE), below(node.items, ITEM)
     if not compiled and not properties and values is None and items is None:
         return None
-    below = (*properties.values(), *(node for node in (values, items) if node is not None))
     return RuleNode(
-        kind=schema.get("type") or ("object" if resource else ""),
+        kind=node.kind or ("object" if resource else ""),
         rules=compiled,
         properties=properties,
         values=values,
         items=items,
-        list_type=schema.get("x-kubernetes-list-type") or "atomic",
-        list_keys=tuple(schema.get("x-kubernetes-list-map-keys") or ()),
+        list_type=node.list_type or "atomic",
+        list_keys=node.list_map_keys,
         min_size=declared.min_size,
-        count=len(compiled) + sum(node.count for node in below),
+        count=len(compiled) + sum(tree.count for tree in (*properties.values(), values, items) if tree is not None),
     )
-
-
-def _child(schema: object, declarations: Declarations, name: str) -> RuleNode | None:
-    """A node below, where there is one."""
-    if not isinstance(schema, Mapping):
-        return None
-    return _compile(schema, declarations, name, resource=bool(schema.get("x-kubernetes-embedded-resource")))

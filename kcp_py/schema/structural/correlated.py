@@ -52,8 +52,8 @@ class Correlated:
         value, old = self.value, self.old
         if type(value) is not dict or type(old) is not dict or name not in value or name not in old:
             return None
-        child = self.node.properties.get(name, self.node.additional)
-        return Correlated(child, value[name], old[name]) if isinstance(child, Node) else None
+        child = self.node.field(name)
+        return None if child is None else Correlated(child, value[name], old[name])
 
     def index(self, position: int) -> Correlated | None:
         """An element, where the old list has one with the same keys."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from kcp_py.schema.structural.nodes import NO_DEFAULT, Node
 from kcp_py.schema.structural.prune import Pruner
+from kcp_py.schema.structural.visitor import References
 
 MAX_FILLED: Final = 4 * 1024 * 1024
 """Characters, about, that defaults may add to one object. Bodies have three million at most."""
@@ -57,31 +58,17 @@ class DefaultCompiler:
 
     def __init__(self, definitions: Mapping[str, Node]) -> None:
         self._definitions = definitions
+        self._references: References[Filler] = References(definitions)
         self._made: dict[int, Filler | None] = {}
-        self._references: dict[str, Filler] = {}
 
     def filler(self, node: Node) -> Filler | None:
         """The closure of a node, or None where the values of the node are left alone."""
         if node.ref:
-            return self._reference(node.ref)
+            return self._references.closure(node.ref, lambda definition: self.filler(definition) or _leave)
         key = id(node)
         if key not in self._made:
             self._made[key] = self.compile(node)
         return self._made[key]
-
-    def _reference(self, name: str) -> Filler:
-        if (known := self._references.get(name)) is not None:
-            return known
-        resolved: Filler | None = None
-
-        def fill(value: Any, allowance: Allowance) -> None:
-            nonlocal resolved
-            if resolved is None:
-                resolved = self.filler(self._definitions[name]) or _leave
-            resolved(value, allowance)
-
-        self._references[name] = fill
-        return fill
 
     def compile(self, node: Node, skip: frozenset[str] = frozenset()) -> Filler | None:
         """The closure of a node whose fields in `skip` are left alone."""

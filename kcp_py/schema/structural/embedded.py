@@ -107,32 +107,19 @@ def _is_unwritten(name: str, value: Any) -> bool:
 
 def first_type_error(node: Node, value: Any, path: str) -> FieldError | None:
     """The first embedded resource in a value with something of the wrong type, if any: such a value is not decoded."""
-    parts: list[tuple[str, Node | bool | None, Any]]
+    parts: list[tuple[str, Node | None, Any]]
     if type(value) is dict:
         if node.embedded and (error := type_error(value, path)):
             return error
         properties = node.properties
         parts = [
-            (join_path(path, name), properties[name], part) if name in properties else (f"{path}[{name}]", node.additional, part)
-            for name, part in value.items()
+            (join_path(path, name) if name in properties else f"{path}[{name}]", node.field(name), part) for name, part in value.items()
         ]
     elif type(value) is list:
         parts = [(f"{path}[{index}]", node.items, part) for index, part in enumerate(value)]
     else:
         return None
     for part_path, child, part in parts:
-        if isinstance(child, Node) and (error := first_type_error(child, part, part_path)):
+        if child is not None and (error := first_type_error(child, part, part_path)):
             return error
     return None
-
-
-def has_embedded(node: Node) -> bool:
-    """Whether values of a schema can hold embedded resources."""
-    pending: list[Node | bool | None] = [node]
-    while pending:
-        current = pending.pop()
-        if isinstance(current, Node):
-            if current.embedded:
-                return True
-            pending += [*current.properties.values(), current.items, current.additional]
-    return False

@@ -6,9 +6,9 @@ Descriptions, titles and examples are left out: they change nothing about a valu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -16,17 +16,16 @@ MAX_DEPTH: Final = 128
 """Nesting of a schema that is compiled; real ones stay below 25."""
 
 META_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
-"""What every object has without its schema saying so."""
+"""The fields that every object has although its schema does not declare them."""
 
 LENIENT: Final = "x-lenient"
 """The keyword behind `Node.lenient`, in the schemas of built-in kinds."""
 
 NO_DEFAULT: Final[Any] = object()
-"""Stands for the absence of a default: null is not one either, upstream drops it."""
-
+"""Stands for the absence of a default. A default of null is dropped, as upstream drops it."""
 
 MAX_NAMES: Final = 4096
-"""Characters of all property names on the way to a node: errors repeat them for each node."""
+"""Characters of all property names between the root and a node. Each error about the node repeats them."""
 
 
 class SchemaTooDeepError(ValueError):
@@ -34,6 +33,24 @@ class SchemaTooDeepError(ValueError):
 
     def __init__(self) -> None:
         super().__init__(f"schema is nested deeper than {MAX_DEPTH} levels, or below names of more than {MAX_NAMES} characters")
+
+
+class Rule(NamedTuple):
+    """One rule of `x-kubernetes-validations` as it is written."""
+
+    rule: str
+    message: str
+    message_expression: str
+    reason: str | None
+    field_path: str
+    optional_old_self: bool | None
+
+
+def read_rule(rule: Mapping[str, Any]) -> Rule:
+    """Read one rule; missing texts are empty."""
+    get = rule.get
+    texts = (get("rule") or "", get("message") or "", get("messageExpression") or "")
+    return Rule(*texts, get("reason"), get("fieldPath") or "", get("optionalOldSelf"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,7 +62,7 @@ class Node:
     format: str = ""
     properties: Mapping[str, Node]
     additional: Node | bool | None = None
-    """None: not said. A schema, true or false otherwise."""
+    """The schema of fields that `properties` does not name, or whether such fields are allowed; None where the document does not say."""
     items: Node | None = None
     required: tuple[str, ...] = ()
     enum: tuple[Any, ...] = ()
@@ -71,41 +88,115 @@ class Node:
     embedded: bool = False
     list_type: str = ""
     list_map_keys: tuple[str, ...] = ()
+    map_type: str = ""
+    int_or_string: bool = False
+    """Whether `x-kubernetes-int-or-string` is set; `types` names both types then."""
+    rules: tuple[Rule, ...] = ()
+    has_rules: bool = False
+    """Whether the node or a node below it has rules. Parts of logical junctors have none."""
     ref: str = ""
-    """The name of a definition; all other members are unset then."""
+    """The name of a definition. Of the other members only `map_type` is set then."""
     lenient: bool = False
-    """Whether upstream decodes the value apart, where strict decoding sees nothing: what is unknown is dropped without a word."""
+    """Whether unknown fields are dropped without a strict decoding error: upstream decodes such a value in a second step."""
     typed: bool = False
-    """Whether upstream decodes into a struct: a list is then never taken for a string that has a format."""
+    """Whether upstream decodes the value into a struct. A list is then never valid as a string that has a format."""
+
+    @property
+    def kind(self) -> str:
+        """The type; empty where there is none or `int_or_string`. Of several types it is the first that is not null."""
+        types = self.types
+        if len(types) == 1:
+            return types[0]
+        return "" if self.int_or_string else next((name for name in types if name != "null"), "")
+
+    @property
+    def target(self) -> str:
+        """The definition that stands for the node, also where a description or a default accompanies the reference; empty: none."""
+        # Published documents put the reference into `allOf` then.
+        return self.ref or (self.all_of[0].ref if len(self.all_of) == 1 else "")
+
+    def field(self, name: str) -> Node | None:
+        """The schema of a field or a map entry, if there is one."""
+        child = self.properties.get(name, self.additional)
+        return child if isinstance(child, Node) else None
+
+    def children(self) -> Iterator[tuple[str, Node]]:
+        """The nodes for the parts of a value, each with its place in the document: `properties[spec]`, `items`, `additionalProperties`."""
+        for name, child in self.properties.items():
+            yield f"properties[{name}]", child
+        if self.items is not None:
+            yield "items", self.items
+        if isinstance(self.additional, Node):
+            yield "additionalProperties", self.additional
 
 
-def read_schema(document: Mapping[str, Any], *, typed: bool = False) -> Node:
+def read_schema(document: Mapping[str, Any], *, typed: bool = False, index: dict[int, Node] | None = None) -> Node:
     """Read a whole schema.
 
     Args:
         document: the schema.
         typed: see `Node.typed`.
+        index: is filled with the node of each part of the document, by the `id` of the part.
 
     Raises:
         SchemaTooDeepError: deeper than `MAX_DEPTH`.
     """
-    return _Reader(typed=typed).read(document, 1)
+    return _Reader(typed=typed, index=index).read(document, 1)
+
+
+class NodesByName(Mapping[str, Node]):
+    """Named schemas, each read when it is first asked for: what the references in a document stand for."""
+
+    __slots__ = ("_documents", "_read", "_typed")
+
+    def __init__(self, documents: Mapping[str, Mapping[str, Any]], *, typed: bool = False) -> None:
+        """Keep the documents; `typed` as in `read_schema`."""
+        self._documents = documents
+        self._typed = typed
+        self._read: dict[str, Node] = {}
+
+    def __getitem__(self, name: str) -> Node:
+        """Read a schema.
+
+        Raises:
+            KeyError: there is no schema with this name.
+            SchemaTooDeepError: deeper than `MAX_DEPTH`.
+        """
+        if (node := self._read.get(name)) is None:
+            node = self._read[name] = read_schema(self._documents[name], typed=self._typed)
+        return node
+
+    def __iter__(self) -> Iterator[str]:
+        """All names."""
+        return iter(self._documents)
+
+    def __len__(self) -> int:
+        """The number of names."""
+        return len(self._documents)
 
 
 class _Reader:
     """Reads nodes and keeps one of each content."""
 
-    def __init__(self, *, typed: bool) -> None:
+    def __init__(self, *, typed: bool, index: dict[int, Node] | None = None) -> None:
         self._typed = typed
-        self._known: dict[Any, Node] = {}
+        self._index = index
+        self._nodes: dict[Any, Node] = {}
 
     def read(self, document: Mapping[str, Any], depth: int, names: int = 0) -> Node:
+        node = self._read(document, depth, names)
+        if self._index is not None:
+            self._index[id(document)] = node
+        return node
+
+    def _read(self, document: Mapping[str, Any], depth: int, names: int) -> Node:
         if depth > MAX_DEPTH or names > MAX_NAMES:
             raise SchemaTooDeepError
         depth += 1
         get = document.get
         if ref := get("$ref"):
-            return self._share(("$ref", ref), Node(properties={}, ref=str(ref).rpartition("/")[2]))
+            map_type = get("x-kubernetes-map-type") or ""
+            return self._share(("$ref", ref, map_type), Node(properties={}, ref=str(ref).rpartition("/")[2], map_type=map_type))
         properties: dict[str, Node] = {}
         children: dict[str, Any] = {}
         key: list[Any] = []
@@ -117,7 +208,7 @@ class _Reader:
                 properties = {
                     field: self.read(part, depth, names + len(field)) for field, part in (value or {}).items() if isinstance(part, Mapping)
                 }
-                # Apart from the keywords: a property may be called `items`.
+                # Two entries of their own, because a property may be called `items`.
                 key.append(tuple(properties))
                 key.append(tuple(map(id, properties.values())))
             elif name in _NODES and (type(value) is dict or isinstance(value, Mapping)):
@@ -135,10 +226,11 @@ class _Reader:
                 key.append(name)
                 key.append(value is True)
         identity = tuple(key)
-        if (known := self._known.get(identity)) is not None:
-            return known
-        additional = children.get("additionalProperties")
+        if (equal := self._nodes.get(identity)) is not None:
+            return equal
+        items, additional = children.get("items"), children.get("additionalProperties")
         default = get("default")
+        rules = tuple(map(read_rule, get(_RULES) or ()))
         return self._share(
             identity,
             Node(
@@ -147,7 +239,7 @@ class _Reader:
                 format=get("format") or "",
                 properties=properties,
                 additional=additional if isinstance(additional, bool | Node) else None,
-                items=children.get("items"),
+                items=items,
                 required=tuple(get("required") or ()),
                 enum=tuple(get("enum") or ()),
                 pattern=get("pattern") or "",
@@ -171,22 +263,28 @@ class _Reader:
                 embedded=get("x-kubernetes-embedded-resource") is True,
                 list_type=get("x-kubernetes-list-type") or "",
                 list_map_keys=tuple(get("x-kubernetes-list-map-keys") or ()),
+                map_type=get("x-kubernetes-map-type") or "",
+                int_or_string=get("x-kubernetes-int-or-string") is True,
+                rules=rules,
+                has_rules=bool(rules)
+                or any(child.has_rules for child in (*properties.values(), items, additional) if isinstance(child, Node)),
                 lenient=get(LENIENT) is True,
                 typed=self._typed,
             ),
         )
 
     def _share(self, key: Any, node: Node) -> Node:
-        return self._known.setdefault(key, node)
+        return self._nodes.setdefault(key, node)
 
 
+_RULES: Final = "x-kubernetes-validations"
 _OWN: Final = frozenset({
     "type", "nullable", "format", "required", "enum", "pattern", "minLength", "maxLength", "minimum", "exclusiveMinimum", "maximum",
     "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "minProperties", "maxProperties", "default", "x-kubernetes-int-or-string",
     "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
-    LENIENT,
+    "x-kubernetes-map-type", _RULES, LENIENT,
 })  # fmt: skip
-"""The keywords that say something about a value of the node itself."""
+"""The keywords about a value of the node itself, as opposed to its parts."""
 
 _NODES: Final = frozenset({"items", "not", "additionalProperties"})
 _NODE_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf"})

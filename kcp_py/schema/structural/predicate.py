@@ -16,6 +16,7 @@ from kcp_py.schema.structural import embedded
 from kcp_py.schema.structural.listtypes import is_unique
 from kcp_py.schema.structural.nodes import Node
 from kcp_py.schema.structural.values import NARROW_FORMATS, equal, in_range, is_integral, is_multiple, type_and_format
+from kcp_py.schema.structural.visitor import References
 
 Predicate = Callable[[Any], bool]
 
@@ -32,9 +33,8 @@ class PredicateCompiler:
     """Makes the closures of one schema; equal nodes get the same one."""
 
     def __init__(self, definitions: Mapping[str, Node]) -> None:
-        self._definitions = definitions
+        self._references: References[Predicate] = References(definitions)
         self._made: dict[int, Child] = {}
-        self._references: dict[str, Predicate] = {}
 
     def child(self, node: Node) -> Child:
         """What a container keeps of a child."""
@@ -44,26 +44,12 @@ class PredicateCompiler:
 
     def _compile(self, node: Node) -> Child:
         if node.ref:
-            return (_NEVER, self._reference(node.ref), False)
+            return (_NEVER, self._references.closure(node.ref, lambda definition: self.child(definition)[1]), False)
         constraints = [check for check in self._constraints(node) if check is not None]
         checks = [check for check in (_type_check(node), *constraints, _range_check(node)) if check is not None]
         simple = _SIMPLE.get(node.types[0]) if len(node.types) == 1 and not constraints else None
         fast = simple if simple is not None and _free_format(node, simple) else _NEVER
         return (fast, _all(checks), _null_valid(node))
-
-    def _reference(self, name: str) -> Predicate:
-        if (known := self._references.get(name)) is not None:
-            return known
-        resolved: Predicate | None = None
-
-        def check(value: Any) -> bool:
-            nonlocal resolved
-            if resolved is None:
-                _, resolved, _ = self.child(self._definitions[name])
-            return resolved(value)
-
-        self._references[name] = check
-        return check
 
     def _constraints(self, node: Node) -> list[Predicate | None]:
         return [

@@ -13,6 +13,7 @@ from typing import Any, Final
 from kcp_py.schema.structural.embedded import is_loose_metadata, prune_metadata
 from kcp_py.schema.structural.nodes import META_FIELDS, Node
 from kcp_py.schema.structural.places import Path, render, step
+from kcp_py.schema.structural.visitor import References
 
 Clean = Callable[[Any], bool]
 
@@ -25,35 +26,20 @@ class CleanCompiler:
 
     def __init__(self, definitions: Mapping[str, Node], *, metadata: bool = True) -> None:
         """Without `metadata`, unknown fields in the metadata of embedded resources are passed over."""
-        self._definitions = definitions
+        self._references: References[Clean] = References(definitions)
         self._metadata = metadata
         self._made: dict[tuple[int, bool], Clean] = {}
-        self._references: dict[tuple[str, bool], Clean] = {}
 
     def clean(self, node: Node, *, keep: bool = False, skip: frozenset[str] = frozenset()) -> Clean:
         """The closure of a node. With `keep`, unknown fields stay, as below a list that preserves them; those in `skip` are passed over."""
         if node.ref:
-            return self._reference(node.ref, keep=keep)
+            return self._references.closure(node.ref, lambda definition: self.clean(definition, keep=keep), keep)
         if skip:
             return self._compile(node, keep=keep, skip=skip)
         key = (id(node), keep)
         if (made := self._made.get(key)) is None:
             made = self._made[key] = self._compile(node, keep=keep, skip=META_FIELDS if node.embedded else skip)
         return made
-
-    def _reference(self, name: str, *, keep: bool) -> Clean:
-        if (known := self._references.get((name, keep))) is not None:
-            return known
-        resolved: Clean | None = None
-
-        def clean(value: Any) -> bool:
-            nonlocal resolved
-            if resolved is None:
-                resolved = self.clean(self._definitions[name], keep=keep)
-            return resolved(value)
-
-        self._references[name, keep] = clean
-        return clean
 
     def _compile(self, node: Node, *, keep: bool, skip: frozenset[str]) -> Clean:
         keep = keep or node.preserve

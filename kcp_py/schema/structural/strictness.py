@@ -38,11 +38,10 @@ def _walk(node: Node, definitions: Mapping[str, Node], value: Any, path: Path, f
         for index, part in enumerate(value):
             _walk(node.items or _UNTYPED, definitions, part, (path, f"[{index}]"), found)
     elif isinstance(value, Pairs):
-        other = node.additional if isinstance(node.additional, Node) else None
         seen: set[str] = set()
         for name, part in value.pairs:
             here = step(path, name)
-            child = node.properties.get(name, other)
+            child = node.field(name)
             if child is None:
                 _add(f'unknown field "{render(here)}"', found)
                 continue

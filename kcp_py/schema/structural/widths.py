@@ -1,4 +1,4 @@
-"""How many nodes of a schema look at one value, at the most: what bounds the work of validation beside the size of the value.
+"""The largest number of nodes of a schema that look at one value. It bounds the work of validation together with the size of the value.
 
 Every value is looked at by its own node and by those of the junctors (`allOf`, `anyOf`, `oneOf`, `not`) at and above it. A schema of a
 megabyte can hold tens of thousands of alternatives, and a body a million values.
@@ -10,38 +10,36 @@ from typing import Any, Final
 
 from kcp_py.golang import regexp
 from kcp_py.schema.structural.nodes import Node
+from kcp_py.schema.structural.visitor import junctor_parts, nodes_of, parts_of
 
 _MANY_VALUES: Final = 5000
-"""Values of an enumeration that take four milliseconds to be named."""
+"""Values of an enumeration; listing more of them in an error takes over four milliseconds."""
 
 
 def width(root: Node) -> int:
     """An upper bound of the nodes that look at one value; 1 where there are no junctors."""
+    sizes: dict[int, int] = {}
     widest = 1
     pending = [(root, 1)]
     while pending:
         node, above = pending.pop()
-        here = above + sum(_nodes(part) for part in _junctors(node))
+        here = above + sum(_size(part, sizes) for part in junctor_parts(node))
         widest = max(widest, here)
-        pending.extend((child, here) for child in _children(node))
+        pending.extend((child, here) for _, child in node.children())
     return widest
 
 
 def pattern_weight(root: Node) -> int:
     """The weight of the heaviest pattern or enumeration: what a character of a value may cost in steps.
 
-    The refusal of a value that is not in an enumeration names all values that are.
+    The error about a value that is not in an enumeration lists all of its values.
     """
     heaviest = 0
-    pending = [root]
-    while pending:
-        node = pending.pop()
+    for node in nodes_of(root):
         if node.pattern:
             heaviest = max(heaviest, regexp.weight(node.pattern))
         if len(node.enum) > _MANY_VALUES:
             heaviest = max(heaviest, len(node.enum))
-        pending.extend(_junctors(node))
-        pending.extend(_children(node))
     return heaviest
 
 
@@ -58,25 +56,8 @@ def exceeds(value: Any, limit: int) -> bool:
     return False
 
 
-def _junctors(node: Node) -> list[Node]:
-    parts = [*node.all_of, *node.any_of, *node.one_of]
-    return parts if node.negated is None else [*parts, node.negated]
-
-
-def _children(node: Node) -> list[Node]:
-    children = list(node.properties.values())
-    if isinstance(node.additional, Node):
-        children.append(node.additional)
-    return children if node.items is None else [*children, node.items]
-
-
-def _nodes(root: Node) -> int:
-    """The nodes of a tree. Equal ones are shared, but each is looked at for itself."""
-    count = 0
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        count += 1
-        pending.extend(_junctors(node))
-        pending.extend(_children(node))
-    return count
+def _size(root: Node, sizes: dict[int, int]) -> int:
+    """The nodes of a tree. Equal ones are shared, and each is counted at every place where it is used."""
+    if (size := sizes.get(id(root))) is None:
+        size = sizes[id(root)] = 1 + sum(_size(part, sizes) for part in parts_of(root))
+    return size

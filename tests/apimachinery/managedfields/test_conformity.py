@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kcp_py.apimachinery.managedfields.conformity import MAX_PROBLEMS, typed_problems
-from kcp_py.schema.structural.merge_types import merge_type
+from tests.schema.reading import merge_type
 
 KIND = merge_type(
     {

@@ -16,7 +16,7 @@ from kcp_py.apimachinery.managedfields.tracking import Writer, track_apply, trac
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
 from kcp_py.apimachinery.managedfields.walks import DuplicateKeyError, compare, fields_of, merge, remove
 from kcp_py.apimachinery.serializer.json.codec import MAX_DEPTH
-from kcp_py.schema.structural.merge_types import merge_type
+from tests.schema.reading import merge_type
 
 KIND = merge_type(
     {

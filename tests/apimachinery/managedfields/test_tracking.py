@@ -11,7 +11,7 @@ from kcp_py.apimachinery.managedfields.fieldsets import ordered
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, Versions
 from kcp_py.apimachinery.managedfields.tracking import Writer, conflict_message, conflicts_of, track_apply, track_update
 from kcp_py.apimachinery.managedfields.types import MergeType
-from kcp_py.schema.structural.merge_types import merge_type
+from tests.schema.reading import merge_type
 
 PORTS = {
     "type": "array",

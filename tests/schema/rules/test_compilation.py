@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kcp_py.schema.rules.compilation import CompiledRule
-from kcp_py.schema.rules.tree import compile_tree
 from tests.corpus import needs_corpus
+from tests.schema.reading import compile_tree
 from tests.schema.rules.go_schemas import CelTable, objects, primitive, with_rule
 
 TABLE = "pkg/apiserver/schema/cel/compilation_test.json"

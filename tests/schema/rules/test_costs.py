@@ -9,9 +9,9 @@ from typing import Any
 from kcp_py.cel.estimate import estimate
 from kcp_py.cel.limits import EXPRESSION_ESTIMATE_LIMIT, TotalEstimate
 from kcp_py.cel.values import UINT_MAX
-from kcp_py.schema.rules.tree import compile_tree
 from tests.corpus import needs_corpus
 from tests.schema.go_tables import GoTable
+from tests.schema.reading import compile_tree
 from tests.schema.rules.go_schemas import CelTable, Schema, lists, objects, primitive, with_rule
 
 TABLE = "pkg/apiserver/schema/cel/compilation_test.json"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kcp_py.cel.limits import LARGEST_REQUEST
-from kcp_py.schema.rules.declared_types import declare
+from tests.schema.reading import declare
 from tests.schema.rules.go_schemas import objects, primitive
 
 

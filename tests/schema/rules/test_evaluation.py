@@ -8,11 +8,11 @@ import pytest
 
 from kcp_py.cel.limits import OBJECT_BUDGET
 from kcp_py.schema.rules.evaluation import Outcome, evaluate
-from kcp_py.schema.rules.tree import compile_tree
 from kcp_py.schema.structural.correlated import ABSENT
 from kcp_py.schema.structural.nodes import read_schema
 from tests.corpus import needs_corpus
 from tests.schema.go_tables import NotLiteralError
+from tests.schema.reading import compile_tree
 from tests.schema.rules.go_schemas import CelTable, objects, primitive, with_rule
 
 TABLE = "pkg/apiserver/schema/cel/validation_test.json"

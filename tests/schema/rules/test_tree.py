@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 
 from kcp_py.schema.compilation import compile_schema
-from kcp_py.schema.rules.tree import compile_tree, has_rules
+from kcp_py.schema.structural.nodes import read_schema
+from tests.schema.reading import compile_tree
 from tests.schema.rules.go_schemas import lists, objects, primitive, with_rule
 
 
@@ -18,7 +19,7 @@ def test_there_are_nodes_only_where_there_are_rules():
     assert tree.properties.keys() == {"a", "c"}
     assert tree.count == 2
     assert compile_tree(objects({"b": primitive("string")})) is None
-    assert not has_rules(objects({"b": primitive("string")}))
+    assert not read_schema(objects({"b": primitive("string")})).has_rules
 
 
 def test_equal_schemas_are_compiled_once():

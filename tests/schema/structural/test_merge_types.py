@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.schema.structural.merge_types import merge_type
+from tests.schema.reading import merge_type
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kcp_py.schema.field_paths import FieldPathError, find_field
+from kcp_py.schema.structural.field_paths import FieldPathError
+from tests.schema.reading import find_field
 
 NUMBER = {"type": "number"}
 SCHEMA: dict[str, Any] = {

@@ -6,12 +6,12 @@ Source: k8s.io/apiextensions-apiserver `pkg/apiserver/schema/cel/validation.go` 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from kcp_py.schema.structural.nodes import Node
 
 _TOKEN: Final = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]]+", re.DOTALL)
-
-
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}
 
@@ -25,36 +25,45 @@ class FieldPath(NamedTuple):
 
     steps: tuple[str, ...]
     """The names, outermost first."""
-    schema: Mapping[str, Any]
-    """The schema of what it points to."""
+    node: Node
+    """The schema of the field."""
     text: str
-    """As error messages name the place: `spec.labels[key]`."""
+    """The place as error messages print it: `spec.labels[key]`."""
 
 
-def find_field(text: str, schema: Mapping[str, Any], *, array_notation: bool = True) -> FieldPath:
+def find_field(text: str, node: Node, *, array_notation: bool = True) -> FieldPath:
     """Follow a path through a schema.
 
     Raises:
         FieldPathError: with upstream's text, such as `does not refer to a valid field`.
     """
-    tokens = _TOKEN.findall(text)
     steps: list[str] = []
     shown = ""
-    position = 0
+    for name in _steps(text, array_notation=array_notation):
+        properties = node.properties
+        shown += f".{name}" if properties else f"[{name}]"
+        child = properties.get(name) if properties else node.additional
+        if not isinstance(child, Node):
+            raise FieldPathError("does not refer to a valid field")
+        node = child
+        steps.append(name)
+    return FieldPath(tuple(steps), node, shown.removeprefix("."))
+
+
+def _steps(text: str, *, array_notation: bool) -> Iterator[str]:
+    """The names of a path, one after the other."""
+    tokens = iter(_TOKEN.findall(text))
 
     def take(expected: str = "") -> str:
-        nonlocal position
-        if position >= len(tokens):
+        token = next(tokens, None)
+        if token is None:
             raise FieldPathError("unexpected end of JSON path")
-        position += 1
-        if expected and tokens[position - 1] != expected:
-            raise FieldPathError(f"expected {expected} but got {tokens[position - 1]}")
-        return str(tokens[position - 1])
+        if expected and token != expected:
+            raise FieldPathError(f"expected {expected} but got {token}")
+        return str(token)
 
-    if not tokens:
-        raise FieldPathError("unexpected end of JSON path")
-    while position < len(tokens):
-        opening = take()
+    opening: str | None = take()
+    while opening is not None:
         if opening == "[":
             if not array_notation:
                 raise FieldPathError("array notation is not allowed")
@@ -67,10 +76,8 @@ def find_field(text: str, schema: Mapping[str, Any], *, array_notation: bool = T
             name = take()
         else:
             raise FieldPathError(f"expected [ or . but got: {opening}")
-        shown += f".{name}" if schema.get("properties") else f"[{name}]"
-        schema = _child(schema, name)
-        steps.append(name)
-    return FieldPath(tuple(steps), schema, shown.removeprefix("."))
+        yield name
+        opening = next(tokens, None)
 
 
 def _unescape(match: re.Match[str]) -> str:
@@ -78,15 +85,3 @@ def _unescape(match: re.Match[str]) -> str:
     if escaped is None:
         raise FieldPathError(f"invalid string literal: invalid escape char {match[0]}")
     return escaped
-
-
-def _child(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    if properties := schema.get("properties"):
-        if name not in properties:
-            raise FieldPathError("does not refer to a valid field")
-        child = properties[name]
-    elif isinstance(schema.get("additionalProperties"), Mapping):
-        child = schema["additionalProperties"]
-    else:
-        raise FieldPathError("does not refer to a valid field")
-    return child if isinstance(child, Mapping) else {}
