@@ -13,6 +13,7 @@ from typing import Any, Final, TextIO
 
 import click
 
+from kcp_py.apis.kcp.logicalclusters import DELETE_AFTER_ANNOTATION, LONGEST_GRACE_SECONDS, delete_after
 from kcp_py.cli.clusterapi import (
     change_cluster,
     create_cluster,
@@ -30,7 +31,6 @@ from kcp_py.cli.groups import CommandGroup
 from kcp_py.cli.remote import RemoteError, RemoteServer, command_errors, load_context
 from kcp_py.logicalcluster import ROOT, is_system
 from kcp_py.options.kinds import parse_duration
-from kcp_py.registry.builtin.logicalclusters import DELETE_AFTER_ANNOTATION, LONGEST_GRACE_SECONDS, delete_after
 from kcp_py.serving.files import write_private_file
 
 FIRST_POLL: Final = 0.05

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from kcp_py.apis.kcp.logicalclusters import NAME, delete_after
 from kcp_py.cli.exits import CommandError
 from kcp_py.cli.remote import RemoteError, RemoteServer
 from kcp_py.logicalcluster import ROOT, is_system
-from kcp_py.registry.builtin.logicalclusters import NAME, delete_after
 
 RESOURCE: Final = "apis/core.kcp.io/v1alpha1/logicalclusters"
 CLUSTER_ANNOTATION: Final = "kcp.io/cluster"

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import click
 
+from kcp_py.apis.kcp.logicalclusters import delete_after, is_protected
 from kcp_py.cli.clusterapi import CLUSTER_ANNOTATION, cluster_name, get_cluster, list_clusters
 from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags
 from kcp_py.cli.printing import table
 from kcp_py.cli.remote import RemoteServer, load_context
-from kcp_py.registry.builtin.logicalclusters import delete_after, is_protected
 
 PAGE: Final = 500
 """Rows that are printed at once: a list of any length is printed as it arrives."""

@@ -16,18 +16,18 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import CRDS
 from kcp_py.apimachinery.meta.generate_name import generate_name
 from kcp_py.apimachinery.serializer.decoding import DecodeError
+from kcp_py.apis.apiextensions.strategy import DefinitionStrategy
+from kcp_py.apis.builtin.resources import builtin_resources
+from kcp_py.apis.upstream.provider import UpstreamKinds
 from kcp_py.bootstrap.known import known_kinds
 from kcp_py.cli.manifests import Document, elements
 from kcp_py.golang.types import json_type
-from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.catalog.compilation import Definitions, MalformedDefinitionError
-from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.rest.conform import Sent, cannot_be_handled, check_metadata, conform
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.create import prepare_new
 from kcp_py.registry.store.validation import check
-from kcp_py.registry.upstreamkinds import UpstreamKinds
 from kcp_py.storage.memory import MemoryStorage
 
 ROOT: Final = "/registry"
@@ -198,7 +198,7 @@ class Validator:
         if found is None and self._kubernetes_kinds and (api_version, kind) not in self._broken:
             group, version = _group_version(api_version)
             if known := known_kinds().get((group, version, kind)):
-                from kcp_py.registry.known_resources import known_resources
+                from kcp_py.apis.upstream.resources import known_resources
 
                 for resource in known_resources(ROOT, [f"{known.plural}.{group or 'core'}"]):
                     self._served.setdefault((resource.group_version, resource.kind), resource)

@@ -13,13 +13,13 @@ from typing import Any, Final
 from kcp_py.aio.offload import OFFLOAD_OWNER, offload
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import CRDS, GroupResource
+from kcp_py.apis.apiextensions.strategy import CLEANUP_FINALIZER
 from kcp_py.client import Client, ObjectChange, Tap
 from kcp_py.controllers import objects
 from kcp_py.controllers.content import delete_instances
 from kcp_py.controllers.deletion import DELETION_TIMESTAMP
 from kcp_py.controllers.queue import Key
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.definition_strategy import CLEANUP_FINALIZER
 from kcp_py.registry.resource import ServedResource
 from kcp_py.schema.crd.conditions import may_lack_structure, set_approval, set_structure
 from kcp_py.schema.crd.names_conditions import BuiltinNames, accepted_names, is_condition_true

@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kcp_py.apimachinery.kinds import CRDS, GroupResource
+from kcp_py.apis.apiextensions.strategy import DefinitionStrategy
+from kcp_py.apis.builtin.resources import builtin_resources
+from kcp_py.apis.core.kubernetes_service import kubernetes_service
+from kcp_py.apis.kcp.logicalclusters import LogicalClusterStrategy
 from kcp_py.apis.metrics import ClusterUsages, cluster_usages
+from kcp_py.apis.upstream.provider import UpstreamKinds
 from kcp_py.options import Options
-from kcp_py.registry.builtin.kubernetes_service import kubernetes_service
-from kcp_py.registry.builtin.logicalclusters import LogicalClusterStrategy
-from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.catalog.compilation import Definitions
 from kcp_py.registry.catalog.crds import CRDSource
 from kcp_py.registry.catalog.source import ResourceSource, SourceContext
@@ -21,11 +23,9 @@ from kcp_py.registry.catalog.wildcard import WildcardTables
 from kcp_py.registry.computed import ComputedResource
 from kcp_py.registry.conversion import Webhooks
 from kcp_py.registry.default_events import DefaultEvents
-from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store import Access
 from kcp_py.registry.strategy import Strategy
-from kcp_py.registry.upstreamkinds import UpstreamKinds
 from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
 from kcp_py.tenancy import LOGICAL_CLUSTER
 from kcp_py.tenancy.logicalcluster import logical_cluster_keys
@@ -68,7 +68,7 @@ def build_catalog(
     upstream: tuple[ServedResource, ...] = ()
     if options.builtin_kinds:
         # Loaded where it is asked for: see `registry.catalog.compilation`.
-        from kcp_py.registry.known_resources import known_resources  # noqa: PLC0415
+        from kcp_py.apis.upstream.resources import known_resources  # noqa: PLC0415
 
         upstream = known_resources(root, options.builtin_kinds, defaults)
     usages = ClusterUsages()

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import orjson
 
+from kcp_py.apis.kcp.logicalclusters import NAME, delete_after, is_inactive
 from kcp_py.logicalcluster import ROOT, Name, is_system
-from kcp_py.registry.builtin.logicalclusters import NAME, delete_after, is_inactive
 from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.default_events import DefaultEvents
 from kcp_py.registry.namespaces import default_namespaces, namespace_keys

@@ -19,7 +19,7 @@ from typing import Final
 import orjson
 import structlog
 
-from kcp_py.registry.builtin.logicalclusters import NAME
+from kcp_py.apis.kcp.logicalclusters import NAME
 from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Put, Storage, prefix_end
 from kcp_py.storage.keys import ambiguous_prefix, resource_prefix, unambiguous_key
 from kcp_py.tenancy.logicalcluster import logical_cluster_keys

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.apis.kcp.logicalclusters import DELETION_FINALIZER, NAME, PHASE_LABEL
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.builtin.logicalclusters import DELETION_FINALIZER, NAME, PHASE_LABEL
 from kcp_py.storage.keys import ResourceKeys, resource_keys
 
 LOGICAL_CLUSTER: Final = GroupVersionResource("core.kcp.io", "v1alpha1", "logicalclusters")

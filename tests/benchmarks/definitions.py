@@ -21,8 +21,8 @@ from typing import Any
 
 import orjson
 
+from kcp_py.apis.upstream.provider import UpstreamKinds
 from kcp_py.registry.catalog.compilation import CompiledDefinition, Definitions, MalformedDefinitionError
-from kcp_py.registry.upstreamkinds import UpstreamKinds
 from kcp_py.schema.compilation import StructuralSchema, compile_schema
 from kcp_py.schema.crd.validation import default_definition, initial_status
 from tests.benchmarks.load import Target, run

@@ -14,17 +14,17 @@ from kcp_py.admission import LogicalClusterLifecycle, NamespaceLifecycle
 from kcp_py.aio import Supervisor
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.apis.apiextensions.strategy import DefinitionStrategy
+from kcp_py.apis.builtin.resources import builtin_resources
 from kcp_py.client import LocalClient, LocalTap
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain
-from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.catalog.compilation import Definitions
 from kcp_py.registry.catalog.crds import CRDSource
 from kcp_py.registry.catalog.source import ResourceSource, SourceContext
 from kcp_py.registry.catalog.static import StaticSource
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.catalog.wildcard import WildcardTables
-from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.registry.store import Access
 from kcp_py.storage.contract import Put, Storage
 from kcp_py.storage.keys import resource_keys

@@ -13,12 +13,12 @@ import pytest
 
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.serializer.protobuf import decode, decode_envelope, encode_object
+from kcp_py.apis.upstream.resources import known_resources
 from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionPlugin, Attributes
 from kcp_py.registry.catalog.source import Dependency, EndedWatches, ResourceSource, SourceContext
 from kcp_py.registry.computed import ComputedResource
-from kcp_py.registry.known_resources import known_resources
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.rest.storage import Object, ReadRequest, RestStorage
 from kcp_py.storage.contract import Compare, Delete, KeyValue

@@ -10,9 +10,9 @@ import orjson
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.serializer.json.codec import DecodeError, decode_json
+from kcp_py.apis.apiextensions.strategy import DefinitionStrategy
+from kcp_py.apis.upstream.provider import UpstreamKinds
 from kcp_py.registry.catalog.compilation import Definitions
-from kcp_py.registry.definition_strategy import DefinitionStrategy
-from kcp_py.registry.upstreamkinds import UpstreamKinds
 from kcp_py.schema.compilation import SchemaTooDeepError, compile_schema
 from kcp_py.schema.structural.default import TooManyDefaultsError
 from kcp_py.server.handlers.body import decode

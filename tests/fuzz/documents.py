@@ -25,12 +25,12 @@ from kcp_py.apimachinery.serializer.json.codec import (
     encode_yaml,
     too_deep,
 )
+from kcp_py.apis.builtin.resources import builtin_resources
 from kcp_py.authn.tokenfile import TokenFileError, parse_tokens
 from kcp_py.cli.exits import CommandError
 from kcp_py.cli.remote import load_context
 from kcp_py.options.errors import OptionsError
 from kcp_py.options.loading import load_options
-from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.rest.conform import check_metadata
 from kcp_py.server.handlers.body import decode

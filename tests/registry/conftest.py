@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
+from kcp_py.apis.apiextensions.strategy import DefinitionStrategy
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.definition_strategy import DefinitionStrategy
 from kcp_py.storage.contract import Compare, Delete, KeyValue, Operation, Put, RangeResult
 from kcp_py.storage.memory import MemoryStorage
 from tests.client.registry import ROOT, Registry, definition, open_registry

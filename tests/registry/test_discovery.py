@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kcp_py.registry.builtin.resources import builtin_resources
+from kcp_py.apis.builtin.resources import builtin_resources
 from kcp_py.registry.discovery import Discovery, Document, etag_of, group_order, version_order
 from kcp_py.registry.resource import ServedResource
 from tests.corpus import TABLES, needs_corpus

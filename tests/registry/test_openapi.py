@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 import pytest
 
+from kcp_py.apis.builtin.resources import builtin_resources
 from kcp_py.registry import openapi as module
-from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.discovery import AGGREGATED_TYPE, Discovery
 from kcp_py.registry.openapi import FragmentCache, OpenAPIDocuments, PartedDocument
 from kcp_py.registry.resource import ServedResource

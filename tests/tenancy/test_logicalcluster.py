@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kcp_py.apis.kcp.logicalclusters import LogicalClusterStrategy
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.builtin.logicalclusters import LogicalClusterStrategy
 from kcp_py.tenancy import LOGICAL_CLUSTER, new_logical_cluster
 from kcp_py.tenancy.logicalcluster import logical_cluster_keys
 

@@ -9,10 +9,10 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.apis.upstream.resources import known_resources
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.source import Dependency, ResourceSource, SourceContext
 from kcp_py.registry.catalog.tables import ResourceTables
-from kcp_py.registry.known_resources import known_resources
 from kcp_py.registry.resource import Served
 from kcp_py.storage.contract import Compare, Delete, KeyValue, Operation
 from kcp_py.storage.keys import resource_keys

@@ -12,8 +12,8 @@ import orjson
 import pytest
 import structlog
 
+from kcp_py.apis.builtin.resources import builtin_resources
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.catalog import compilation as definitions_module
 from kcp_py.registry.catalog.compilation import Definitions
 from kcp_py.registry.catalog.crds import CRDSource

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from kcp_py.apimachinery.fielderrors import FieldError
+from kcp_py.apis.builtin.resources import builtin_resources
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.builtin.resources import builtin_resources
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope

@@ -1,0 +1,445 @@
+"""What `kubectl get` shows of known kinds (kubernetes `pkg/printers/internalversion/printers.go`).
+
+The cells are those of a real server; the descriptions of columns, which kubectl does not print, are left out where upstream has none of
+its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from kcp_py.apimachinery.meta.table import AGE, NAME, Cell, Column, human_duration
+from kcp_py.apimachinery.meta.timestamps import parse_time
+from kcp_py.apis.typed.cells import (
+    NONE,
+    UNSET,
+    Object,
+    age,
+    at,
+    column,
+    count,
+    count_at,
+    field,
+    flag,
+    integer,
+    joined,
+    labels_text,
+    list_at,
+    number,
+    object_at,
+    objects_at,
+    selector_text,
+    text,
+)
+from kcp_py.apis.upstream.autoscaler_columns import autoscaler_columns
+from kcp_py.apis.upstream.network_columns import NETWORK_COLUMNS
+from kcp_py.apis.upstream.pod_columns import pod_columns
+from kcp_py.apis.upstream.storage_columns import STORAGE_COLUMNS
+
+_TEMPLATE: Final = ("spec", "template")
+
+
+def _containers(*template: str, wide: bool = True) -> tuple[Column, Column]:
+    def names(obj: Object, _now: float) -> str:
+        return joined(container.get("name") for container in objects_at(obj, *template, "spec", "containers"))
+
+    def images(obj: Object, _now: float) -> str:
+        return joined(container.get("image") for container in objects_at(obj, *template, "spec", "containers"))
+
+    return (
+        Column("Containers", "string", "", "Names of each container in the template.", int(wide), names),
+        Column("Images", "string", "", "Images referenced by each container in the template.", int(wide), images),
+    )
+
+
+def _selector(*path: str, none: str = NONE, wrong: str = "<error>") -> Column:
+    return column("Selector", lambda obj, _now: selector_text(at(obj, *path), none=none, wrong=wrong), wide=True)
+
+
+def _ready(*wanted: str) -> Column:
+    def cell(obj: Object, _now: float) -> str:
+        return f"{integer(at(obj, 'status', 'readyReplicas'))}/{integer(at(obj, *wanted))}"
+
+    return Column("Ready", "string", "", "Number of the pod with ready state", 0, cell)
+
+
+def _job_status(job: Object, _now: float) -> str:
+    found: dict[Any, Any] = {}
+    for condition in objects_at(job, "status", "conditions"):
+        found.setdefault(text(condition.get("type")), condition.get("status"))
+    before, behind = ("Complete", "Failed"), ("Suspended", "FailureTarget", "SuccessCriteriaMet")
+    terminating = ("Terminating",) if at(job, "metadata", "deletionTimestamp") else ()
+    states = (
+        *(name for name in before if found.get(name) == "True"),
+        *terminating,
+        *(name for name in behind if found.get(name) == "True"),
+    )
+    return states[0] if states else "Running"
+
+
+def _completions(job: Object, _now: float) -> str:
+    succeeded, wanted = integer(at(job, "status", "succeeded")), at(job, "spec", "completions")
+    if wanted is not None:
+        return f"{succeeded}/{integer(wanted)}"
+    parallelism = integer(at(job, "spec", "parallelism"))
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+
+
+def _duration(job: Object, now: float) -> str:
+    started, ended = at(job, "status", "startTime"), at(job, "status", "completionTime")
+    if not started:
+        return ""
+    try:
+        return human_duration((parse_time(ended) if ended else now) - parse_time(started))
+    except (TypeError, ValueError):
+        return ""
+
+
+def _suspended(obj: Object, _now: float) -> str:
+    value = at(obj, "spec", "suspend")
+    return str(value) if isinstance(value, bool) else UNSET
+
+
+def _or_not_said(*path: str) -> Cell:
+    def cell(obj: Object, _now: float) -> str:
+        value = at(obj, *path)
+        return "N/A" if value is None else str(value)
+
+    return cell
+
+
+def _controller(obj: Object, _now: float) -> str:
+    for owner in objects_at(obj, "metadata", "ownerReferences"):
+        if owner.get("controller") is True:
+            group = text(owner.get("apiVersion")).rpartition("/")[0]
+            kind = text(owner.get("kind"))
+            return f"{kind}.{group}".rstrip(".").lower() + "/" + text(owner.get("name"))
+    return NONE
+
+
+def _node_status(node: Object, _now: float) -> str:
+    ready = [condition.get("status") for condition in objects_at(node, "status", "conditions") if condition.get("type") == "Ready"]
+    status = "Unknown" if not ready else "Ready" if ready[-1] == "True" else "NotReady"
+    return f"{status},SchedulingDisabled" if at(node, "spec", "unschedulable") is True else status
+
+
+def _roles(node: Object, _now: float) -> str:
+    labels = object_at(node, "metadata", "labels")
+    prefix = "node-role.kubernetes.io/"
+    roles = {name.removeprefix(prefix) for name in labels if name.startswith(prefix)} | {text(labels.get("kubernetes.io/role"))}
+    return joined(sorted(roles - {""}), NONE)
+
+
+def _node_address(kind: str) -> Cell:
+    def cell(node: Object, _now: float) -> str:
+        found = (address.get("address") for address in objects_at(node, "status", "addresses") if address.get("type") == kind)
+        return text(next(found, NONE))
+
+    return cell
+
+
+def _kernel(node: Object, _now: float) -> str:
+    info = object_at(node, "status", "nodeInfo")
+    architecture = text(info.get("architecture"))
+    kernel = text(info.get("kernelVersion")) or "<unknown>"
+    return f"{kernel} ({architecture})" if architecture else kernel
+
+
+def _parameter_kind(obj: Object, _now: float) -> str:
+    kind = at(obj, "spec", "paramKind")
+    return f"{text(kind.get('apiVersion'))}/{text(kind.get('kind'))}" if isinstance(kind, Mapping) else UNSET
+
+
+def _parameter(obj: Object, _now: float) -> str:
+    reference = object_at(obj, "spec", "paramRef")
+    name = text(reference.get("name"))
+    if name:
+        return f"{text(reference.get('namespace')) or '*'}/{name}"
+    return selector_text(reference["selector"]) if "selector" in reference else UNSET
+
+
+def _requested_duration(obj: Object, _now: float) -> str:
+    seconds = at(obj, "spec", "expirationSeconds")
+    return NONE if seconds is None else human_duration(integer(seconds))
+
+
+def _request_condition(obj: Object, _now: float) -> str:
+    conditions = {text(condition.get("type")) for condition in objects_at(obj, "status", "conditions")}
+    states = ["Denied" if "Denied" in conditions else "Approved" if "Approved" in conditions else "Pending"]
+    states += ["Failed"] if "Failed" in conditions else []
+    states += ["Issued"] if at(obj, "status", "certificate") else []
+    return ",".join(states)
+
+
+def _request_state(obj: Object, _now: float) -> str:
+    states = [text(condition.get("type")) for condition in objects_at(obj, "status", "conditions")]
+    return text(next((state for state in reversed(states) if state in {"Denied", "Failed", "Issued"}), "Pending"))
+
+
+def _dangling(obj: Object, _now: float) -> str:
+    found = (condition.get("status") for condition in objects_at(obj, "status", "conditions") if condition.get("type") == "Dangling")
+    return text(next(found, "?"))
+
+
+def _limited(*path: str) -> Cell:
+    def cell(obj: Object, _now: float) -> Any:
+        value = at(obj, "spec", "limited", *path)
+        return NONE if value is None else value
+
+    return cell
+
+
+def _claim_state(obj: Object, _now: float) -> str:
+    states = ["deleted"] if at(obj, "metadata", "deletionTimestamp") else []
+    if at(obj, "status", "allocation") is None:
+        return ",".join(states or ["pending"])
+    return ",".join([*states, "allocated", *(["reserved"] if list_at(obj, "status", "reservedFor") else [])])
+
+
+def _migrated(obj: Object, _now: float) -> str:
+    resource = object_at(obj, "spec", "resource")
+    return f"{text(resource.get('resource'))}.{text(resource.get('group'))}".rstrip(".")
+
+
+def _migration(obj: Object, _now: float) -> str:
+    done = [text(condition.get("type")) for condition in objects_at(obj, "status", "conditions") if condition.get("status") == "True"]
+    return text(next((state for state in reversed(done) if state in {"Failed", "Running", "Succeeded"}), "Unknown"))
+
+
+def _group_status(obj: Object, _now: float) -> str:
+    conditions = {text(condition.get("type")): condition for condition in objects_at(obj, "status", "conditions")}
+    if (target := conditions.get("DisruptionTarget")) is not None:
+        return text(target.get("reason"))
+    if (scheduled := conditions.get("PodGroupInitiallyScheduled")) is not None:
+        return "Scheduled" if scheduled.get("status") == "True" else "Unschedulable"
+    return "Pending"
+
+
+_REPLICAS: Final = (
+    column("Desired", number("spec", "replicas"), "integer"),
+    column("Current", number("status", "replicas"), "integer"),
+    column("Ready", number("status", "readyReplicas"), "integer"),
+)
+_WEBHOOKS: Final = (
+    NAME,
+    column("Webhooks", count("webhooks"), "integer"),
+    AGE,
+)
+_BINDING: Final = (NAME, column("PolicyName", field("spec", "policyName")), column("ParamRef", _parameter), AGE)
+_ADMISSION: Final = "admissionregistration.k8s.io"
+_NAME_AND_AGE: Final = (NAME, AGE)
+
+
+def _service_of(obj: Object, _now: float) -> str:
+    service = at(obj, "spec", "service")
+    return f"{text(at(service, 'namespace'))}/{text(at(service, 'name'))}" if service is not None else "Local"
+
+
+def _availability(obj: Object, _now: float) -> str:
+    for condition in objects_at(obj, "status", "conditions"):
+        if condition.get("type") == "Available":
+            status, reason = text(condition.get("status")), text(condition.get("reason"))
+            return f"{status} ({reason})" if reason and status != "True" else status
+    return "Unknown"
+
+
+KNOWN_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
+    **NETWORK_COLUMNS,
+    **STORAGE_COLUMNS,
+    ("", "pods"): pod_columns(),
+    ("", "podtemplates"): (
+        NAME,
+        *_containers("template", wide=False),
+        column("Pod Labels", lambda obj, _now: labels_text(at(obj, "template", "metadata", "labels"))),
+    ),
+    ("", "replicationcontrollers"): (
+        NAME,
+        *_REPLICAS,
+        AGE,
+        *_containers(*_TEMPLATE),
+        column("Selector", lambda obj, _now: labels_text(at(obj, "spec", "selector")), wide=True),
+    ),
+    ("", "nodes"): (
+        NAME,
+        column("Status", _node_status),
+        column("Roles", _roles),
+        AGE,
+        column("Version", field("status", "nodeInfo", "kubeletVersion")),
+        column("Internal-IP", _node_address("InternalIP"), wide=True),
+        column("External-IP", _node_address("ExternalIP"), wide=True),
+        column("OS-Image", field("status", "nodeInfo", "osImage", none="<unknown>"), wide=True),
+        column("Kernel-Version", _kernel, wide=True),
+        column("Container-Runtime", field("status", "nodeInfo", "containerRuntimeVersion", none="<unknown>"), wide=True),
+    ),
+    ("apiregistration.k8s.io", "apiservices"): (
+        NAME,
+        Column("Service", "string", "", "The reference to the service that hosts this API endpoint.", 0, _service_of),
+        Column("Available", "string", "", "Whether this service is available.", 0, _availability),
+        AGE,
+    ),
+    ("apps", "controllerrevisions"): (
+        NAME,
+        column("Controller", _controller),
+        column("Revision", number("revision")),
+        AGE,
+    ),
+    ("apps", "daemonsets"): (
+        NAME,
+        column("Desired", number("status", "desiredNumberScheduled"), "integer"),
+        column("Current", number("status", "currentNumberScheduled"), "integer"),
+        column("Ready", number("status", "numberReady"), "integer"),
+        column("Up-to-date", number("status", "updatedNumberScheduled"), "integer"),
+        column("Available", number("status", "numberAvailable"), "integer"),
+        column("Node Selector", lambda obj, _now: labels_text(at(obj, *_TEMPLATE, "spec", "nodeSelector"))),
+        AGE,
+        *_containers(*_TEMPLATE),
+        _selector("spec", "selector"),
+    ),
+    ("apps", "deployments"): (
+        NAME,
+        _ready("spec", "replicas"),
+        column("Up-to-date", number("status", "updatedReplicas")),
+        column("Available", number("status", "availableReplicas")),
+        AGE,
+        *_containers(*_TEMPLATE),
+        _selector("spec", "selector", none="", wrong="<invalid>"),
+    ),
+    ("apps", "replicasets"): (NAME, *_REPLICAS, AGE, *_containers(*_TEMPLATE), _selector("spec", "selector")),
+    ("apps", "statefulsets"): (NAME, _ready("spec", "replicas"), AGE, *_containers(*_TEMPLATE)),
+    ("autoscaling", "horizontalpodautoscalers"): autoscaler_columns(),
+    ("batch", "cronjobs"): (
+        NAME,
+        column("Schedule", field("spec", "schedule")),
+        column("Timezone", field("spec", "timeZone", none=NONE)),
+        column("Suspend", _suspended, "boolean"),
+        column("Active", count_at("status", "active"), "integer"),
+        column("Last Schedule", age("status", "lastScheduleTime", none=NONE)),
+        AGE,
+        *_containers("spec", "jobTemplate", "spec", "template"),
+        _selector("spec", "jobTemplate", "spec", "selector"),
+    ),
+    ("batch", "jobs"): (
+        NAME,
+        Column("Status", "string", "", "Status of the job.", 0, _job_status),
+        column("Completions", _completions),
+        Column("Duration", "string", "", "Time required to complete the job.", 0, _duration),
+        AGE,
+        *_containers(*_TEMPLATE),
+        _selector("spec", "selector"),
+    ),
+    ("policy", "poddisruptionbudgets"): (
+        NAME,
+        Column(
+            "Min Available", "string", "", "The minimum number of pods that must be available.", 0, _or_not_said("spec", "minAvailable")
+        ),
+        Column(
+            "Max Unavailable",
+            "string",
+            "",
+            "The maximum number of pods that may be unavailable.",
+            0,
+            _or_not_said("spec", "maxUnavailable"),
+        ),
+        column("Allowed Disruptions", number("status", "disruptionsAllowed"), "integer"),
+        AGE,
+    ),
+    (_ADMISSION, "mutatingwebhookconfigurations"): _WEBHOOKS,
+    (_ADMISSION, "validatingwebhookconfigurations"): _WEBHOOKS,
+    (_ADMISSION, "validatingadmissionpolicies"): (
+        NAME,
+        column("Validations", count_at("spec", "validations"), "integer"),
+        column("ParamKind", _parameter_kind),
+        AGE,
+    ),
+    (_ADMISSION, "mutatingadmissionpolicies"): (
+        NAME,
+        column("Mutations", count_at("spec", "mutations"), "integer"),
+        column("ParamKind", _parameter_kind),
+        AGE,
+    ),
+    (_ADMISSION, "validatingadmissionpolicybindings"): _BINDING,
+    (_ADMISSION, "mutatingadmissionpolicybindings"): _BINDING,
+    ("certificates.k8s.io", "certificatesigningrequests"): (
+        NAME,
+        AGE,
+        column("SignerName", field("spec", "signerName", none=NONE)),
+        column("Requestor", field("spec", "username")),
+        column("RequestedDuration", _requested_duration),
+        column("Condition", _request_condition),
+    ),
+    ("certificates.k8s.io", "clustertrustbundles"): (NAME, column("SignerName", field("spec", "signerName", none=NONE))),
+    ("certificates.k8s.io", "podcertificaterequests"): (
+        NAME,
+        column("PodName", field("spec", "podName")),
+        column("ServiceAccountName", field("spec", "serviceAccountName")),
+        column("NodeName", field("spec", "nodeName")),
+        column("SignerName", field("spec", "signerName")),
+        column("State", _request_state),
+        column("UnverifiedUserAnnotations", lambda obj, _now: labels_text(at(obj, "spec", "unverifiedUserAnnotations"))),
+    ),
+    ("coordination.k8s.io", "leasecandidates"): (
+        NAME,
+        column("LeaseName", field("spec", "leaseName")),
+        column("BinaryVersion", field("spec", "binaryVersion")),
+        column("EmulationVersion", field("spec", "emulationVersion")),
+        AGE,
+    ),
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"): (
+        NAME,
+        column("PriorityLevel", field("spec", "priorityLevelConfiguration", "name")),
+        column("MatchingPrecedence", number("spec", "matchingPrecedence")),
+        column("DistinguisherMethod", field("spec", "distinguisherMethod", "type", none=NONE)),
+        AGE,
+        column("MissingPL", _dangling),
+    ),
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): (
+        NAME,
+        column("Type", field("spec", "type")),
+        column("NominalConcurrencyShares", _limited("nominalConcurrencyShares")),
+        column("Queues", _limited("limitResponse", "queuing", "queues")),
+        column("HandSize", _limited("limitResponse", "queuing", "handSize")),
+        column("QueueLengthLimit", _limited("limitResponse", "queuing", "queueLengthLimit")),
+        AGE,
+    ),
+    ("node.k8s.io", "runtimeclasses"): (NAME, column("Handler", field("handler")), AGE),
+    ("resource.k8s.io", "deviceclasses"): _NAME_AND_AGE,
+    ("resource.k8s.io", "devicetaintrules"): (
+        NAME,
+        column("Key", field("spec", "taint", "key")),
+        column("Value", field("spec", "taint", "value")),
+        column("Effect", field("spec", "taint", "effect")),
+        column("TimeAdded", age("spec", "taint", "timeAdded")),
+        AGE,
+    ),
+    ("resource.k8s.io", "resourceclaims"): (NAME, column("State", _claim_state), AGE),
+    ("resource.k8s.io", "resourceclaimtemplates"): _NAME_AND_AGE,
+    ("resource.k8s.io", "resourceslices"): (
+        NAME,
+        column("Node", field("spec", "nodeName")),
+        column("Driver", field("spec", "driver")),
+        column("Pool", field("spec", "pool", "name")),
+        AGE,
+    ),
+    ("scheduling.k8s.io", "podgroups"): (
+        NAME,
+        column("Policy", lambda obj, _now: "Basic" if at(obj, "spec", "schedulingPolicy", "gang") is None else "Gang"),
+        column("Workload", field("spec", "workloadRef", "workloadName", none=NONE)),
+        column("Status", _group_status),
+        AGE,
+    ),
+    ("scheduling.k8s.io", "priorityclasses"): (
+        NAME,
+        column("Value", number("value"), "integer"),
+        column("Global-Default", flag("globalDefault"), "boolean"),
+        AGE,
+        column("PreemptionPolicy", field("preemptionPolicy")),
+    ),
+    ("scheduling.k8s.io", "workloads"): _NAME_AND_AGE,
+    ("storagemigration.k8s.io", "storageversionmigrations"): (
+        NAME._replace(format=""),
+        column("Resource", _migrated),
+        column("Status", _migration),
+    ),
+}
+"""(group, plural) -> columns."""

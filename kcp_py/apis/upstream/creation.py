@@ -1,0 +1,132 @@
+"""What a create fills in for known kinds: their first status, the class of a pod, the selector of a job.
+
+Source: kubernetes `pkg/registry/*/*/strategy.go` (`PrepareForCreate`), `pkg/apis/core/v1/helper/qos`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from kcp_py.apis.typed.cells import Object, at, object_at, objects_at
+from kcp_py.request.user import UserInfo
+
+TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
+"""The annotation of a DaemonSet that counts the changes of its template (kubernetes `pkg/apis/apps/v1/conversion.go`)."""
+
+Preparation = Callable[[dict[str, Any]], None]
+
+_MEASURED: Final = ("cpu", "memory")
+_JOB_NAME: Final = ("job-name", "batch.kubernetes.io/job-name")
+_CONTROLLER: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
+
+
+def _status(status: Mapping[str, Any]) -> Preparation:
+    def prepare(obj: dict[str, Any]) -> None:
+        obj["status"] = {key: dict(value) if isinstance(value, Mapping) else value for key, value in status.items()}
+
+    return prepare
+
+
+def _prepare_daemon_set(daemons: dict[str, Any]) -> None:
+    daemons["status"] = {}
+    daemons["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = "1"
+
+
+def _prepare_taint_rule(rule: dict[str, Any]) -> None:
+    rule["status"] = {}
+    rule["spec"].setdefault("taint", {}).setdefault("timeAdded", rule["metadata"]["creationTimestamp"])
+
+
+def _prepare_volume(volume: dict[str, Any]) -> None:
+    volume["status"] = {"phase": "Pending", "lastPhaseTransitionTime": volume["metadata"]["creationTimestamp"]}
+
+
+def _prepare_pod(pod: dict[str, Any]) -> None:
+    pod["status"] = {"phase": "Pending", "qosClass": quality_of_service(pod)}
+    if at(pod, "spec", "schedulingGates"):
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "lastProbeTime": None,
+            "lastTransitionTime": None,
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }
+        pod["status"]["conditions"] = [condition]
+
+
+def quality_of_service(pod: Object) -> str:
+    """`Guaranteed`, `Burstable` or `BestEffort`, of pods whose types are those of the kind."""
+    if resources := object_at(pod, "spec", "resources"):
+        return _quality(resources)
+    containers = [*objects_at(pod, "spec", "initContainers"), *objects_at(pod, "spec", "containers")]
+    found = {_quality(object_at(container, "resources")) for container in containers}
+    return found.pop() if len(found) == 1 else "Burstable" if found else "BestEffort"
+
+
+def _quality(resources: Object) -> str:
+    requests, limits = ({name: _amount(resources, kind, name) for name in _MEASURED} for kind in ("requests", "limits"))
+    if not any(requests.values()) and not any(limits.values()):
+        return "BestEffort"
+    return "Guaranteed" if all(limits.values()) and requests in (limits, dict.fromkeys(_MEASURED, "")) else "Burstable"
+
+
+def _amount(resources: Object, kind: str, name: str) -> str:
+    """An amount in its canonical form, which is that of the decoder; nothing where it is zero."""
+    amount = at(resources, kind, name)
+    return amount if isinstance(amount, str) and amount != "0" else ""
+
+
+def _fill_job(job: dict[str, Any], user: UserInfo) -> None:
+    del user
+    spec, metadata = job["spec"], job["metadata"]
+    if spec.get("manualSelector") is True:
+        return
+    labels = spec.setdefault("template", {}).setdefault("metadata", {}).setdefault("labels", {})
+    for names, value in ((_JOB_NAME, metadata.get("name", "")), (_CONTROLLER, metadata["uid"])):
+        for name in names:
+            labels.setdefault(name, value)
+    if not metadata.get("labels"):
+        metadata["labels"] = dict(labels)  # as every decoding of the stored job would have it
+    spec.setdefault("selector", {}).setdefault("matchLabels", {}).setdefault(_CONTROLLER[-1], metadata["uid"])
+
+
+def _fill_signing_request(request: dict[str, Any], user: UserInfo) -> None:
+    """The signer has to know who asks: what a client says of itself is dropped (`csrStrategy.PrepareForCreate`)."""
+    spec = request["spec"]
+    for field in ("extra", "groups", "uid", "username"):
+        spec.pop(field, None)
+    about: dict[str, Any] = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
+    about["extra"] = {name: list(values) for name, values in user.extra.items()}
+    spec.update((field, value) for field, value in about.items() if value)
+
+
+_NO_REPLICAS: Final = {"replicas": 0}
+_NO_BALANCER: Final[Mapping[str, Any]] = {"loadBalancer": {}}
+
+PREPARATIONS: Final[Mapping[tuple[str, str], Preparation]] = {
+    ("", "persistentvolumeclaims"): _status({"phase": "Pending"}),
+    ("", "persistentvolumes"): _prepare_volume,
+    ("", "pods"): _prepare_pod,
+    ("", "replicationcontrollers"): _status(_NO_REPLICAS),
+    ("", "services"): _status(_NO_BALANCER),
+    ("apps", "daemonsets"): _prepare_daemon_set,
+    ("apps", "deployments"): _status({}),
+    ("apps", "replicasets"): _status(_NO_REPLICAS),
+    ("apps", "statefulsets"): _status({"availableReplicas": 0, "replicas": 0}),
+    ("autoscaling", "horizontalpodautoscalers"): _status({"desiredReplicas": 0}),
+    ("batch", "cronjobs"): _status({}),
+    ("batch", "jobs"): _status({}),
+    ("certificates.k8s.io", "certificatesigningrequests"): _status({}),
+    ("networking.k8s.io", "ingresses"): _status(_NO_BALANCER),
+    ("resource.k8s.io", "devicetaintrules"): _prepare_taint_rule,
+    ("policy", "poddisruptionbudgets"): _status({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}),
+}
+"""(group, plural) -> what is done to a new object whose status is gone. What is always written is added later."""
+
+FILLS: Final[Mapping[tuple[str, str], Callable[[dict[str, Any], UserInfo], None]]] = {
+    ("batch", "jobs"): _fill_job,
+    ("certificates.k8s.io", "certificatesigningrequests"): _fill_signing_request,
+}
+"""(group, plural) -> what is done after that, on the server's own account."""

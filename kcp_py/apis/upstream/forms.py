@@ -1,0 +1,163 @@
+"""Definitions of kinds that are Kubernetes' own: what a CRD cannot say of its kind is completed from what is known of it.
+
+A CRD with the schema that is published for the kind is served as the kind itself, as strict with types and as lenient with lists as
+upstream's decoder. One with another schema, such as kcp's, stays a custom resource with its own rules, and gets what is missing in it for
+strategic merge patch and for field ownership.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from kcp_py.apimachinery.meta.table import Column
+from kcp_py.apis.upstream.autoscaler_conversion import convert_autoscaler
+from kcp_py.apis.upstream.columns import KNOWN_COLUMNS
+from kcp_py.apis.upstream.strategy import DEFAULTERS, FIELD_PATHS, KnownKindSchema, KnownKindStrategy
+from kcp_py.bootstrap.kinds import REFERENCE_PREFIX
+from kcp_py.bootstrap.known import KnownKind, known_definitions, known_kinds
+from kcp_py.bootstrap.known_crds import CONVERTED
+from kcp_py.bootstrap.known_schemas import structural_schema
+from kcp_py.registry.resource import Converter
+from kcp_py.registry.scale import ScalePaths, read_paths
+from kcp_py.registry.strategy import Strategy
+from kcp_py.schema.contract import CompiledSchema
+
+Schema = Mapping[str, Any]
+
+_EXTENSIONS: Final = ("x-kubernetes-patch-strategy", "x-kubernetes-patch-merge-key", "x-kubernetes-map-type")
+_LIST_TYPE: Final = "x-kubernetes-list-type"
+_LIST_MAP_KEYS: Final = "x-kubernetes-list-map-keys"
+_SELECTOR: Final = ("spec", "selector")
+
+
+class KnownForm(NamedTuple):
+    """What is known of the kind of one version of a CRD."""
+
+    kind: KnownKind
+    own: bool
+    """Whether the CRD has the schema that is published for the kind."""
+    document: Schema
+    """Of the kind itself, or the CRD's, completed."""
+    definitions: Mapping[str, Schema]
+    """What `$ref`s in the document refer to."""
+    schema: CompiledSchema | None
+    """Of the kind itself; None: the CRD's."""
+
+    @property
+    def definition(self) -> str:
+        """The name under which Kubernetes publishes the type."""
+        return self.kind.definition
+
+    def strategy(self, version: Mapping[str, Any]) -> Strategy:
+        """The rules of the kind."""
+        return KnownKindStrategy(self.kind, version)
+
+    def columns(self) -> Sequence[Column] | None:
+        """What `kubectl get` shows of the kind; None: nothing in particular."""
+        return KNOWN_COLUMNS.get((self.kind.group, self.kind.plural))
+
+    def scale(self, version: Mapping[str, Any]) -> ScalePaths | None:
+        """The paths of the CRD; where they name no selector, the kind's is shown."""
+        paths = read_paths((version.get("subresources") or {}).get("scale"))
+        return paths._replace(label_selector=_SELECTOR) if paths is not None and not paths.selector else paths
+
+    def field_labels(self) -> Mapping[str, str]:
+        """What field selectors can name: label -> dotted path."""
+        return {label: FIELD_PATHS.get(label, label) for label in self.kind.field_labels}
+
+
+def known_forms(spec: Mapping[str, Any]) -> Mapping[str, KnownForm]:
+    """The versions of a CRD that define a kind of Kubernetes, by name. `spec` is that of the CRD."""
+    found = {version["name"]: known_form(spec, version) for version in spec["versions"]}
+    return {version: form for version, form in found.items() if form is not None}
+
+
+def known_form(spec: Mapping[str, Any], version: Mapping[str, Any]) -> KnownForm | None:
+    """The kind of Kubernetes that a version of a CRD defines; None for any other. `spec` is that of the CRD."""
+    kind = known_kinds().get((spec["group"], version["name"], spec["names"]["kind"]))
+    if kind is None:
+        return None
+    document = _document(version)
+    if _is_own(kind, spec, document):
+        return KnownForm(kind, True, known_definitions()[kind.definition], known_definitions(), _schema(kind.definition))
+    return KnownForm(kind, False, completed(document, known_definitions()[kind.definition]), {}, None)
+
+
+def is_own(spec: Mapping[str, Any], version: Mapping[str, Any]) -> bool:
+    """Whether a version of a CRD defines a kind of Kubernetes exactly as it is published (`KnownForm.own`). Compiles nothing."""
+    kind = known_kinds().get((spec["group"], version["name"], spec["names"]["kind"]))
+    return kind is not None and _is_own(kind, spec, _document(version))
+
+
+def _document(version: Mapping[str, Any]) -> Schema:
+    return (version.get("schema") or {}).get("openAPIV3Schema") or {}
+
+
+def _is_own(kind: KnownKind, spec: Mapping[str, Any], document: Schema) -> bool:
+    same_names = kind.plural == spec["names"]["plural"] and kind.namespaced == (spec["scope"] == "Namespaced")
+    return same_names and document == structural_schema(kind.definition)
+
+
+def known_converter(forms: Iterable[KnownForm | None]) -> Converter | None:
+    """What converts between the versions of a CRD that are those of a kind with several forms; None for any other."""
+    kinds = {(form.kind.group, form.kind.kind) if form is not None and form.own else None for form in forms}
+    return _convert_autoscalers if len(kinds) == 1 and kinds <= CONVERTED else None
+
+
+async def _convert_autoscalers(objects: Sequence[dict[str, Any]], api_version: str) -> list[dict[str, Any]]:
+    check = _schema("io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler").type_error
+    return [convert_autoscaler(obj, api_version, check) for obj in objects]
+
+
+@cache
+def _schema(definition: str) -> CompiledSchema:
+    """One for all clusters and, where versions are the same, for all of them."""
+    own = next(row for row in known_kinds().values() if row.definition == definition)
+    versions = [row for row in known_kinds().values() if (row.group, row.kind) == (own.group, own.kind)]
+    same = next(row for row in versions if structural_schema(row.definition) == structural_schema(definition))
+    if same is not own:
+        return _schema(same.definition)
+    return KnownKindSchema(definition, DEFAULTERS.get(definition))
+
+
+def completed(document: Schema, published: Schema) -> dict[str, Any]:
+    """A CRD's schema with the extensions of the kind that it lacks, down to where the two say nothing of each other.
+
+    Args:
+        document: of the CRD.
+        published: of the kind, with references to `known_definitions()`.
+    """
+    published = _resolved(published)
+    result = dict(document)
+    theirs = published.get("properties") or {}
+    if isinstance(properties := document.get("properties"), Mapping):
+        result["properties"] = {
+            name: _completed_field(child, theirs[name]) if name in theirs and isinstance(child, Mapping) else child
+            for name, child in properties.items()
+        }
+    for key in ("items", "additionalProperties"):
+        if isinstance(child := document.get(key), Mapping) and isinstance(other := published.get(key), Mapping):
+            result[key] = completed(child, other)
+    return result
+
+
+def _completed_field(document: Schema, published: Schema) -> dict[str, Any]:
+    result = completed(document, published)
+    known = {**_resolved(published), **published}
+    for name in _EXTENSIONS:
+        if name in known:
+            result.setdefault(name, known[name])
+    if document.get("type") == "array" and _LIST_TYPE in known:
+        items = document.get("items")
+        fields = (items.get("properties") or {}) if isinstance(items, Mapping) else {}
+        if _LIST_TYPE not in document and set(known.get(_LIST_MAP_KEYS, ())) <= fields.keys():
+            result |= {name: known[name] for name in (_LIST_TYPE, _LIST_MAP_KEYS) if name in known}
+    return result
+
+
+def _resolved(schema: Schema) -> Schema:
+    parts = schema.get("allOf")
+    reference = (parts[0] if parts else schema).get("$ref")
+    return schema if reference is None else known_definitions()[reference.removeprefix(REFERENCE_PREFIX)]

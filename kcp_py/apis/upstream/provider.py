@@ -1,0 +1,45 @@
+"""The kinds of Kubernetes that come to clusters as CRDs, for the compilation of CRDs.
+
+The rules of these kinds take as long to load as a tenth of the start of a server, and most servers never need them: they are loaded with
+the first CRD of such a kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kcp_py.bootstrap.known import known_kinds
+from kcp_py.registry.catalog.upstream import UpstreamForm
+from kcp_py.registry.resource import Converter
+
+
+class UpstreamKinds:
+    """A `registry.catalog.upstream.UpstreamKinds` that knows all of them."""
+
+    def forms(self, spec: Mapping[str, Any]) -> Mapping[str, UpstreamForm]:
+        """`UpstreamKinds.forms`."""
+        if not _names_one(spec):
+            return {}
+        from kcp_py.apis.upstream.forms import known_forms  # noqa: PLC0415
+
+        return known_forms(spec)
+
+    def converter(self, forms: Collection[UpstreamForm | None]) -> Converter | None:
+        """`UpstreamKinds.converter`."""
+        from kcp_py.apis.upstream.forms import KnownForm, known_converter  # noqa: PLC0415
+
+        return known_converter([form if isinstance(form, KnownForm) else None for form in forms])
+
+    def defines_own(self, spec: Mapping[str, Any]) -> bool:
+        """`UpstreamKinds.defines_own`."""
+        if not _names_one(spec):
+            return False
+        from kcp_py.apis.upstream.forms import is_own  # noqa: PLC0415
+
+        return any(is_own(spec, version) for version in spec["versions"])
+
+
+def _names_one(spec: Mapping[str, Any]) -> bool:
+    kinds = known_kinds()
+    return any((spec["group"], version["name"], spec["names"]["kind"]) in kinds for version in spec["versions"])

@@ -1,0 +1,43 @@
+"""`known_resources`: kinds of Kubernetes that every cluster of a server has, without a CRD in any of them.
+
+They are made of the same definitions that clusters can be given one by one, and are stored where built-in kinds are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apis.upstream.provider import UpstreamKinds
+from kcp_py.bootstrap.known_crds import definitions_named
+from kcp_py.registry.catalog.compilation import NONE, CompiledDefinition, Settings
+from kcp_py.registry.conversion import NoWebhooks
+from kcp_py.registry.resource import DefaultObjects, ServedResource
+from kcp_py.schema.crd.validation import default_definition
+from kcp_py.storage.keys import resource_keys
+
+_ESTABLISHED: Final = [{"type": "NamesAccepted", "status": "True"}, {"type": "Established", "status": "True"}]
+
+
+def known_resources(root: str, names: Iterable[str], defaults: Mapping[GroupResource, DefaultObjects] = NONE) -> tuple[ServedResource, ...]:
+    """The kinds as served resources, in each version that their CRDs have.
+
+    Args:
+        root: the store's prefix, such as `/registry`.
+        names: see `known_names.find_kinds`.
+        defaults: the objects that clusters have of these kinds without storing them.
+
+    Raises:
+        UnknownKindError: a name stands for nothing that is known.
+    """
+    settings = Settings(root, NoWebhooks(), defaults, UpstreamKinds())
+    found: list[ServedResource] = []
+    for crd in definitions_named(names):
+        default_definition(crd)
+        crd["status"] = {"acceptedNames": crd["spec"]["names"], "conditions": _ESTABLISHED}
+        for resource in CompiledDefinition(b"", crd, settings).resources:
+            keys = resource_keys(root, resource.group, resource.resource, namespaced=resource.namespaced)
+            found.append(replace(resource, keys=keys))
+    return tuple(found)

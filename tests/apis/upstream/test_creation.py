@@ -1,0 +1,88 @@
+"""What a create fills in for known kinds."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcp_py.apis.upstream.creation import PREPARATIONS, quality_of_service
+from kcp_py.apis.upstream.strategy import KnownKindStrategy
+from kcp_py.bootstrap.known import known_kinds
+from kcp_py.request.user import LOOPBACK, UserInfo
+
+
+def prepared(kind, obj, user=LOOPBACK):
+    row = next(row for row in known_kinds().values() if row.kind == kind)
+    strategy = KnownKindStrategy(row, {})
+    strategy.prepare_for_create(obj)
+    strategy.fill_new(obj, user)
+    return obj
+
+
+def container(requests=None, limits=None):
+    return {"resources": {**({"requests": requests} if requests else {}), **({"limits": limits} if limits else {})}}
+
+
+BOTH = {"cpu": "1", "memory": "1Gi"}
+
+
+@pytest.mark.parametrize(
+    ("containers", "quality"),
+    [
+        ([{}], "BestEffort"),
+        ([container(requests={"example.com/gpu": "1"})], "BestEffort"),
+        ([container(requests={"cpu": "1"})], "Burstable"),
+        ([container(requests=BOTH, limits=BOTH)], "Guaranteed"),
+        ([container(limits=BOTH)], "Guaranteed"),
+        ([container(requests={**BOTH, "cpu": "500m"}, limits=BOTH)], "Burstable"),
+        ([container(requests=BOTH, limits=BOTH), {}], "Burstable"),
+        ([], "BestEffort"),
+    ],
+)
+def test_quality_of_service(containers, quality):
+    """The class follows from all containers together."""
+    assert quality_of_service({"spec": {"containers": containers}}) == quality
+
+
+def test_pods_are_pending():
+    """A new pod waits for a node, or for what holds it back."""
+    assert prepared("Pod", {"spec": {"containers": [{}]}})["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    held = prepared("Pod", {"spec": {"containers": [{}], "schedulingGates": [{"name": "x"}]}})
+    assert held["status"]["conditions"][0]["reason"] == "SchedulingGated"
+
+
+def test_jobs_select_their_own_pods():
+    """Unless a selector is given by hand, it is the job's uid, with which its pods are labelled."""
+    job = prepared("Job", {"metadata": {"name": "one", "uid": "u"}, "spec": {"template": {"spec": {}}}})
+    assert job["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}
+    assert job["spec"]["template"]["metadata"]["labels"] == {
+        "job-name": "one",
+        "batch.kubernetes.io/job-name": "one",
+        "controller-uid": "u",
+        "batch.kubernetes.io/controller-uid": "u",
+    }
+    by_hand = {"metadata": {"name": "one", "uid": "u"}, "spec": {"manualSelector": True, "template": {"spec": {}}}}
+    assert "selector" not in prepared("Job", by_hand)["spec"]
+
+
+def test_signing_requests_say_who_made_them():
+    """The signer trusts these fields: what a client writes into them is dropped."""
+    forged = {"username": "admin", "uid": "1", "groups": ["system:masters"], "extra": {"a": ["b"]}}
+    jane = UserInfo("jane", "", ("dev", "system:authenticated"), {"scopes": ("read",)})
+    made = prepared("CertificateSigningRequest", {"metadata": {}, "spec": {"request": "AA==", **forged}}, jane)
+    groups = ["dev", "system:authenticated"]
+    assert made["spec"] == {"request": "AA==", "username": "jane", "groups": groups, "extra": {"scopes": ["read"]}}
+    own = prepared("CertificateSigningRequest", {"metadata": {}, "spec": {"request": "AA==", **forged}})
+    assert own["spec"] == {"request": "AA==", "username": "system:apiserver", "groups": ["system:authenticated", "system:masters"]}
+
+
+def test_first_statuses():
+    """They are there, as a struct is, and not shared."""
+    one, other = prepared("Service", {}), prepared("Service", {})
+    assert one["status"] == {"loadBalancer": {}}
+    assert one["status"]["loadBalancer"] is not other["status"]["loadBalancer"]
+    assert prepared("Node", {"status": {"phase": "x"}}) == {"status": {"phase": "x"}}
+
+
+def test_every_preparation_is_of_a_known_kind():
+    """No rule is written for a kind that is not there."""
+    assert {(kind.group, kind.plural) for kind in known_kinds().values()} >= PREPARATIONS.keys()
