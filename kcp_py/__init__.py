@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kcp_py.controlplane import ControlPlane
     from kcp_py.logicalcluster import WILDCARD, Name, parse_name
     from kcp_py.options import Options
-    from kcp_py.registry.admission import AdmissionPlugin, Attributes
+    from kcp_py.registry.admission import AdmissionPlugin, Attributes, Operation
     from kcp_py.registry.computed import ComputedResource
     from kcp_py.registry.rest.storage import ObjectEvent, ReadRequest, RestStorage
     from kcp_py.registry.writerequest import WriteRequest
@@ -46,6 +46,7 @@ __all__ = [
     "Name",
     "ObjectEvent",
     "ObjectList",
+    "Operation",
     "Options",
     "ReadRequest",
     "RequestContext",
@@ -78,6 +79,7 @@ _HOMES = {
     "Name": "kcp_py.logicalcluster",
     "ObjectEvent": "kcp_py.registry.rest.storage",
     "ObjectList": "kcp_py.client.contract",
+    "Operation": "kcp_py.registry.admission",
     "Options": "kcp_py.options",
     "ReadRequest": "kcp_py.registry.rest.storage",
     "RequestContext": "kcp_py.request.context",
