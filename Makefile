@@ -10,13 +10,13 @@ ARGS ?=
 # Arguments for pytest: make test TESTS=tests/storage PYTEST_ARGS="-x"
 TESTS ?= tests e2e
 PYTEST_ARGS ?=
-# Build and run the Go tests of e2e/go, too; without it they run only where they are built already: make test GO=1
+# Also build and run the Go tests of e2e/go; without it they run only if they are already built: make test GO=1
 GO ?=
 # Arguments for the fuzzer: make fuzz FUZZ_ARGS="--seconds 600 yaml cel"
 FUZZ_ARGS ?= --seconds 300
 # Arguments for the smoke test of the wheel: make package PACKAGE_ARGS="--keep dist"
 PACKAGE_ARGS ?=
-# Two processes: more would share the cores with the servers and clients under test.
+# Two processes, because more would compete for the cores with the servers and clients under test.
 WORKERS ?= 2
 
 USER_PATH := $(PATH)
@@ -28,7 +28,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# Which Python is there is only looked at when there is no environment yet.
+# The version of Python is checked only when the environment is created.
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo 'kcp-py needs Python 3.11 or newer; name one with: make PYTHON=python3.12 …' >&2; exit 1; }
@@ -45,7 +45,7 @@ $(VENV)/.installed-for-tests: $(BIN)/python pyproject.toml constraints.txt
 	@$(PIP) install --constraint constraints.txt --editable '.[etcd,explain,test,verify]'
 	@touch $@ $(VENV)/.installed
 
-# With the user's own PATH: the commands that the server prints are for the user's shell.
+# The user's own PATH, because the server prints commands for the user's shell.
 run: export PATH := $(USER_PATH)
 run: $(VENV)/.installed ## Run a server in .kcp and print what to do next (ARGS="--secure-port 7443")
 	@exec $(BIN)/kcp-py start $(ARGS)
@@ -62,19 +62,19 @@ verify: $(VENV)/.installed-for-tests verify-docs ## Check style, types, layers a
 verify-docs: $(VENV)/.installed-for-tests
 	@set -e; for script in hack/verify_*.py; do $(BIN)/python $$script; done
 
-format: $(VENV)/.installed-for-tests ## Format the code and mend what can be mended
+format: $(VENV)/.installed-for-tests ## Format the code and fix lint errors
 	@$(BIN)/ruff check --fix --quiet || true
 	@$(BIN)/ruff format
 
-update: $(VENV)/.installed-for-tests ## Generate again what is generated and committed
+update: $(VENV)/.installed-for-tests ## Regenerate committed generated files
 	@$(BIN)/python hack/update_configuration_reference.py
 	@$(BIN)/python hack/update_log_events.py
 	@$(BIN)/python hack/update_corpus_table.py
 
-bench: $(VENV)/.installed-for-tests ## Measure, and print each figure beside that of a bare server (needs a quiet machine)
+bench: $(VENV)/.installed-for-tests ## Measure, and compare each figure with a bare server (needs an idle machine)
 	@$(BIN)/python -m tests.benchmarks
 
-fuzz: $(VENV)/.installed-for-tests ## Look for inputs that hurt, five minutes long (FUZZ_ARGS="--seconds 60 yaml cel", FUZZ_ARGS=--help)
+fuzz: $(VENV)/.installed-for-tests ## Search for hostile inputs for five minutes (FUZZ_ARGS="--seconds 60 yaml cel", FUZZ_ARGS=--help)
 	@$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 e2e-go: $(VENV)/.installed-for-tests ## Run the Go clients of e2e/go against a server (needs Go)

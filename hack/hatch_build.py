@@ -1,8 +1,8 @@
-"""The build hook that makes the README fit for a package index and adds the project's URLs.
+"""The build hook: rewrites the README for a package index and adds the project's URLs.
 
-A package index shows the README without the files beside it. The variable `KCP_PY_REPOSITORY_URL` names the repository at build time, such
-as `https://git.example.com/platform/kcp-py`: relative links then lead there, and the metadata has the project's URLs. Without it relative
-links become plain text, so that none is dead.
+A package index shows the README without the other files. The variable `KCP_PY_REPOSITORY_URL` names the repository at build time, such
+as `https://git.example.com/platform/kcp-py`: relative links then lead there, and the metadata contains the project's URLs. Without it
+relative links become plain text, so that no link is broken.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Write docs/compatibility.md: what the tests marked `compatibility` say of each client.
+"""Write docs/compatibility.md: the results of the tests marked `compatibility` for each client.
 
 python hack/update_compatibility_table.py [TESTS …]
 
-Without arguments every test is run, with every version of every client that can be had. With some, such as `e2e/test_go.py`, only those
-are; the results of the others, and of tests that are skipped here, stay as the table has them.
+Without arguments all tests run, with every available version of every client. With arguments, such as `e2e/test_go.py`, only these tests
+run. The table keeps the results of other tests and of tests that are skipped.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Collector:
 
 
 def collect() -> dict[Subject, str]:
-    """What is exercised with each version of each client, from the markers alone."""
+    """The features that are tested with each version of each client, from the markers alone."""
     collector = Collector()
     code, said = _pytest(["--collect-only", "-m", "compatibility", "e2e"], collector)
     if code != pytest.ExitCode.OK:

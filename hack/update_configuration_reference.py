@@ -16,7 +16,7 @@ INTRODUCTION = f"""\
 
 <!-- Written by hack/update_configuration_reference.py from kcp_py/options/options.py; change it there. -->
 
-Every setting of `kcp-py start` can be given in three ways. The first that names it wins:
+Every setting of `kcp-py start` can be set in three ways. If it is set more than once, the first of these takes precedence:
 
 1. a flag: `--secure-port 7443`
 2. an environment variable: `KCP_PY_SECURE_PORT=7443`
@@ -31,9 +31,9 @@ etcdServers: [https://etcd-0:2379, https://etcd-1:2379]
 shutdownGracePeriod: 1m
 ```
 
-A key that does not exist, or a wrong value, ends the program with exit code 2 and one line that says where it was written. Durations
-are written as `500ms`, `30s`, `5m`, `1h30m`; sizes as a number of bytes or as `64Ki`, `3Mi`, `1Gi`; lists with commas on the command
-line and in the environment, as YAML lists in the file. Relative paths start at the working directory of the server.
+An unknown key or an invalid value ends the program with exit code 2 and one line that names the source of the value. Durations
+are written as `500ms`, `30s`, `5m`, `1h30m`, and sizes as a number of bytes or as `64Ki`, `3Mi`, `1Gi`. Lists are separated by commas on
+the command line and in the environment, and are YAML lists in the file. Relative paths start at the working directory of the server.
 """
 
 

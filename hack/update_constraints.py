@@ -33,7 +33,7 @@ def _collect(requirement: Requirement, versions: dict[str, str]) -> None:
     try:
         distribution = metadata.distribution(name)
     except metadata.PackageNotFoundError:
-        # Only needed on other platforms or Python versions: whoever needs it gets the newest.
+        # Only needed on other platforms or Python versions, where pip installs the newest version.
         return
     versions[name] = distribution.version
     for line in distribution.requires or []:

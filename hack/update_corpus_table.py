@@ -1,4 +1,4 @@
-"""Write docs/corpus.md: what a control plane says of the corpus of real definitions and objects, where that is on this machine.
+"""Write docs/corpus.md: the results of a control plane with the corpus of real definitions and objects, if this machine has the corpus.
 
 python hack/update_corpus_table.py
 """

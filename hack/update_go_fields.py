@@ -1,8 +1,8 @@
 """Derive how Go encodes the fields of the built-in and the known kinds: kcp_py/bootstrap/go_fields.json and known/go_fields.json.
 
 The source is the Go types themselves (k8s.io/api, k8s.io/apimachinery, k8s.io/apiextensions-apiserver, k8s.io/kube-aggregator, in the
-versions of hack/go_fields/go.mod), read with reflection by the program in hack/go_fields: the published schemas do not say which fields
-the encoder leaves out. Run it from the repository's root; it needs a Go toolchain. The output is deterministic, one structure a line.
+versions of hack/go_fields/go.mod), read with reflection by the program in hack/go_fields: the published schemas do not contain which fields
+the encoder omits. Run it from the repository's root; it needs a Go toolchain. The output is deterministic, one structure a line.
 
 `structures` maps the name of a definition to the name of its Go type (`go`) and its `fields`. A field is `TYPE`, which the encoder always
 writes, `TYPE?`, which it leaves out where it is empty (`omitempty`), or `TYPE!`, a structure that it leaves out where all of it is zero

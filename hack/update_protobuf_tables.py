@@ -1,8 +1,8 @@
 """Derive the protobuf tables of the built-in kinds that ship in kcp_py/bootstrap/protobuf.
 
 Source: the Go modules `k8s.io/api`, `k8s.io/apimachinery`, `k8s.io/apiextensions-apiserver` and `k8s.io/kube-aggregator` (Apache-2.0). A
-small Go program registers their kinds as clients do, reflects over their types and prints what the struct tags say: `protobuf` has the
-numbers and wire types of `generated.proto`, `json` the names, what is left out when empty and what is inlined.
+small Go program registers their kinds as clients do, reflects over their types and prints their struct tags: `protobuf` contains the
+numbers and wire types of `generated.proto`, `json` the names, and the omitted and inlined fields.
 
 Needs Go and the Go module proxy. Run it from the repository's root; the output is deterministic.
 

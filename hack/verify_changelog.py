@@ -49,7 +49,7 @@ def _version() -> str:
 
 
 def faults(text: str, version: str, tags: Sequence[str]) -> list[str]:
-    """What is wrong with a changelog.
+    """The errors of a changelog.
 
     Args:
         text: the changelog.

@@ -1,7 +1,7 @@
-"""Check that nothing in the tree depends on, or tells of, the machine it was made on, and that nothing is left half done.
+"""Check that no file depends on or mentions the machine on which it was written, and that no work is left unfinished.
 
-Looked for: the path of this checkout, paths below the user's home, the hosts of the package indexes that pip is configured with, and marks
-of unfinished work. The hosts and paths are taken from the machine that runs the check, so that none has to be written here.
+The check searches for the path of this checkout, paths below the user's home, the hosts of the package indexes in the configuration of pip,
+and marks of unfinished work. It reads the hosts and paths from the machine that runs it, so that this file does not contain them.
 
     python hack/verify_neutral.py
 """

@@ -1,4 +1,4 @@
-"""Check that every package opens with its rule of membership and that tests/ mirrors kcp_py/.
+"""Check that the docstring of every package states its rule of membership and that tests/ mirrors kcp_py/.
 
 python hack/verify_packages.py
 """

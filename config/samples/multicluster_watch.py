@@ -1,4 +1,4 @@
-"""A controller without a framework: writes a config map beside each database of every team.
+"""A controller without a framework: writes a config map for each database of every team.
 
 It needs `pip install kubernetes`, and a kubeconfig of an administrator in $KUBECONFIG. Stop it with Ctrl-C.
 """

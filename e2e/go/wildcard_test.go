@@ -201,7 +201,7 @@ func TestWildcardInformers(t *testing.T) {
 	}
 }
 
-// copyColors writes a config map beside each widget, in the cluster of the widget.
+// copyColors writes a config map for each widget, in the cluster of the widget.
 type copyColors struct {
 	client.Client
 	base    *rest.Config

@@ -54,7 +54,7 @@ def _parse_text(text: str) -> str:
     if any(ord(character) < 0x20 for character in text):
         raise ValueError(f"{text!r} holds control characters")
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        # How Python shows bytes of arguments and variables that are no UTF-8.
+        # Python represents bytes of arguments and variables that are not UTF-8 as surrogates.
         raise ValueError(f"{text!r} is not UTF-8")
     return text
 

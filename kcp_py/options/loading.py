@@ -17,10 +17,10 @@ CONFIGURATION_VARIABLE: Final = ENVIRONMENT_PREFIX + "CONFIG"
 
 
 def load_options(*, flags: Mapping[str, str], environ: Mapping[str, str], config_file: str | None = None) -> Options:
-    """Put the settings together.
+    """Combine the settings of all sources.
 
     Args:
-        flags: by field name of `Options`, the text that the command line gives. Names that are no settings are a programming error.
+        flags: by field name of `Options`, the text that the command line gives. A name that is not a setting is a programming error.
         environ: the whole environment; variables `KCP_PY_…` count. An empty variable counts as a given, empty value.
         config_file: the path that `--config` gives; without it `KCP_PY_CONFIG` names the file, if it is there and not empty.
 
@@ -102,9 +102,9 @@ def _read_configuration(path: str, problems: list[str]) -> dict[str, Any]:
     """The members of the file that match its schema. What does not match is added to `problems`.
 
     Raises:
-        OptionsError: the file cannot be read, or is no YAML object.
+        OptionsError: the file cannot be read, or is not a YAML object.
     """
-    # Both are slow to import, and only who gives a file needs them.
+    # Both are slow to import, and needed only with a configuration file.
     import yaml  # noqa: PLC0415
     from jsonschema import Draft202012Validator  # noqa: PLC0415
 

@@ -64,55 +64,53 @@ class Options:
         "Host under which clients reach the server, for the serving certificate and kubeconfigs. Default: the bind address.",
     )
     tls_cert_file: Path | None = _setting(
-        OPTIONAL_PATH, None, SERVING, "Serving certificate (PEM, with its chain) instead of one made and renewed by the server."
+        OPTIONAL_PATH, None, SERVING, "Serving certificate (PEM, with its chain), instead of one that the server creates and renews."
     )
     tls_private_key_file: Path | None = _setting(OPTIONAL_PATH, None, SERVING, "Private key (PEM) of --tls-cert-file.")
     tls_min_version: Literal["VersionTLS12", "VersionTLS13"] = _setting(
         choice("VersionTLS12", "VersionTLS13"), "VersionTLS12", SERVING, "Oldest TLS version that is accepted."
     )
     shutdown_grace_period: float = _setting(
-        DURATION, 30.0, SERVING, "How long requests in flight may take to finish once the server is told to stop (SIGTERM, SIGINT)."
+        DURATION, 30.0, SERVING, "How long requests in flight may take to complete after SIGTERM or SIGINT."
     )
-    keep_alive_timeout: float = _setting(DURATION, 90.0, SERVING, "How long an idle connection is kept open for a next request.")
-    listen_backlog: int = _setting(integer(1, 65535), 2048, SERVING, "How many connections may wait to be accepted.")
+    keep_alive_timeout: float = _setting(DURATION, 90.0, SERVING, "How long an idle connection is kept open.")
+    listen_backlog: int = _setting(integer(1, 65535), 2048, SERVING, "How many connections may wait for acceptance.")
     plain_http: bool = _setting(BOOLEAN, default=False, section=SERVING, text="Serve without TLS. For benchmarks only.", hidden=True)
 
     storage: Literal["sqlite", "memory", "etcd"] = _setting(
         choice("sqlite", "memory", "etcd"),
         "sqlite",
         STORAGE,
-        "Where objects are stored: sqlite is embedded and durable, etcd is shared by several servers, memory forgets everything at exit.",
+        "Where objects are stored: sqlite is embedded and durable, etcd is shared by several servers, memory is lost at exit.",
     )
     storage_path: Path | None = _setting(OPTIONAL_PATH, None, STORAGE, "File of the sqlite store. Default: kcp.db in the root directory.")
     storage_reserve: int = _setting(
         SIZE,
         32 * 1024 * 1024,
         STORAGE,
-        "Room on the disk that is kept for deletions once the disk is full (sqlite); 0 keeps none.",
+        "Disk space that is reserved for deletions on a full disk (sqlite); 0 reserves none.",
     )
     etcd_servers: tuple[str, ...] = _setting(URLS, (), STORAGE, "Endpoints of etcd: scheme://host:port, comma separated.")
-    etcd_prefix: str = _setting(PREFIX, "/registry", STORAGE, "Prefix of every key, in every kind of storage.")
-    etcd_cafile: Path | None = _setting(
-        OPTIONAL_PATH, None, STORAGE, "Certificate authority (PEM) that etcd's certificates are checked with."
-    )
+    etcd_prefix: str = _setting(PREFIX, "/registry", STORAGE, "Prefix of every key, with every driver.")
+    etcd_cafile: Path | None = _setting(OPTIONAL_PATH, None, STORAGE, "Certificate authority (PEM) for the certificates of etcd.")
     etcd_certfile: Path | None = _setting(OPTIONAL_PATH, None, STORAGE, "Client certificate (PEM) for etcd.")
     etcd_keyfile: Path | None = _setting(OPTIONAL_PATH, None, STORAGE, "Private key (PEM) of --etcd-certfile.")
     etcd_username_file: Path | None = _setting(
-        OPTIONAL_PATH, None, STORAGE, "File that holds the user name for etcd, where etcd authenticates by password."
+        OPTIONAL_PATH, None, STORAGE, "File with the user name for etcd, if etcd authenticates by password."
     )
-    etcd_password_file: Path | None = _setting(OPTIONAL_PATH, None, STORAGE, "File that holds the password for etcd.")
+    etcd_password_file: Path | None = _setting(OPTIONAL_PATH, None, STORAGE, "File with the password for etcd.")
     etcd_compaction_interval: float = _setting(
         DURATION,
         300.0,
         STORAGE,
-        "How often one of the servers has etcd forget what is older than this, so that one to two intervals of history are kept; 0: never.",
+        "Interval at which one of the servers compacts older history of etcd, so that one to two intervals are kept; 0: never.",
     )
 
     default_cluster: str = _setting(
         OPTIONAL_CLUSTER,
         "root",
         CLUSTERS,
-        "Logical cluster of requests that name none. Empty: they are refused, so that a client that loses the path writes nowhere.",
+        "Logical cluster of requests without one. Empty: they are refused, so that a client that drops the path of its URL writes nowhere.",
     )
     logical_clusters: Literal["implicit", "declared"] = _setting(
         choice("implicit", "declared"),
@@ -130,7 +128,7 @@ class Options:
         HEADER,
         "X-Kubernetes-Cluster",
         CLUSTERS,
-        "Request header that names the logical cluster, beside the path /clusters/NAME; empty switches it off.",
+        "Request header that names the logical cluster, as an alternative to the path /clusters/NAME; empty disables it.",
     )
 
     cluster_annotation: Literal["always", "wildcard"] = _setting(
@@ -152,23 +150,23 @@ class Options:
         OPTIONAL_PATH,
         None,
         AUTHENTICATION,
-        "Authorities (PEM) whose client certificates are accepted beside the server's own: common name is user, organizations are groups.",
+        "Further authorities (PEM) whose client certificates are accepted: the common name is the user, organizations are groups.",
     )
     token_auth_file: Path | None = _setting(
-        OPTIONAL_PATH, None, AUTHENTICATION, 'CSV file of bearer tokens accepted beside the server\'s own: token,user,uid,"group1,group2".'
+        OPTIONAL_PATH, None, AUTHENTICATION, 'CSV file of further bearer tokens that are accepted: token,user,uid,"group1,group2".'
     )
     anonymous_auth: bool = _setting(
         BOOLEAN,
         default=True,
         section=AUTHENTICATION,
-        text="Whether requests without credentials are system:anonymous (which reaches health and version only) or refused.",
+        text="Whether requests without credentials are made as system:anonymous (which can read only health and version) or refused.",
     )
 
     webhook_networks: tuple[str, ...] = _setting(
         NETWORKS,
         ("public",),
         WEBHOOKS,
-        "Networks in which tenants may have webhooks called: public (every address of the internet), networks such as 10.0.0.0/8, "
+        "Networks in which webhooks of tenants may be called: public (every address of the internet), networks such as 10.0.0.0/8, "
         "single addresses; empty: none at all.",
     )
 
@@ -179,13 +177,13 @@ class Options:
         above_zero(SIZE),
         64 * 1024 * 1024,
         LIMITS,
-        "How much the request bodies above 64Ki may take that are read or answered at a time; further ones wait unread for up to 30 s, "
+        "Total size of the request bodies above 64Ki that are processed at a time; further ones wait unread for up to 30 s, "
         "then are answered with 429.",
     )
     max_cluster_body_bytes_in_flight: int = _setting(
-        above_zero(SIZE), 8 * 1024 * 1024, LIMITS, "The same for the requests to one logical cluster."
+        above_zero(SIZE), 8 * 1024 * 1024, LIMITS, "As --max-body-bytes-in-flight, for the requests to one logical cluster."
     )
-    max_request_header_bytes: int = _setting(above_zero(SIZE), 128 * 1024, LIMITS, "Largest request line and headers; else 431.")
+    max_request_header_bytes: int = _setting(above_zero(SIZE), 128 * 1024, LIMITS, "Largest request line and headers; otherwise 431.")
     request_header_timeout: float = _setting(
         above_zero(DURATION), 32.0, LIMITS, "How long a client may take to send the head of a request."
     )
@@ -200,48 +198,48 @@ class Options:
         "what the limit on open files allows. 0: no limit, for servers behind a reverse proxy. Loopback addresses are not limited.",
     )
     request_timeout: float = _setting(
-        above_zero(DURATION), 60.0, LIMITS, "How long a request may take, watches excepted; afterwards it is answered with 504."
+        above_zero(DURATION), 60.0, LIMITS, "How long a request may take, except watches; after this time it is answered with 504."
     )
     min_request_timeout: float = _setting(
         DURATION,
         1800.0,
         LIMITS,
-        "A watch without timeoutSeconds ends after a random time between this and twice this, so that load spreads.",
+        "A watch without timeoutSeconds ends after a random time between this value and twice this value, which distributes the load.",
     )
 
     event_history_age: float = _setting(
         DURATION, 300.0, HISTORY, "How long old revisions stay readable and watchable; older ones are compacted (sqlite, memory)."
     )
     event_history_count: int = _setting(
-        integer(100, 10**9), 100_000, HISTORY, "How many revisions of history are kept at most, however young (sqlite, memory)."
+        integer(100, 10**9), 100_000, HISTORY, "How many revisions of history are kept at most, regardless of their age (sqlite, memory)."
     )
     watch_history_bytes: int = _setting(
-        SIZE, 8 * 1024 * 1024, HISTORY, "Memory for recent events from which watches resume without asking the storage."
+        SIZE, 8 * 1024 * 1024, HISTORY, "Memory for recent events, from which watches resume without a read of the storage."
     )
     watch_buffer_events: int = _setting(
         integer(10, 1_000_000),
         1000,
         HISTORY,
-        "How many events may wait for one slow watcher; a fuller one ends with 410 Expired and its client lists again.",
+        "How many events may wait for one slow watch; beyond it the watch ends with 410 Expired and its client lists again.",
     )
 
     namespace_deletion_grace: float = _setting(
         DURATION,
         5.0,
         OPERATION,
-        "How long the content of a deleted namespace stays, so that a client that deletes both finds it. Not where the cluster is deleted.",
+        "How long the content of a deleted namespace remains, so that a client that deletes both finds it. Not used for deleted clusters.",
     )
     controllers: tuple[str, ...] = _setting(
         LIST, ("*",), OPERATION, "Controllers to run: '*' runs all that are on by default, 'foo' runs foo too, '-foo' does not run foo."
     )
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
-        choice("debug", "info", "warning", "error"), "info", OPERATION, "Least severity that is logged."
+        choice("debug", "info", "warning", "error"), "info", OPERATION, "Lowest severity that is logged."
     )
     log_format: Literal["auto", "json", "console", "text"] = _setting(
         choice("auto", "json", "console", "text"),
         "auto",
         OPERATION,
-        "How log lines look; auto is console on a terminal and json elsewhere, text is another name of console.",
+        "Format of log lines; auto is console on a terminal and json elsewhere, text is an alias of console.",
     )
     access_log: Literal["problems", "all", "none"] = _setting(
         choice("problems", "all", "none"),
@@ -253,7 +251,7 @@ class Options:
 
     @property
     def pki_directory(self) -> Path:
-        """Where the server's own certificates and keys are."""
+        """The directory of the server's own certificates and keys."""
         return self.root_directory / "pki"
 
     @property
@@ -263,7 +261,7 @@ class Options:
 
     @property
     def serving_cert_file(self) -> Path:
-        """The certificate that is served: the operator's or the server's own."""
+        """The serving certificate: the operator's or the server's own."""
         return self.tls_cert_file or self.pki_directory / "apiserver.crt"
 
     @property
@@ -278,7 +276,7 @@ class Options:
 
     @property
     def admin_token_file(self) -> Path:
-        """The token file that the server makes for its administrator; the same form as `token_auth_file`."""
+        """The token file that the server creates for its administrator, in the form of `token_auth_file`."""
         return self.root_directory / "admin-tokens.csv"
 
     @property

@@ -1,5 +1,5 @@
-"""What the server tells about itself: metric definitions, log set-up, audit ids.
+"""Metric definitions, the set-up of logs, audit ids.
 
-Belongs here: definitions and sinks without any knowledge of requests or resources. Does not belong here: deciding what is recorded
-(the filters and whoever else records), third-party exporters.
+Belongs here: definitions and sinks that do not depend on requests or resources. Does not belong here: the decision what to record (filters
+and controllers), third-party exporters.
 """

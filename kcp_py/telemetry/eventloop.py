@@ -1,4 +1,4 @@
-"""`EventLoopLag`: how late the event loop comes to what is due."""
+"""`EventLoopLag`: the delay of timers on the event loop."""
 
 from __future__ import annotations
 

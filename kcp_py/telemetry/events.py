@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 
 class LogEvent(NamedTuple):
-    """What is documented of an event."""
+    """The documentation of an event."""
 
     levels: tuple[str, ...]
     fields: tuple[str, ...]
-    """Those that it can have; some may be absent from a line."""
+    """The possible fields; a line may lack some of them."""
     meaning: str
 
 

@@ -51,7 +51,7 @@ class Gauges:
 
     def collect(self) -> Iterator[Metric]:
         """The families with their present values; those without a value are left out."""
-        from prometheus_client.core import (  # noqa: PLC0415 - slow to import, and nobody may ever look
+        from prometheus_client.core import (  # noqa: PLC0415 - slow to import, and metrics may never be requested
             CounterMetricFamily,
             GaugeMetricFamily,
             HistogramMetricFamily,

@@ -37,7 +37,7 @@ _LABELS: Final = ("group", "version", "resource", "subresource", "scope", "compo
 
 
 class RequestSeries:
-    """What was counted of requests with the same labels, but for the status code."""
+    """The counts of requests that have equal labels except for the status code."""
 
     __slots__ = ("codes", "durations", "running", "sizes")
 
@@ -63,7 +63,7 @@ class RequestSeries:
 
 
 class EventSeries:
-    """What was sent to the watches of one resource."""
+    """The events that were sent to the watches of one resource."""
 
     __slots__ = ("sizes",)
 
@@ -85,12 +85,12 @@ class RequestMetrics:
     """The request metrics of one server.
 
     Recording happens with every request, on the event loop alone: plain numbers in dictionaries, which `collect` turns into metric families
-    when they are asked for.
+    when they are requested.
     """
 
     def __init__(self, registry: Registry) -> None:
         self.in_flight: dict[str, int] = {"mutating": 0, "readOnly": 0}
-        """By kind; whoever starts and ends a request counts here."""
+        """The number of requests in flight by kind, maintained by the filter that starts and ends them."""
         self._resources: set[Resolved] = {UNRESOLVED}
         self._series: dict[_Key, RequestSeries] = {}
         self._events: dict[Resolved, EventSeries] = {}
@@ -132,8 +132,8 @@ class RequestMetrics:
         return resolved
 
     def collect(self) -> Iterator[Metric]:
-        """The metric families as they stand; may be called from any thread."""
-        from prometheus_client.core import (  # noqa: PLC0415 - slow to import, and nobody may ever look
+        """The metric families with their current values. It may be called from any thread."""
+        from prometheus_client.core import (  # noqa: PLC0415 - slow to import, and metrics may never be requested
             CounterMetricFamily,
             GaugeMetricFamily,
             HistogramMetricFamily,

@@ -1,4 +1,4 @@
-"""`MetricsRegistry`: what a server measures, without the metrics library until someone looks, because that takes long to import."""
+"""`MetricsRegistry`: the metrics of a server. The metrics library is imported at the first request for them, because that is slow."""
 
 from __future__ import annotations
 
