@@ -58,6 +58,21 @@ class StatusError(Exception):
         return status
 
 
+class DecodingError(StatusError):
+    """400 for a body whose content does not have the types of its kind."""
+
+    def __init__(self, kind: str, version: str, problem: str) -> None:
+        """Make the error of a decoder.
+
+        Args:
+            kind: of the body.
+            version: of the kind, without the group.
+            problem: the message of the decoder.
+        """
+        super().__init__(400, "BadRequest", f'{kind} in version "{version}" cannot be handled as a {kind}: {problem}')
+        self.problem = problem
+
+
 def _details(resource: GroupResource, name: str, **more: Any) -> dict[str, Any]:
     details: dict[str, Any] = {}
     if name:

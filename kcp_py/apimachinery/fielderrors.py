@@ -7,7 +7,9 @@ with `%q` for strings, plainly for numbers and booleans, and as compact JSON for
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
 
 from kcp_py.golang.floats import format_float
 from kcp_py.golang.json import go_json
@@ -17,62 +19,97 @@ MAX_SHOWN: Final = 64 * 1024
 """Characters of a value in a message."""
 
 
-class FieldError(NamedTuple):
-    """One problem with one field."""
+NO_VALUE: Final[Any] = type("NoValue", (), {"__repr__": lambda _: "NO_VALUE"})()
+"""Stands for the absence of a value in an error: null is a value."""
+
+_PROBLEMS: Final = {
+    "FieldValueRequired": "Required value",
+    "FieldValueInvalid": "Invalid value",
+    "FieldValueTypeInvalid": "Invalid value",
+    "FieldValueNotSupported": "Unsupported value",
+    "FieldValueForbidden": "Forbidden",
+    "FieldValueDuplicate": "Duplicate value",
+    "FieldValueNotFound": "Not found",
+    "FieldValueTooLong": "Too long",
+    "FieldValueTooMany": "Too many",
+    "InternalError": "Internal error",
+}
+
+
+class Printed(str):
+    """A value in the form in which messages print it, for values that Go prints as structs."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldError:
+    """One problem with one field. The text is rendered when it is first asked for; do not change the value before that."""
 
     reason: str
-    """The reason of the cause, such as `FieldValueRequired`."""
+    """The reason of the cause in a Status, such as `FieldValueRequired`."""
     field: str
     """The path, such as `spec.containers[0].name`."""
-    text: str
-    """The message without the field."""
+    value: Any = NO_VALUE
+    """The value that messages print."""
+    detail: str = ""
+    """What is wrong with the value."""
+    expected: str = ""
+    """The types that the schema allows, separated by commas, where `value` is the name of a type that it does not allow."""
+
+    @cached_property
+    def text(self) -> str:
+        """The message without the field: `Invalid value: 5: must be less than 3`."""
+        text = _PROBLEMS[self.reason]
+        if self.value is not NO_VALUE:
+            text = f"{text}: {self.value if type(self.value) is Printed else go_value(self.value)}"
+        return f"{text}: {self.detail}" if self.detail else text
 
     def __str__(self) -> str:
+        """The whole message."""
         return f"{self.field}: {self.text}"
 
 
 def required(field: str, detail: str = "") -> FieldError:
-    return FieldError("FieldValueRequired", field, _with_detail("Required value", detail))
+    return FieldError(reason="FieldValueRequired", field=field, detail=detail)
 
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
-    return FieldError("FieldValueInvalid", field, _with_detail(f"Invalid value: {go_value(value)}", detail))
+    return FieldError(reason="FieldValueInvalid", field=field, value=value, detail=detail)
 
 
-def type_invalid(field: str, value: Any, detail: str) -> FieldError:
-    return FieldError("FieldValueTypeInvalid", field, _with_detail(f"Invalid value: {go_value(value)}", detail))
+def type_invalid(field: str, value: Any, detail: str, *, expected: str = "") -> FieldError:
+    return FieldError(reason="FieldValueTypeInvalid", field=field, value=value, detail=detail, expected=expected)
 
 
 def not_supported(field: str, value: Any, supported: Sequence[Any]) -> FieldError:
-    text = f"Unsupported value: {go_value(value)}"
-    if supported:
-        text += ": supported values: " + ", ".join(go_value(item) for item in supported)
-    return FieldError("FieldValueNotSupported", field, text)
+    detail = "supported values: " + ", ".join(go_value(item) for item in supported) if supported else ""
+    return FieldError(reason="FieldValueNotSupported", field=field, value=value, detail=detail)
 
 
 def forbidden(field: str, detail: str) -> FieldError:
-    return FieldError("FieldValueForbidden", field, _with_detail("Forbidden", detail))
+    return FieldError(reason="FieldValueForbidden", field=field, detail=detail)
 
 
 def duplicate(field: str, value: Any) -> FieldError:
-    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {go_value(value)}")
+    return FieldError(reason="FieldValueDuplicate", field=field, value=value)
 
 
 def not_found(field: str, value: Any) -> FieldError:
-    return FieldError("FieldValueNotFound", field, f"Not found: {go_value(value)}")
+    return FieldError(reason="FieldValueNotFound", field=field, value=value)
 
 
 def too_long(field: str, maximum: int) -> FieldError:
-    return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {maximum} bytes")
+    return FieldError(reason="FieldValueTooLong", field=field, detail=f"may not be more than {maximum} bytes")
 
 
 def too_many(field: str, actual: int, maximum: int) -> FieldError:
     items = "item" if maximum == 1 else "items"
-    return FieldError("FieldValueTooMany", field, f"Too many: {actual}: must have at most {maximum} {items}")
+    return FieldError(reason="FieldValueTooMany", field=field, value=actual, detail=f"must have at most {maximum} {items}")
 
 
 def internal(field: str, detail: str) -> FieldError:
-    return FieldError("InternalError", field, _with_detail("Internal error", detail))
+    return FieldError(reason="InternalError", field=field, detail=detail)
 
 
 def go_value(value: Any) -> str:
@@ -106,7 +143,3 @@ def aggregate(errors: Iterable[FieldError]) -> str:
     """The message of several errors: one alone, or `[a, b]` without repetitions, as upstream's `ErrorList.ToAggregate`."""
     messages = list(dict.fromkeys(map(str, errors)))
     return messages[0] if len(messages) == 1 else "[" + ", ".join(messages) + "]"
-
-
-def _with_detail(text: str, detail: str) -> str:
-    return f"{text}: {detail}" if detail else text

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -127,7 +128,7 @@ class StructuralSchema:
                 both.top = True
             # Messages name the place inside of the status, which is a value of its own here; fields, the place in the object.
             errors.extend(
-                error._replace(field="status" if error.field == NO_FIELD else f"status.{error.field}")
+                replace(error, field="status" if error.field == NO_FIELD else f"status.{error.field}")
                 for error in Reporter(self.definitions).report(node, obj["status"], was=both)
             )
         return errors + self._list_errors(obj, old)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kcp_py.apimachinery import fielderrors
-from kcp_py.apimachinery.fielderrors import aggregate, go_value, invalid
+from kcp_py.apimachinery.fielderrors import NO_VALUE, Printed, aggregate, go_value, invalid
 from kcp_py.golang.quoting import go_quote
 
 
@@ -77,3 +79,17 @@ def test_messages_do_not_show_all_of_a_large_value(value):
     text = invalid("spec", value, "wrong").text
     assert len(text) < 70_000
     assert text.endswith("...: wrong")
+
+
+def test_the_parts_of_an_error_are_kept_apart():
+    """Later code asks for the value and the detail, and changes the field; the text is made of them."""
+    error = fielderrors.type_invalid("a", "null", "must be a number", expected="integer,number")
+    assert (error.value, error.detail, error.expected) == ("null", "must be a number", "integer,number")
+    assert str(replace(error, field="b.a")) == 'b.a: Invalid value: "null": must be a number'
+
+
+def test_values_can_be_absent_or_printed_already():
+    """Null is a value; without a value there is none in the text, and Go's structs are printed by other code."""
+    assert invalid("a", NO_VALUE, "is wrong").text == "Invalid value: is wrong"
+    assert invalid("a", None, "is wrong").text == "Invalid value: null: is wrong"
+    assert invalid("a", Printed("{B:1}"), "is wrong").text == "Invalid value: {B:1}: is wrong"

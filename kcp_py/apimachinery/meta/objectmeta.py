@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.apimachinery import fielderrors
-from kcp_py.apimachinery.fielderrors import FieldError
+from kcp_py.apimachinery.fielderrors import FieldError, Printed, invalid
 from kcp_py.apimachinery.meta import names
 from kcp_py.apimachinery.meta.decoding import OWNER_REFERENCE_FIELDS, prune_object_meta, type_problem
 from kcp_py.apimachinery.meta.names import NameRule, byte_length
@@ -178,8 +178,8 @@ def _owner_reference_problems(references: Sequence[Mapping[str, Any]], path: str
                 controller = named
                 continue
             detail = f'Only one reference can have Controller set to true. Found "true" in references for {controller} and {named}'
-            shown = orjson.dumps(list(map(_as_written, references))).decode()
-            errors.append(FieldError("FieldValueInvalid", path, f"Invalid value: {shown}: {detail}"))
+            shown = Printed(orjson.dumps(list(map(_as_written, references))).decode())
+            errors.append(invalid(path, shown, detail))
             # Upstream repeats the whole list for each further one: quadratic in the size of the request.
             break
     return errors
@@ -197,8 +197,8 @@ def _one_owner_reference_problems(reference: Mapping[str, Any], path: str) -> li
         fielderrors.required(f"{path}.{field}", "must not be empty") for field in ("kind", "name", "uid") if not reference.get(field)
     ]
     if not slash and version == "v1" and reference.get("kind") == "Event":
-        shown = orjson.dumps(_as_written(reference)).decode()
-        errors.append(FieldError("FieldValueInvalid", path, f"Invalid value: {shown}: /v1, Kind=Event is disallowed from being an owner"))
+        shown = Printed(orjson.dumps(_as_written(reference)).decode())
+        errors.append(invalid(path, shown, "/v1, Kind=Event is disallowed from being an owner"))
     return errors
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import DecodingError
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, required, too_long
 from kcp_py.apimachinery.meta.names import byte_length, config_key_problems
 from kcp_py.golang.base64 import canonical_base64
@@ -187,7 +187,7 @@ def _canonicalize_bytes(obj: dict[str, Any], member: str) -> None:
             values[key] = canonical_base64(value)
         except ValueError as error:
             kind = obj["kind"]
-            raise errors.bad_request(f'{kind} in version "v1" cannot be handled as a {kind}: {error}') from None
+            raise DecodingError(kind, "v1", str(error)) from None
 
 
 def _decoded_size(text: str) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import DecodingError
 from kcp_py.apimachinery.fielderrors import FieldError, duplicate, forbidden, invalid, required
 from kcp_py.apimachinery.meta.names import qualified_name_problems
 from kcp_py.apimachinery.quantity import Quantity, canonical, parse_quantity
@@ -125,7 +125,7 @@ def canonicalize_quantities(obj: Mapping[str, Any], holder: dict[str, Any], memb
             name: value if isinstance(value, bool | dict | list) or value is None else canonical(value) for name, value in amounts.items()
         }
     except ValueError as error:
-        raise errors.bad_request(f'{obj["kind"]} in version "v1" cannot be handled as a {obj["kind"]}: {error}') from None
+        raise DecodingError(obj["kind"], "v1", str(error)) from None
 
 
 def _default_limits(limit: dict[str, Any]) -> None:

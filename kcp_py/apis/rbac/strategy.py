@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kcp_py.apimachinery.fielderrors import FieldError, invalid, not_supported, required
+from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, not_supported, required
 from kcp_py.apimachinery.meta import names
 from kcp_py.apimachinery.meta.objectmeta import label_problems
 from kcp_py.registry.strategy import Strategy
@@ -140,7 +140,7 @@ def selector_problems(selector: dict[str, Any], path: str) -> list[FieldError]:
             case "Exists" | "DoesNotExist":
                 if values:
                     text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                    problems.append(FieldError("FieldValueForbidden", f"{here}.values", f"Forbidden: {text}"))
+                    problems.append(forbidden(f"{here}.values", text))
             case _:
                 problems.append(invalid(f"{here}.operator", operator, "not a valid selector operator"))
         problems += [invalid(f"{here}.key", key, text) for text in names.qualified_name_problems(key)]

@@ -6,11 +6,10 @@ the object. So strategies may rely on types.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import DecodingError
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.apis.typed.structs import StructCodec, struct_codec
 from kcp_py.schema.compilation import compile_schema
@@ -21,7 +20,6 @@ from kcp_py.schema.structural.nodes import Node
 Source = Callable[[str], tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]]
 """The name of a definition -> its document and the definitions that it still refers to."""
 
-_TYPE_PROBLEM: Final = re.compile(r'Invalid value: "(\w+)": .* must be of type ([\w,]+): "\w+"', re.DOTALL)
 _GO_TYPES: Final = {
     "integer": "int64",
     "boolean": "bool",
@@ -30,9 +28,6 @@ _GO_TYPES: Final = {
     "number": "float64",
 }
 _JSON_TYPES: Final = {"integer": "number", "boolean": "bool"}
-
-
-_NULL_VALUE: Final = 'Invalid value: "null"'
 
 
 class DeferredSchema:
@@ -101,7 +96,7 @@ class DeferredSchema:
         if (codec := self.codec) is not None and not codec.covers_all:
             for problem in self.compiled.validate(obj):
                 if problem.reason == "FieldValueTypeInvalid":
-                    raise errors.bad_request(as_decoder(obj, problem))
+                    raise as_decoder(obj, problem)
 
     def complete(self, obj: dict[str, Any]) -> None:
         """See `contract.CompiledSchema.complete`."""
@@ -120,7 +115,7 @@ class DeferredSchema:
             return self.compiled.validate(obj, old)
         problems = self.compiled.validate(codec.without_zeros(obj), old)
         # Null is the zero value of any type, which some are written with.
-        return [problem for problem in problems if not (problem.reason == "FieldValueTypeInvalid" and _NULL_VALUE in problem.text)]
+        return [problem for problem in problems if not (problem.reason == "FieldValueTypeInvalid" and problem.value == "null")]
 
     def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         """See `contract.CompiledSchema.validate_status`."""
@@ -141,16 +136,15 @@ class DeferredSchema:
         """See `contract.CompiledSchema.rules`: what built-in kinds have of the sort is in their strategies."""
 
 
-def as_decoder(obj: Mapping[str, Any], problem: FieldError) -> str:
-    """A value of the wrong type, in the words of Go's decoder."""
+def as_decoder(obj: Mapping[str, Any], problem: FieldError) -> DecodingError:
+    """The error of Go's decoder for a value of the wrong type."""
     kind = obj.get("kind", "")
     version = str(obj.get("apiVersion", "")).rpartition("/")[2]
-    match = _TYPE_PROBLEM.fullmatch(problem.text)
-    detail = problem.text
-    if match is not None:
-        given, wanted = match.groups()
-        detail = (
-            f"json: cannot unmarshal {_JSON_TYPES.get(given, given)} into Go struct field {kind}.{problem.field} "
-            f"of type {_GO_TYPES.get(wanted, wanted)}"
-        )
-    return f'{kind} in version "{version}" cannot be handled as a {kind}: {detail}'
+    given, wanted = str(problem.value), problem.expected
+    if not wanted:
+        return DecodingError(kind, version, problem.text)
+    detail = (
+        f"json: cannot unmarshal {_JSON_TYPES.get(given, given)} into Go struct field {kind}.{problem.field} "
+        f"of type {_GO_TYPES.get(wanted, wanted)}"
+    )
+    return DecodingError(kind, version, detail)

@@ -21,7 +21,7 @@ from functools import cache
 from threading import RLock
 from typing import Any, Final
 
-from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import DecodingError
 from kcp_py.apimachinery.meta.timestamps import normalize_micro_time, normalize_time
 from kcp_py.apimachinery.quantity import canonical
 from kcp_py.bootstrap.go_fields import GoStructure, find_structure, go_values
@@ -95,7 +95,7 @@ class StructCodec:
             self._struct.decode(obj)
         except _MismatchError as mismatch:
             kind, version = obj.get("kind", ""), str(obj.get("apiVersion", "")).rpartition("/")[2]
-            raise errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {mismatch}') from None
+            raise DecodingError(kind, version, str(mismatch)) from None
 
     def complete(self, obj: dict[str, Any]) -> None:
         """Add, in place, the fields that the encoder writes although they are zero. Values that do not fit their types are left alone."""

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.errors import DecodingError
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.apimachinery.meta.objectmeta import deduplicate_owner_references, prune_object_meta, type_problem
 from kcp_py.apimachinery.serializer.json.codec import MAX_STRICT_ERRORS, decode_pairs, decode_yaml, sorted_pairs
@@ -120,9 +120,9 @@ def check_metadata(obj: dict[str, Any], resource: BodyKind) -> None:
         raise cannot_be_handled(resource, problem)
 
 
-def cannot_be_handled(resource: BodyKind, problem: str) -> StatusError:
-    """400 for a body whose kind is known but whose content is not of the kind's types."""
-    return errors.bad_request(f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {problem}')
+def cannot_be_handled(resource: BodyKind, problem: str) -> DecodingError:
+    """400 for a body of a resource's kind whose content does not have the types of the kind."""
+    return DecodingError(resource.kind, resource.version, problem)
 
 
 async def conform(

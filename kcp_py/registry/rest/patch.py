@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.errors import DecodingError, StatusError
 from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.apimachinery.meta.options import PatchOptions
 from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge_patch
@@ -169,7 +169,7 @@ def _undecodable(base: dict[str, Any], body: bytes, patch_type: str, target: Res
     document = decode_json(body)
     merged = patch_type == STRATEGIC_MERGE_PATCH
     shown = go_text(document) if merged else go_json(_patched(base, document, patch_type, target), sort=True)
-    problem = error.message.removeprefix(cannot_be_handled(body_kind(target), "").message)
+    problem = error.problem if isinstance(error, DecodingError) else error.message
     return errors.invalid("", "", [invalid("patch", shown, problem)])
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, not_supported, required
+from kcp_py.apimachinery.fielderrors import FieldError, Printed, forbidden, invalid, not_supported, required
 from kcp_py.apimachinery.meta.names import dns_1035_label_problems, dns_subdomain_problems
 from kcp_py.golang.quoting import go_quote
 
@@ -136,7 +136,7 @@ def _service_path_errors(url_path: str, path: str) -> list[FieldError]:
 
 def bundle_errors(bundle: str, path: str) -> list[FieldError]:
     """A CA bundle has to hold at least one certificate and nothing else."""
-    shown = go_quote(bundle)
+    shown = Printed(go_quote(bundle))
     try:
         pem = base64.b64decode(bundle, validate=True)
         problem = _pem_problem(pem)
@@ -144,7 +144,7 @@ def bundle_errors(bundle: str, path: str) -> list[FieldError]:
         problem = "illegal base64 data"
     if not problem:
         return []
-    return [FieldError("FieldValueInvalid", path, f"Invalid value: {shown}: unable to load root certificates: {problem}")]
+    return [invalid(path, shown, f"unable to load root certificates: {problem}")]
 
 
 def _pem_problem(pem: bytes) -> str:

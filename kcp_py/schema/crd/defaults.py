@@ -5,6 +5,7 @@ Source: k8s.io/apiextensions-apiserver `pkg/apiserver/schema/defaulting/validati
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kcp_py.apimachinery.fielderrors import FieldError, aggregate, invalid
@@ -57,7 +58,7 @@ class _Defaults:
         if node.default is not NO_DEFAULT:
             problems = self._check(node, f"{path}.default", steps, inside_metadata=inside_metadata)
             # As upstream, rules judge what lacks nothing but the knowledge of a field.
-            if tree is not None and all(problem.text.endswith(_UNKNOWN) for problem in problems):
+            if tree is not None and all(problem.detail == _UNKNOWN for problem in problems):
                 problems.extend(self._rule_errors(tree, node.default, f"{path}.default"))
             errors.extend(problems)
         if node.items is not None:
@@ -105,7 +106,7 @@ class _Defaults:
         if check(node.default):
             return []
         return [
-            FieldError(error.reason, path if error.field == NO_FIELD else f"{path}.{error.field}", error.text)
+            replace(error, field=path if error.field == NO_FIELD else f"{path}.{error.field}")
             for error in Reporter({}).report(node, node.default)
         ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from kcp_py.apimachinery.fielderrors import FieldError
+from kcp_py.apimachinery.fielderrors import FieldError, Printed, invalid
 from kcp_py.golang.json import go_json
 from kcp_py.schema.structural.nodes import Rule, read_rule
 
@@ -17,7 +17,7 @@ _Print = Callable[[Any], Any]
 
 def invalid_struct(field: str, value: object, detail: str) -> FieldError:
     """`invalid` with a value that keeps the order of its members."""
-    return FieldError("FieldValueInvalid", field, f"Invalid value: {go_json(value)}: {detail}")
+    return invalid(field, Printed(go_json(value)), detail)
 
 
 def printed_rule(rule: Rule) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from kcp_py.apimachinery.fielderrors import FieldError, duplicate, forbidden, invalid, required
+from kcp_py.apimachinery.fielderrors import NO_VALUE, FieldError, duplicate, forbidden, invalid, required
 from kcp_py.cel.errors import CostExceededError, EvaluationError
 from kcp_py.cel.limits import CALL_LIMIT, OBJECT_BUDGET
 from kcp_py.cel.values import NONE, Budget, Optional
@@ -269,8 +269,8 @@ def _error_for(reason: str, field: str, place: _Place, message: str) -> FieldErr
         case "FieldValueForbidden":
             return forbidden(field, message)
         case "FieldValueDuplicate":
-            return FieldError("FieldValueDuplicate", field, "Duplicate value") if omitted else duplicate(field, place.value)
+            return duplicate(field, NO_VALUE if omitted else place.value)
         case _ if omitted:
-            return FieldError("FieldValueInvalid", field, f"Invalid value: {message}")
+            return invalid(field, NO_VALUE, message)
         case _:
             return invalid(field, place.value, message)

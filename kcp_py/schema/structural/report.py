@@ -97,7 +97,7 @@ class Reporter:
             if node.format and (rule := find_format(node.format)) is not None:
                 matches += 1
                 if not rule(value):
-                    self._wrong_type(found, path, node.format, value)
+                    self._wrong_format(found, path, node.format, value)
         elif kind is int or kind is float:
             matches += 2
             self._check_number(node, value, path, found)
@@ -120,8 +120,14 @@ class Reporter:
         return matches
 
     def _wrong_type(self, found: Found, path: Path, expected: str, actual: str) -> None:
-        message = f"{render(path)} in body must be of type {expected}: {go_quote(actual)}"
-        self._add(found, message, type_invalid(_field(path), actual, message))
+        """Add the error for a value of another type, whose name is `actual`."""
+        message = _type_message(path, expected, actual)
+        self._add(found, message, type_invalid(_field(path), actual, message, expected=expected))
+
+    def _wrong_format(self, found: Found, path: Path, expected: str, text: str) -> None:
+        """Add the error for a string that does not have its format, which upstream reports like a type."""
+        message = _type_message(path, expected, text)
+        self._add(found, message, type_invalid(_field(path), text, message))
 
     def _not_supported(self, node: Node, value: Any, path: Path, found: Found) -> None:
         choices = [choice if type(choice) is str else orjson.dumps(choice).decode() for choice in node.enum]
@@ -284,6 +290,10 @@ def _old_field(was: Correlated | None, name: str) -> Correlated | None:
     if was is None or (was.top and name in {"apiVersion", "kind"}):
         return None
     return was.key(name)
+
+
+def _type_message(path: Path, expected: str, actual: str) -> str:
+    return f"{render(path)} in body must be of type {expected}: {go_quote(actual)}"
 
 
 def _distinct(found: Found) -> list[FieldError]:
