@@ -4,7 +4,7 @@ Belongs here: controllers and the small runtime that they share. One set of cont
 changes, so clusters in which nothing happens cost nothing. Does not belong here: anything that goes around `client`, and anything of HTTP.
 """
 
-from kcp_py.controllers.queuemetrics import describe_queues
+from kcp_py.controllers.runtime.queuemetrics import describe_queues
 from kcp_py.controllers.starting import check_selection, start_controllers
 
 __all__ = ["check_selection", "describe_queues", "start_controllers"]

@@ -18,7 +18,7 @@ from kcp_py.client import Client, ObjectChange, Tap
 from kcp_py.controllers import objects
 from kcp_py.controllers.content import delete_instances
 from kcp_py.controllers.deletion import DELETION_TIMESTAMP
-from kcp_py.controllers.queue import Key
+from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import ServedResource
 from kcp_py.schema.crd.conditions import may_lack_structure, set_approval, set_structure

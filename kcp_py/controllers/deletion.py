@@ -9,8 +9,8 @@ from typing import Any, Final
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import Client, ObjectChange, Tap
 from kcp_py.controllers import objects
-from kcp_py.controllers.loop import Later
-from kcp_py.controllers.queue import Key
+from kcp_py.controllers.runtime.loop import Later
+from kcp_py.controllers.runtime.queue import Key
 
 DELETION_TIMESTAMP: Final = b'"deletionTimestamp":"'
 """In the bytes of objects that are being deleted, and of few others."""

@@ -14,10 +14,10 @@ from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.apis.kcp.logicalclusters import DELETE_AFTER_ANNOTATION, DELETION_FINALIZER, delete_after
 from kcp_py.client import Client, ObjectChange, Tap
 from kcp_py.controllers.content import delete_cluster_content
-from kcp_py.controllers.deadlines import Deadlines
 from kcp_py.controllers.deletion import DeletionController, finalizers_remain
-from kcp_py.controllers.loop import Later
-from kcp_py.controllers.queue import Key
+from kcp_py.controllers.runtime.deadlines import Deadlines
+from kcp_py.controllers.runtime.loop import Later
+from kcp_py.controllers.runtime.queue import Key
 from kcp_py.tenancy import LOGICAL_CLUSTER
 
 CONTENT_DELETED: Final = "WorkspaceContentDeleted"

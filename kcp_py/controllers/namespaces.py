@@ -13,10 +13,10 @@ from kcp_py.apimachinery.meta.timestamps import format_time, parse_time
 from kcp_py.apis.core.namespaces import FINALIZER
 from kcp_py.client import Client, ObjectChange, Tap
 from kcp_py.controllers.content import NAMESPACES, Content, delete_namespace_content
-from kcp_py.controllers.deadlines import Deadlines
 from kcp_py.controllers.deletion import DeletionController, finalizers_remain
-from kcp_py.controllers.loop import Later
-from kcp_py.controllers.queue import Key
+from kcp_py.controllers.runtime.deadlines import Deadlines
+from kcp_py.controllers.runtime.loop import Later
+from kcp_py.controllers.runtime.queue import Key
 
 _GOOD: Final[Mapping[str, tuple[str, str]]] = {
     "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),

@@ -9,7 +9,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import Client
 from kcp_py.controllers.conditions import with_condition
-from kcp_py.controllers.queue import Key
+from kcp_py.controllers.runtime.queue import Key
 
 
 async def find(client: Client, resource: GroupVersionResource, key: Key) -> dict[str, Any] | None:

@@ -13,9 +13,9 @@ from kcp_py.client import Client, Tap
 from kcp_py.controllers.definitions import DefinitionController
 from kcp_py.controllers.garbage import GarbageCollector
 from kcp_py.controllers.logicalclusters import LogicalClusterController
-from kcp_py.controllers.loop import Controller, ReconcileLoop, changes_of
 from kcp_py.controllers.namespaces import NamespaceController
-from kcp_py.controllers.queue import WorkQueue
+from kcp_py.controllers.runtime.loop import Controller, ReconcileLoop, changes_of
+from kcp_py.controllers.runtime.queue import WorkQueue
 from kcp_py.registry.resource import ServedResource
 from kcp_py.request.user import controller_user
 

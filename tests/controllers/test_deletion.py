@@ -8,7 +8,7 @@ import pytest
 
 from kcp_py.client import ObjectChange
 from kcp_py.controllers.deletion import DeletionController, finalizers_remain
-from kcp_py.controllers.queue import Key
+from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.memory import MemoryStorage
 from tests.client.registry import NAMESPACES, namespace, open_registry

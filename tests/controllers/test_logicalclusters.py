@@ -12,8 +12,8 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.controllers import start_controllers
 from kcp_py.controllers.logicalclusters import LONGEST_WAIT_SECONDS, LogicalClusterController
-from kcp_py.controllers.loop import Later
-from kcp_py.controllers.queue import Key
+from kcp_py.controllers.runtime.loop import Later
+from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import WILDCARD, Name
 from kcp_py.storage.memory import MemoryStorage
 from tests.client.registry import (

@@ -13,9 +13,9 @@ from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.controllers import start_controllers
 from kcp_py.controllers.content import Content
-from kcp_py.controllers.loop import ReconcileLoop, changes_of
 from kcp_py.controllers.namespaces import NamespaceController, conditions_of, remaining_grace
-from kcp_py.controllers.queue import Timer, WorkQueue
+from kcp_py.controllers.runtime.loop import ReconcileLoop, changes_of
+from kcp_py.controllers.runtime.queue import Timer, WorkQueue
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.tenancy import LOGICAL_CLUSTER

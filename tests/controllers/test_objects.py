@@ -6,7 +6,7 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.controllers import objects
-from kcp_py.controllers.queue import Key
+from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.memory import MemoryStorage
 from tests.client.registry import NAMESPACES, open_registry

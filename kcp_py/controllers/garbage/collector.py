@@ -21,7 +21,7 @@ from kcp_py.controllers.garbage.graphs import Graphs
 from kcp_py.controllers.garbage.owners import InvalidOwnerError, OwnerLookup, UnresolvedOwnerError
 from kcp_py.controllers.garbage.ownership import FOREGROUND, ORPHAN, Facts, Item, Reference, facts_of, may_concern, read_facts
 from kcp_py.controllers.garbage.reporting import report_invalid_owner
-from kcp_py.controllers.queue import Key, WorkQueue
+from kcp_py.controllers.runtime.queue import Key, WorkQueue
 from kcp_py.logicalcluster import Name
 
 _TEND: Final = ""

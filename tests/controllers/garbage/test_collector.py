@@ -14,8 +14,8 @@ from kcp_py.client import Concerned, LocalTap, ObjectChange, Tap
 from kcp_py.controllers import start_controllers
 from kcp_py.controllers.garbage import GarbageCollector
 from kcp_py.controllers.garbage.graphs import Graphs
-from kcp_py.controllers.loop import ReconcileLoop
-from kcp_py.controllers.queue import WorkQueue
+from kcp_py.controllers.runtime.loop import ReconcileLoop
+from kcp_py.controllers.runtime.queue import WorkQueue
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.contract import Put
 from kcp_py.storage.memory import MemoryStorage

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kcp_py.controllers.deadlines import Deadlines
-from kcp_py.controllers.queue import Key
+from kcp_py.controllers.runtime.deadlines import Deadlines
+from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import Name
 
 KEY = Key(Name("team-a"), "shop")

@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from kcp_py.controllers.queue import FIRST_DELAY_SECONDS, Key, WorkQueue
+from kcp_py.controllers.runtime.queue import FIRST_DELAY_SECONDS, Key, WorkQueue
 from kcp_py.logicalcluster import Name
 
 pytestmark = pytest.mark.anyio

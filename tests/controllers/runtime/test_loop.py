@@ -11,8 +11,8 @@ import pytest
 from kcp_py.aio import Supervisor
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import Client, ObjectChange, Tap
-from kcp_py.controllers.loop import ReconcileLoop, changes_of
-from kcp_py.controllers.queue import Key
+from kcp_py.controllers.runtime.loop import ReconcileLoop, changes_of
+from kcp_py.controllers.runtime.queue import Key
 from kcp_py.controllers.starting import is_enabled, start_controllers
 from kcp_py.logicalcluster import Name
 

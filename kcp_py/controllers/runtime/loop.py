@@ -12,7 +12,7 @@ from kcp_py.aio.cooperative import Throttle, TimeSlice
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import ObjectChange, Tap
-from kcp_py.controllers.queue import Key, WorkQueue
+from kcp_py.controllers.runtime.queue import Key, WorkQueue
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.controllers")
 

@@ -9,7 +9,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-from kcp_py.controllers.queuemetrics import QueueMetrics
+from kcp_py.controllers.runtime.queuemetrics import QueueMetrics
 from kcp_py.logicalcluster import Name
 
 FIRST_DELAY_SECONDS: Final = 0.02

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kcp_py.controllers.queue import Key
+from kcp_py.controllers.runtime.queue import Key
 
 
 class Deadlines:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kcp_py.controllers.queue import Key, WorkQueue
-from kcp_py.controllers.queuemetrics import describe_queues
+from kcp_py.controllers.runtime.queue import Key, WorkQueue
+from kcp_py.controllers.runtime.queuemetrics import describe_queues
 from kcp_py.logicalcluster import Name
 from kcp_py.telemetry.gauges import Gauges
 
