@@ -32,6 +32,10 @@ class Supervisor:
         self._sleep = sleep
         self._tasks: set[asyncio.Task[None]] = set()
 
+    def nested(self) -> Supervisor:
+        """Another supervisor, which reports and sleeps as this one does."""
+        return Supervisor(self._report, sleep=self._sleep)
+
     def start(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run `run` in a task of its own, again and again until it returns."""
         task = asyncio.create_task(self._keep_running(name, run), name=name)

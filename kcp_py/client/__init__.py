@@ -6,17 +6,18 @@ Belongs here: the `Client` and `Tap` protocols and the ways to carry them out. D
 from kcp_py.client.contract import ApiResource, Client, ObjectList, WatchEvent
 from kcp_py.client.local import LocalClient
 from kcp_py.client.localtap import LocalTap
-from kcp_py.client.tap import Concerned, Holder, ObjectChange, StoredResource, Tap
+from kcp_py.client.tap import EVERYTHING, Holder, ObjectChange, ObjectFilter, StoredResource, Tap
 from kcp_py.registry.store.collection import Remaining
 
 __all__ = [
+    "EVERYTHING",
     "ApiResource",
     "Client",
-    "Concerned",
     "Holder",
     "LocalClient",
     "LocalTap",
     "ObjectChange",
+    "ObjectFilter",
     "ObjectList",
     "Remaining",
     "StoredResource",

@@ -7,7 +7,7 @@ from typing import Final
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.client.tap import ObjectChange
+from kcp_py.client.tap import ObjectChange, ObjectFilter
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.store.access import translate
@@ -51,7 +51,7 @@ async def follow(
 
 
 async def scan_changes(
-    storage: Storage, fanout: Fanout, keys: ResourceKeys, *, resource: GroupResource, wanted: Callable[[bytes], bool]
+    storage: Storage, fanout: Fanout, keys: ResourceKeys, *, resource: GroupResource, wanted: ObjectFilter
 ) -> AsyncGenerator[ObjectChange, None]:
     """Every change from now on, and between changes what is there already and wanted.
 
@@ -76,7 +76,7 @@ async def scan_changes(
                 page = await readable(storage.range(keys.prefix, start=start, limit=_CHUNK))
                 start = page.items[-1].key + "\x00" if page.more else None
                 for item in page.items:
-                    if wanted(item.value):
+                    if wanted.matches(item.value):
                         key = keys.locate(item.key)
                         yield ObjectChange(key.cluster, resource, key.namespace, key.name, item.value, None)
         except WatchEndedError:

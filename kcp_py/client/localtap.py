@@ -15,7 +15,7 @@ from kcp_py.apimachinery.meta.options import DeleteOptions, UpdateOptions
 from kcp_py.client.following import scan_changes
 from kcp_py.client.observation import observe, stored_objects
 from kcp_py.client.requests import Resolver, write_request
-from kcp_py.client.tap import Concerned, Holder, ObjectChange, StoredResource
+from kcp_py.client.tap import Holder, ObjectChange, ObjectFilter, StoredResource
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.compilation import HeldNames
 from kcp_py.registry.catalog.crds import CRDSource
@@ -86,21 +86,23 @@ class LocalTap:
         other._user = user  # noqa: SLF001 - a copy of this object
         return other
 
-    def changes(self, resource: GroupVersionResource, *, wanted: Callable[[bytes], bool]) -> AsyncGenerator[ObjectChange, None]:
+    def changes(self, resource: GroupVersionResource, *, wanted: ObjectFilter) -> AsyncGenerator[ObjectChange, None]:
         """`Tap.changes`."""
         group_resource = resource.group_resource
         return scan_changes(self._access.storage, self._fanout, self._keys(group_resource), resource=group_resource, wanted=wanted)
 
-    def on_removal(self, callback: Callable[[Name], None]) -> None:
+    def on_removal(self, callback: Callable[[Name], None]) -> Callable[[], None]:
         """`Tap.on_removal`."""
-        self._fanout.listen_removals(lambda route: callback(Name(route.cluster)))
+        return self._fanout.listen_removals(lambda route: callback(Name(route.cluster)))
 
-    def observe(self, observer: Callable[[ObjectChange], None], *, concerned: Concerned, missed: Callable[[], None]) -> None:
+    def observe(
+        self, observer: Callable[[ObjectChange], None], *, concerned: ObjectFilter, missed: Callable[[], None]
+    ) -> Callable[[], None]:
         """`Tap.observe`."""
-        observe(self._fanout, self._root, observer, concerned=concerned, missed=missed)
+        return observe(self._fanout, self._root, observer, concerned=concerned, missed=missed)
 
     async def stored_objects(
-        self, cluster: Name | None, *, concerned: Concerned, resource: GroupResource | None = None, limit: int = 0
+        self, cluster: Name | None, *, concerned: ObjectFilter, resource: GroupResource | None = None, limit: int = 0
     ) -> AsyncGenerator[ObjectChange, None]:
         """`Tap.stored_objects`."""
         if cluster is None:

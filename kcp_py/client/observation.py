@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
 from kcp_py.aio.cooperative import TimeSlice
-from kcp_py.client.tap import Concerned, ObjectChange
+from kcp_py.client.tap import ObjectChange, ObjectFilter
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.store.access import translate
 from kcp_py.storage.contract import Storage, StorageError, readable
@@ -18,23 +18,28 @@ _PAGE: Final = 200
 
 
 def observe(
-    fanout: Fanout, root: str, observer: Callable[[ObjectChange], None], *, concerned: Concerned, missed: Callable[[], None]
-) -> None:
+    fanout: Fanout, root: str, observer: Callable[[ObjectChange], None], *, concerned: ObjectFilter, missed: Callable[[], None]
+) -> Callable[[], None]:
     """`Tap.observe` on a fan-out."""
 
     def listener(event: ObjectEvent) -> None:
         route = event.route
         resource = resource_of(route.prefix, root)
         value, previous = event.value, event.previous.value if event.previous is not None else None
-        if concerned(resource, value, previous):
+        if concerned.shows(resource, value, previous):
             observer(ObjectChange(Name(route.cluster), resource, route.namespace, route.name, value, previous))
 
-    fanout.listen_all(listener)
-    fanout.listen_gaps(missed)
+    endings = fanout.listen_all(listener), fanout.listen_gaps(missed)
+
+    def end() -> None:
+        for ending in endings:
+            ending()
+
+    return end
 
 
 async def stored_objects(
-    storage: Storage, fanout: Fanout, root: str, *, prefixes: Sequence[str], concerned: Concerned, limit: int
+    storage: Storage, fanout: Fanout, root: str, *, prefixes: Sequence[str], concerned: ObjectFilter, limit: int
 ) -> AsyncGenerator[ObjectChange, None]:
     """`Tap.stored_objects`: what lies under prefixes of keys.
 
@@ -57,7 +62,7 @@ async def stored_objects(
                     if route is None:
                         continue
                     resource = resource_of(route.prefix, root)
-                    if concerned(resource, item.value, None):
+                    if resource not in concerned.ignored and concerned.matches(item.value):
                         yield ObjectChange(Name(route.cluster), resource, route.namespace, route.name, item.value, None)
                     await time_slice.yield_if_due()
     except StorageError as error:

@@ -9,7 +9,7 @@ Everything else is a request like any other, and belongs to the `Client`.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.logicalcluster import Name
@@ -27,13 +27,40 @@ class ObjectChange(NamedTuple):
     """Empty for cluster-scoped objects."""
     name: str
     value: bytes | None
-    """The object as JSON, in its storage version and without resourceVersion; None where it was removed."""
+    """The object as JSON, in its storage version and without resourceVersion; None where it was removed. A tap may leave out everything but
+    apiVersion, kind and metadata where objects of every resource are shown."""
     previous: bytes | None
     """The object before; None where it did not exist."""
 
 
-Concerned = Callable[[GroupResource, bytes | None, bytes | None], bool]
-"""(resource, value, previous) -> whether the observer wants the change: a cheap look at the bytes."""
+class ObjectFilter(NamedTuple):
+    """Which objects a tap shows, by their bytes: a cheap look, which may show too many. It is data, so that it can be sent to a server."""
+
+    contains: tuple[tuple[bytes, ...], ...] = ()
+    """Objects that contain all texts of any of these groups are shown."""
+    lacks: tuple[bytes, ...] = ()
+    """Objects without any one of these texts are shown. Where neither texts nor these are given, all objects are."""
+    ignored: frozenset[GroupResource] = frozenset()
+    """Resources of which nothing is shown."""
+    always: frozenset[GroupResource] = frozenset()
+    """Resources of which every change is shown."""
+
+    def matches(self, value: bytes) -> bool:
+        """Whether an object is shown, by its texts."""
+        if not (self.contains or self.lacks):
+            return True
+        return any(all(text in value for text in texts) for texts in self.contains) or any(text not in value for text in self.lacks)
+
+    def shows(self, resource: GroupResource, value: bytes | None, previous: bytes | None) -> bool:
+        """Whether a change is shown: one to or from an object that is, and every removal."""
+        if resource in self.ignored:
+            return False
+        if value is None:
+            return previous is not None
+        return resource in self.always or self.matches(value) or (previous is not None and self.matches(previous))
+
+
+EVERYTHING: Final = ObjectFilter()
 
 
 class Holder(NamedTuple):
@@ -61,44 +88,52 @@ class Tap(Protocol):
         """The same tap for another user, as admission and audit see its deletions."""
         ...
 
-    def changes(self, resource: GroupVersionResource, *, wanted: Callable[[bytes], bool]) -> AsyncGenerator[ObjectChange, None]:
+    def changes(self, resource: GroupVersionResource, *, wanted: ObjectFilter) -> AsyncGenerator[ObjectChange, None]:
         """The changes of one resource in all clusters, in bounded memory.
 
-        Changes from now on come at once. Between them comes every object that exists already and for which `wanted` holds. So an object may
+        Changes from now on come at once. Between them comes every object that exists already and that `wanted` matches. So an object may
         come twice. The generator ends when the server ends the watch: ask again.
 
         Args:
             resource: the resource.
-            wanted: a cheap look at an object's bytes, applied to objects that exist already and not to changes.
+            wanted: applied to objects that exist already and not to changes.
         """
         ...
 
-    def on_removal(self, callback: Callable[[Name], None]) -> None:
+    def on_removal(self, callback: Callable[[Name], None]) -> Callable[[], None]:
         """Have a function called with the cluster whenever an object of any kind is removed in one.
 
         A hint for controllers that wait for objects to go: an implementation that does not see removals calls nothing. The function must
         not block or raise.
+
+        Returns:
+            Ends the calls.
         """
         ...
 
-    def observe(self, observer: Callable[[ObjectChange], None], *, concerned: Concerned, missed: Callable[[], None]) -> None:
+    def observe(
+        self, observer: Callable[[ObjectChange], None], *, concerned: ObjectFilter, missed: Callable[[], None]
+    ) -> Callable[[], None]:
         """Have a function called with every change of every object in every cluster, in the order of the store.
 
         Args:
             observer: must not block or raise. It is called after the resources that a cluster serves have followed the change.
             concerned: which changes it is called with.
             missed: called when changes may have been missed.
+
+        Returns:
+            Ends the calls.
         """
         ...
 
     def stored_objects(
-        self, cluster: Name | None, *, concerned: Concerned, resource: GroupResource | None = None, limit: int = 0
+        self, cluster: Name | None, *, concerned: ObjectFilter, resource: GroupResource | None = None, limit: int = 0
     ) -> AsyncGenerator[ObjectChange, None]:
         """Every object that exists. When it ends, observers have been called with every change up to what was read.
 
         Args:
             cluster: None for all clusters.
-            concerned: which objects are shown; it is asked without a previous value.
+            concerned: which objects are shown.
             resource: only this one, of one cluster.
             limit: how many objects of each resource are looked at, at the most; 0 for all.
         """

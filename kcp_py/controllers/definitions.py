@@ -14,10 +14,11 @@ from kcp_py.aio.offload import OFFLOAD_OWNER, offload
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import CRDS, GroupResource
 from kcp_py.apis.apiextensions.strategy import CLEANUP_FINALIZER
-from kcp_py.client import Client, ObjectChange, Tap
+from kcp_py.client import Client, ObjectChange, ObjectFilter, Tap
 from kcp_py.controllers import objects
 from kcp_py.controllers.content import delete_instances
 from kcp_py.controllers.deletion import DELETION_TIMESTAMP
+from kcp_py.controllers.runtime.controller import Source
 from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import ServedResource
@@ -55,16 +56,18 @@ class DefinitionController:
         self._conflicting: dict[tuple[Name, str], dict[str, None]] = {}
         """The definitions of a group that lack a name. Who has waited longest comes first."""
 
-    def wanted(self, value: bytes) -> bool:
+    @property
+    def sources(self) -> Sequence[Source]:
         """Definitions that were not established, or were being deleted, when the server stopped, and those of other servers' making."""
-        return DELETION_TIMESTAMP in value or _ESTABLISHED not in value or _CONFLICT in value or _OBSERVED not in value
+        wanted = ObjectFilter(contains=((DELETION_TIMESTAMP,), (_CONFLICT,)), lacks=(_ESTABLISHED, _OBSERVED))
+        return (Source(CRDS, self.keys, wanted),)
 
     def keys(self, change: ObjectChange) -> Iterable[Key]:
         """The definition, and those of its group that lack a name: it may be free now."""
-        key = Key(change.cluster, change.name)
+        key = Key(change.cluster, change.namespace, change.name)
         for name in self._conflicting.get((change.cluster, _group(change.name)), ()):
             if name != change.name:
-                yield Key(change.cluster, name)
+                yield Key(change.cluster, "", name)
         if change.value is not None:
             yield key
         else:

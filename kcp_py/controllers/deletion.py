@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.client import Client, ObjectChange, Tap
+from kcp_py.client import Client, ObjectChange, ObjectFilter, Tap
 from kcp_py.controllers import objects
-from kcp_py.controllers.runtime.loop import Later
+from kcp_py.controllers.runtime.controller import Later, Source
 from kcp_py.controllers.runtime.queue import Key
 
 DELETION_TIMESTAMP: Final = b'"deletionTimestamp":"'
@@ -22,6 +22,8 @@ class DeletionController(ABC):
     name: str
     resource: GroupVersionResource
     per_cluster: int
+    wanted = ObjectFilter(contains=((DELETION_TIMESTAMP,),))
+    """Objects that may need work when the controller starts."""
 
     def __init__(self, client: Client, tap: Tap, *, now: Callable[[], str]) -> None:
         """Make the controller.
@@ -35,14 +37,15 @@ class DeletionController(ABC):
         self._tap = tap
         self._now = now
 
-    def wanted(self, value: bytes) -> bool:
-        """Those that were being deleted when the server stopped."""
-        return DELETION_TIMESTAMP in value
+    @property
+    def sources(self) -> Sequence[Source]:
+        """The resource itself: objects that were being deleted when the server stopped, and changes."""
+        return (Source(self.resource, self.keys, self.wanted),)
 
     def keys(self, change: ObjectChange) -> Iterable[Key]:
         """The object itself, once it is being deleted."""
         if change.value is not None and DELETION_TIMESTAMP in change.value:
-            yield Key(change.cluster, change.name)
+            yield Key(change.cluster, change.namespace, change.name)
 
     async def reconcile(self, key: Key) -> int | Later:
         """`Controller.reconcile`."""

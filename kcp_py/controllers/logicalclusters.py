@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.apis.kcp.logicalclusters import DELETE_AFTER_ANNOTATION, DELETION_FINALIZER, delete_after
-from kcp_py.client import Client, ObjectChange, Tap
+from kcp_py.client import Client, ObjectChange, ObjectFilter, Tap
 from kcp_py.controllers.content import delete_cluster_content
-from kcp_py.controllers.deletion import DeletionController, finalizers_remain
+from kcp_py.controllers.deletion import DELETION_TIMESTAMP, DeletionController, finalizers_remain
+from kcp_py.controllers.runtime.controller import Later
 from kcp_py.controllers.runtime.deadlines import Deadlines
-from kcp_py.controllers.runtime.loop import Later
 from kcp_py.controllers.runtime.queue import Key
 from kcp_py.tenancy import LOGICAL_CLUSTER
 
@@ -38,6 +38,8 @@ class LogicalClusterController(DeletionController):
     name = "logicalclusters"
     resource = LOGICAL_CLUSTER
     per_cluster = 1
+    wanted = ObjectFilter(contains=((_DELETE_AFTER,), (DELETION_TIMESTAMP,)))
+    """Clusters that are being deleted or wait for the end of their grace period."""
 
     def __init__(self, client: Client, tap: Tap, *, now: Callable[[], str], monotonic: Callable[[], float] = time.monotonic) -> None:
         """Make the controller.
@@ -51,13 +53,9 @@ class LogicalClusterController(DeletionController):
         super().__init__(client, tap, now=now)
         self._deadlines = Deadlines(monotonic)
 
-    def wanted(self, value: bytes) -> bool:
-        """Those that are being deleted or wait for the end of their grace period."""
-        return _DELETE_AFTER in value or super().wanted(value)
-
     def keys(self, change: ObjectChange) -> Iterable[Key]:
         """The cluster, once it is deleted."""
-        key = Key(change.cluster, change.name)
+        key = Key(change.cluster, change.namespace, change.name)
         if change.value is not None and _DELETE_AFTER in change.value:
             yield key
         else:

@@ -14,8 +14,8 @@ from kcp_py.apis.core.namespaces import FINALIZER
 from kcp_py.client import Client, ObjectChange, Tap
 from kcp_py.controllers.content import NAMESPACES, Content, delete_namespace_content
 from kcp_py.controllers.deletion import DeletionController, finalizers_remain
+from kcp_py.controllers.runtime.controller import Later
 from kcp_py.controllers.runtime.deadlines import Deadlines
-from kcp_py.controllers.runtime.loop import Later
 from kcp_py.controllers.runtime.queue import Key
 
 _GOOD: Final[Mapping[str, tuple[str, str]]] = {
@@ -66,7 +66,7 @@ class NamespaceController(DeletionController):
     def keys(self, change: ObjectChange) -> Iterable[Key]:
         """The namespace, once it is being deleted."""
         if change.value is None:
-            self._deadlines.forget(Key(change.cluster, change.name))
+            self._deadlines.forget(Key(change.cluster, change.namespace, change.name))
         return super().keys(change)
 
     async def _empty(self, key: Key, obj: dict[str, Any]) -> int | Later:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from kcp_py.aio import Supervisor
@@ -14,7 +15,9 @@ from kcp_py.controllers.definitions import DefinitionController
 from kcp_py.controllers.garbage import GarbageCollector
 from kcp_py.controllers.logicalclusters import LogicalClusterController
 from kcp_py.controllers.namespaces import NamespaceController
-from kcp_py.controllers.runtime.loop import Controller, ReconcileLoop, changes_of
+from kcp_py.controllers.runtime.controller import Controller, ControllerContext, ControllerFactory
+from kcp_py.controllers.runtime.election import LeaderElection
+from kcp_py.controllers.runtime.loop import ReconcileLoop, changes_of
 from kcp_py.controllers.runtime.queue import WorkQueue
 from kcp_py.registry.resource import ServedResource
 from kcp_py.request.user import controller_user
@@ -30,15 +33,20 @@ def is_enabled(name: str, selection: Collection[str]) -> bool:
     return name in selection or "*" in selection
 
 
-def check_selection(selection: Collection[str]) -> None:
-    """See that a selection names nothing but controllers.
+def check_selection(selection: Collection[str], additional: Iterable[str] = ()) -> None:
+    """Check that a selection names nothing but controllers.
+
+    Args:
+        selection: see `is_enabled`.
+        additional: names of controllers beside those of the server.
 
     Raises:
         ValueError: it does.
     """
-    unknown = sorted({name.removeprefix("-") for name in selection} - {"*", *CONTROLLERS})
+    names = (*CONTROLLERS, *additional)
+    unknown = sorted({name.removeprefix("-") for name in selection} - {"*", *names})
     if unknown:
-        raise ValueError(f"unknown controllers: {', '.join(unknown)}; there are {', '.join(CONTROLLERS)}")
+        raise ValueError(f"unknown controllers: {', '.join(unknown)}; there are {', '.join(names)}")
 
 
 def start_controllers(
@@ -50,6 +58,8 @@ def start_controllers(
     builtins: Iterable[ServedResource] = (),
     clock: Callable[[], float] = time.time,
     namespace_grace: float = 0.0,
+    additional: Sequence[ControllerFactory] = (),
+    election: LeaderElection | None = None,
 ) -> list[ReconcileLoop]:
     """Run the selected controllers for as long as the supervisor lives.
 
@@ -61,11 +71,15 @@ def start_controllers(
         builtins: the resources that are served without a definition.
         clock: Unix seconds, for the times in conditions and for `namespace_grace`.
         namespace_grace: seconds between the deletion of a namespace and that of its content.
+        additional: make controllers beside those of the server.
+        election: the controllers run only while it is won; None to run them always.
 
     Raises:
-        ValueError: the selection names a controller that does not exist.
+        ValueError: the selection names a controller that does not exist, or two controllers have one name.
     """
-    check_selection(selection)
+    context = ControllerContext(client, tap)
+    own = [make(context) for make in additional]
+    check_selection(selection, [controller.name for controller in own])
 
     def now() -> str:
         return format_time(clock())
@@ -75,17 +89,35 @@ def start_controllers(
         DefinitionController(client, tap, now=now, builtins=builtins),
         LogicalClusterController(client, tap, now=now),
         NamespaceController(client.acting_as(namespaces), tap.acting_as(namespaces), clock=clock, grace=namespace_grace),
+        *own,
     ]
-    loops = {
-        controller.name: ReconcileLoop(tap, controller, changes_of(tap, controller))
-        for controller in controllers
-        if is_enabled(controller.name, selection)
-    }
+    names = [GarbageCollector.name, *(controller.name for controller in controllers)]
+    if repeated := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"two controllers are named {min(repeated)}")
+    loops = [
+        ReconcileLoop(tap, controller, changes_of(tap, controller)) for controller in controllers if is_enabled(controller.name, selection)
+    ]
     if is_enabled(GarbageCollector.name, selection):
         queue = WorkQueue(per_cluster=GarbageCollector.per_cluster)
         throttle = Throttle()
         collector = GarbageCollector(client.acting_as(garbage), tap.acting_as(garbage), queue, now=now, throttle=throttle)
-        loops[collector.name] = ReconcileLoop(tap, collector, collector.follow, queue=queue, throttle=throttle)
-    for name, loop in loops.items():
-        supervisor.start(f"controller {name}", loop.run)
-    return list(loops.values())
+        loops.append(ReconcileLoop(tap, collector, collector.follow, queue=queue, throttle=throttle))
+    if not loops:
+        return loops
+    if election is None:
+        _start(supervisor, loops)
+    else:
+        supervisor.start("leader election", lambda: election.run(lambda: _run(supervisor.nested(), loops)))
+    return loops
+
+
+def _start(supervisor: Supervisor, loops: Iterable[ReconcileLoop]) -> None:
+    for loop in loops:
+        supervisor.start(f"controller {loop.name}", loop.run)
+
+
+async def _run(supervisor: Supervisor, loops: Iterable[ReconcileLoop]) -> None:
+    """Run loops until cancelled."""
+    async with supervisor:
+        _start(supervisor, loops)
+        await asyncio.get_running_loop().create_future()

@@ -87,6 +87,13 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "warning", "key target", "An object stays under its old key, because another object has the new one. It cannot be reached."
         ),
         "keys_migrated": _event("info", "objects", "Objects that an earlier version stored were moved to unambiguous keys."),
+        "leader_elected": _event("info", "identity", "This process has become the leader and begins to run the controllers."),
+        "leader_election_failed": _event(
+            "warning", "identity error", "The Lease of the controllers cannot be read or written. The process tries again."
+        ),
+        "leader_lost": _event(
+            "warning", "identity", "This process could not renew the Lease of the controllers. It has stopped them, and competes again."
+        ),
         "library_message": _event("warning error critical", "logger message", "A message of a library at level warning or above."),
         "reconcile_failed": _event(
             "warning error", "controller cluster name error", "A controller could not bring an object to its wanted state. It tries again."

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import structlog
 
@@ -22,6 +22,9 @@ Listener = Callable[[ObjectEvent], None]
 """Called for every event of a resource, in revision order, before any watcher receives it. Must not block and must not raise."""
 
 _revision: Final = attrgetter("mod_revision")
+
+
+L = TypeVar("L")
 
 
 class Derivation(Protocol):
@@ -112,7 +115,7 @@ class Fanout:
         if self._was_running:
             _log.warning("feed_restarted", revision=self.revision, watches=self.watchers)
             self.end_watches()
-            for listener in self._gap_listeners:
+            for listener in list(self._gap_listeners):
                 listener()
         else:
             _log.debug("feed_started", revision=self.revision)
@@ -131,17 +134,29 @@ class Fanout:
         """Call a function for every event of a resource, for the lifetime of the fan-out."""
         self._hub(prefix).listeners.append(listener)
 
-    def listen_all(self, listener: Listener) -> None:
-        """Call a function for every stored event of every resource, after the listeners of the resource."""
-        self._listeners.append(listener)
+    def listen_all(self, listener: Listener) -> Callable[[], None]:
+        """Call a function for every stored event of every resource, after the listeners of the resource.
 
-    def listen_removals(self, listener: Callable[[Route], None]) -> None:
-        """Call a function when an object of any resource is removed. It must not block and must not raise."""
-        self._removal_listeners.append(listener)
+        Returns:
+            Ends the calls.
+        """
+        return _appended(self._listeners, listener)
 
-    def listen_gaps(self, listener: Callable[[], None]) -> None:
-        """Call a function when events may have been missed, so that values from earlier reads and events must be discarded."""
-        self._gap_listeners.append(listener)
+    def listen_removals(self, listener: Callable[[Route], None]) -> Callable[[], None]:
+        """Call a function when an object of any resource is removed. It must not block and must not raise.
+
+        Returns:
+            Ends the calls.
+        """
+        return _appended(self._removal_listeners, listener)
+
+    def listen_gaps(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call a function when events may have been missed, so that values from earlier reads and events must be discarded.
+
+        Returns:
+            Ends the calls.
+        """
+        return _appended(self._gap_listeners, listener)
 
     def derive(self, sources: Iterable[str], target: str, derivation: Derivation) -> None:
         """Make the events that watchers of the resource `target` receive depend on events of the resources `sources` as well."""
@@ -309,3 +324,14 @@ class Fanout:
                     return
         finally:
             await changes.aclose()
+
+
+def _appended(listeners: list[L], listener: L) -> Callable[[], None]:
+    """Add a listener; the function that is returned removes it."""
+    listeners.append(listener)
+
+    def remove() -> None:
+        if listener in listeners:
+            listeners.remove(listener)
+
+    return remove

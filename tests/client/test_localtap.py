@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kcp_py.client import StoredResource
+from kcp_py.client import ObjectFilter, StoredResource
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.memory import MemoryStorage
 from tests.client.registry import CONFIG_MAPS, DEFINITIONS, Registry, config_map, definition, open_registry
@@ -29,7 +29,7 @@ async def test_changes_begin_with_what_is_wanted(registry: Registry) -> None:
     for name in ("one", "two"):
         await client.create(TEAM, CONFIG_MAPS, config_map(name))
     await registry.fanout.reached(await registry.storage.revision())
-    changes = registry.tap.changes(CONFIG_MAPS, wanted=lambda value: b'"two"' in value)
+    changes = registry.tap.changes(CONFIG_MAPS, wanted=ObjectFilter(contains=((b'"two"',),)))
     assert (await anext(changes)).name == "two"
     await client.create(OTHER, CONFIG_MAPS, config_map("three"))
     await client.delete(TEAM, CONFIG_MAPS, "default", "one")

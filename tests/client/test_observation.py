@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.client import ObjectChange
+from kcp_py.client import EVERYTHING, ObjectChange, ObjectFilter
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.memory import MemoryStorage
-from tests.client.registry import CONFIG_MAPS, NAMESPACES, WIDGETS, Registry, config_map, namespace, open_registry, widget
+from tests.client.registry import CONFIG_MAPS, LOGICAL_CLUSTERS, NAMESPACES, WIDGETS, Registry, config_map, namespace, open_registry, widget
 
 pytestmark = pytest.mark.anyio
 
@@ -24,22 +23,10 @@ async def registry() -> AsyncIterator[Registry]:
         yield opened
 
 
-def anything(resource: GroupResource, value: bytes | None, previous: bytes | None) -> bool:
-    del resource, value, previous
-    return True
-
-
-def maps(resource: GroupResource, value: bytes | None, previous: bytes | None) -> bool:
-    del value, previous
-    return resource == MAPS
-
-
 async def test_changes_of_all_kinds_in_all_clusters_are_told_in_order(registry: Registry) -> None:
     """With what was before and what is then, of the resources that are asked for."""
     seen: list[ObjectChange] = []
-    registry.tap.observe(
-        seen.append, concerned=lambda *change: change[0] != GroupResource("core.kcp.io", "logicalclusters"), missed=lambda: None
-    )
+    registry.tap.observe(seen.append, concerned=ObjectFilter(ignored=frozenset((LOGICAL_CLUSTERS.group_resource,))), missed=lambda: None)
     await registry.client.create(TEAM, CONFIG_MAPS, config_map("one"))
     await registry.client.create(OTHER, NAMESPACES, namespace("shop"))
     await registry.client.delete(TEAM, CONFIG_MAPS, "default", "one")
@@ -62,13 +49,13 @@ async def test_what_is_stored_is_read(registry: Registry) -> None:
             await registry.client.create(cluster, CONFIG_MAPS, config_map(name))
     tap = registry.tap
 
-    everything = [(one.cluster, one.name) async for one in tap.stored_objects(None, concerned=maps)]
+    everything = [(one.cluster, one.name) async for one in tap.stored_objects(None, concerned=EVERYTHING) if one.resource == MAPS]
     assert sorted(everything) == sorted((cluster, name) for cluster in (TEAM, OTHER) for name in ("one", "two", "three"))
     assert registry.fanout.revision == await registry.storage.revision()
-    mine = [(one.resource, one.name) async for one in tap.stored_objects(TEAM, concerned=anything)]
+    mine = [(one.resource, one.name) async for one in tap.stored_objects(TEAM, concerned=EVERYTHING)]
     assert (WIDGETS.group_resource, "w") in mine
     assert len([name for resource, name in mine if resource == MAPS]) == 3
-    found = [one.name async for one in tap.stored_objects(TEAM, concerned=anything, resource=WIDGETS.group_resource)]
+    found = [one.name async for one in tap.stored_objects(TEAM, concerned=EVERYTHING, resource=WIDGETS.group_resource)]
     assert found == ["w"]
 
 
@@ -76,5 +63,5 @@ async def test_reading_ends_at_its_limit(registry: Registry) -> None:
     """Within a page or so."""
     for number in range(450):
         await registry.client.create(TEAM, CONFIG_MAPS, config_map(f"m{number}"))
-    found = [one async for one in registry.tap.stored_objects(TEAM, concerned=anything, resource=MAPS, limit=201)]
+    found = [one async for one in registry.tap.stored_objects(TEAM, concerned=EVERYTHING, resource=MAPS, limit=201)]
     assert len(found) == 400

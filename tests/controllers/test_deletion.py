@@ -47,9 +47,9 @@ async def test_only_what_is_being_deleted_is_emptied() -> None:
             item = await registry.storage.get(f"/registry/core/namespaces/{TEAM}/{name}")
             value = None if item is None else item.value
             changes.append(ObjectChange(TEAM, NAMESPACES.group_resource, "", name, value, None))
-            assert controller.wanted(value or b"") is (name == "ending")
-            assert await controller.reconcile(Key(TEAM, name)) == 0
-        assert [key for change in changes for key in controller.keys(change)] == [Key(TEAM, "ending")]
+            assert controller.wanted.matches(value or b"") is (name == "ending")
+            assert await controller.reconcile(Key(TEAM, "", name)) == 0
+        assert [key for change in changes for key in controller.keys(change)] == [Key(TEAM, "", "ending")]
         assert controller.seen == ["ending"]
         await registry.until_gone(TEAM, NAMESPACES, "", "ending")
 

@@ -12,7 +12,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.controllers import start_controllers
 from kcp_py.controllers.logicalclusters import LONGEST_WAIT_SECONDS, LogicalClusterController
-from kcp_py.controllers.runtime.loop import Later
+from kcp_py.controllers.runtime.controller import Later
 from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import WILDCARD, Name
 from kcp_py.storage.memory import MemoryStorage
@@ -209,7 +209,7 @@ async def test_the_grace_period_is_waited_for(registry: Registry) -> None:
     keys = await registry.keys("team-a")
     clock = time.time()
     controller = LogicalClusterController(registry.client, registry.tap, now=lambda: format_time(clock), monotonic=lambda: clock)
-    key = Key(TEAM, "cluster")
+    key = Key(TEAM, "", "cluster")
     assert await controller.reconcile(key) == Later(LONGEST_WAIT_SECONDS)
     clock += 3500
     remaining = await controller.reconcile(key)
@@ -234,7 +234,7 @@ async def test_a_clock_that_is_set_does_not_change_the_grace_period(registry: Re
     controller = LogicalClusterController(
         registry.client, registry.tap, now=lambda: format_time(start + passed + set_by), monotonic=lambda: passed
     )
-    key = Key(TEAM, "cluster")
+    key = Key(TEAM, "", "cluster")
     assert isinstance(await controller.reconcile(key), Later)
     set_by = seconds
     passed = 490.0
@@ -252,7 +252,7 @@ async def test_a_second_deletion_brings_the_end_nearer(registry: Registry) -> No
     await fill(registry, TEAM)
     await registry.client.delete(TEAM, LOGICAL_CLUSTERS, "", "cluster", grace=500)
     controller = LogicalClusterController(registry.client, registry.tap, now=lambda: format_time(time.time()), monotonic=lambda: 0.0)
-    key = Key(TEAM, "cluster")
+    key = Key(TEAM, "", "cluster")
     first = await controller.reconcile(key)
     assert isinstance(first, Later)
     await registry.client.delete(TEAM, LOGICAL_CLUSTERS, "", "cluster", grace=100)
@@ -270,9 +270,9 @@ async def test_an_undelete_wins_over_the_end(registry: Registry) -> None:
     await registry.client.update(TEAM, LOGICAL_CLUSTERS, {**deleted, "metadata": metadata})
     controller = LogicalClusterController(registry.client, registry.tap, now=lambda: format_time(time.time() + 7200))
     with pytest.raises(StatusError) as caught:
-        await controller._before_deletion(Key(TEAM, "cluster"), deleted)
+        await controller._before_deletion(Key(TEAM, "", "cluster"), deleted)
     assert caught.value.reason == "Conflict"
-    assert await controller.reconcile(Key(TEAM, "cluster")) == 0
+    assert await controller.reconcile(Key(TEAM, "", "cluster")) == 0
     assert "deletionTimestamp" not in (await registry.client.get(TEAM, LOGICAL_CLUSTERS, "", "cluster"))["metadata"]
 
 

@@ -13,7 +13,7 @@ from tests.client.registry import NAMESPACES, open_registry
 
 pytestmark = pytest.mark.anyio
 
-KEY = Key(Name("team-a"), "default")
+KEY = Key(Name("team-a"), "", "default")
 CONDITION = {"type": "Checked", "status": "True"}
 NOW = "2026-01-01T00:00:00Z"
 
@@ -25,11 +25,11 @@ async def test_find() -> None:
         found = await objects.find(registry.client, NAMESPACES, KEY)
         assert found is not None
         assert found["metadata"]["name"] == "default"
-        assert await objects.find(registry.client, NAMESPACES, Key(KEY.cluster, "absent")) is None
+        assert await objects.find(registry.client, NAMESPACES, Key(KEY.cluster, "", "absent")) is None
         unknown = NAMESPACES._replace(version="v7")
         assert await objects.find(registry.client, unknown, KEY) is None
     with pytest.raises(StatusError) as caught:
-        await objects.find(registry.client, NAMESPACES, Key(Name("team-b"), "default"))
+        await objects.find(registry.client, NAMESPACES, Key(Name("team-b"), "", "default"))
     assert caught.value.code == 503
 
 

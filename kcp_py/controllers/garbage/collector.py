@@ -15,11 +15,11 @@ from kcp_py.aio.cooperative import Throttle, TimeSlice
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import CRDS, GroupResource, GroupVersionResource
-from kcp_py.client import ApiResource, Client, ObjectChange, Tap
+from kcp_py.client import ApiResource, Client, ObjectChange, ObjectFilter, Tap
 from kcp_py.controllers.garbage.graph import Graph
 from kcp_py.controllers.garbage.graphs import Graphs
 from kcp_py.controllers.garbage.owners import InvalidOwnerError, OwnerLookup, UnresolvedOwnerError
-from kcp_py.controllers.garbage.ownership import FOREGROUND, ORPHAN, Facts, Item, Reference, facts_of, may_concern, read_facts
+from kcp_py.controllers.garbage.ownership import CONCERNING, FOREGROUND, ORPHAN, Facts, Item, Reference, facts_of, read_facts
 from kcp_py.controllers.garbage.reporting import report_invalid_owner
 from kcp_py.controllers.runtime.queue import Key, WorkQueue
 from kcp_py.logicalcluster import Name
@@ -37,6 +37,8 @@ _TOGETHER: Final = 8
 """Dependents that are let go at the same time."""
 
 _IGNORED: Final = frozenset((GroupResource("", "events"), GroupResource("events.k8s.io", "events")))
+_CONCERNED: Final = ObjectFilter(contains=CONCERNING, ignored=_IGNORED, always=frozenset((CRDS.group_resource,)))
+"""Objects that may have owners or wait for dependents, removals, and changes of what a cluster serves."""
 
 
 class GarbageCollector:
@@ -56,7 +58,7 @@ class GarbageCollector:
         throttle: Throttle | None = None,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
     ) -> None:
-        """Begin to observe.
+        """Prepare; `follow` begins to observe.
 
         Args:
             client: of all clusters.
@@ -78,11 +80,17 @@ class GarbageCollector:
         self._unresolved: set[Name] = set()
         """Clusters in which an owner's kind was not served: new definitions may change that."""
         self._missed = asyncio.Event()
-        tap.observe(self._observe, concerned=self._concerned, missed=self._missed.set)
 
     async def follow(self, queue: WorkQueue) -> None:
         """Look at every object once, and again whenever changes were missed. Between, throw away what is not used any more."""
         assert queue is self._queue
+        end = self._tap.observe(self._observe, concerned=_CONCERNED, missed=self._missed.set)
+        try:
+            await self._keep_checking()
+        finally:
+            end()
+
+    async def _keep_checking(self) -> None:
         while True:
             self._missed.clear()
             self._graphs.clear()
@@ -110,18 +118,11 @@ class GarbageCollector:
 
     # What happens in the store: none of this waits for anything.
 
-    def _concerned(self, resource: GroupResource, value: bytes | None, previous: bytes | None) -> bool:
-        if resource in _IGNORED:
-            return False
-        if value is None:
-            return previous is not None
-        return may_concern(value) or (previous is not None and may_concern(previous)) or resource == CRDS.group_resource
-
     def _observe(self, change: ObjectChange) -> None:
         cluster = change.cluster
         if change.resource == CRDS.group_resource and cluster in self._unresolved:
             self._unresolved.discard(cluster)
-            self._queue.add(Key(cluster, _CHECK))
+            self._queue.add(Key(cluster, "", _CHECK))
         graph = self._graphs.get(cluster)
         if change.value is None and graph is not None and graph.ready and graph.empty:
             return
@@ -129,7 +130,7 @@ class GarbageCollector:
         after = None if change.value is None else read_facts(change.value)
         item = Item(change.resource, change.namespace, change.name).text
         if after is not None and after.owners and (before is None or before.owners != after.owners):
-            self._queue.add(Key(cluster, item))
+            self._queue.add(Key(cluster, "", item))
         if graph is None:
             if after is not None and not after.awaits:
                 return  # nobody has asked for this cluster's graph yet
@@ -157,7 +158,7 @@ class GarbageCollector:
             if after.awaits and (was is None or was.awaits != after.awaits):
                 due = [item]
         for owner in unblocked:
-            self._queue.add(Key(cluster, owner))
+            self._queue.add(Key(cluster, "", owner))
         self._see_to(cluster, graph, due)
 
     def _see_to(self, cluster: Name, graph: Graph, items: Iterable[str]) -> None:
@@ -165,14 +166,14 @@ class GarbageCollector:
         before = len(graph.due)
         graph.due.extend(items)
         if not before and graph.due:
-            self._queue.add(Key(cluster, _TEND))
+            self._queue.add(Key(cluster, "", _TEND))
 
     def _ask_for(self, cluster: Name) -> Graph:
         """The graph of a cluster, which is filled soon if it is not."""
         graph = self._graphs.get(cluster)
         if graph is None:
             graph = self._graphs.add(cluster)
-            self._queue.add(Key(cluster, _TEND))
+            self._queue.add(Key(cluster, "", _TEND))
         return graph
 
     # The graph.
@@ -184,9 +185,9 @@ class GarbageCollector:
         if not graph.ready:
             await self._fill(cluster, graph)
         for _ in range(min(_PORTION, len(graph.due))):
-            self._queue.add(Key(cluster, graph.due.popleft()))
+            self._queue.add(Key(cluster, "", graph.due.popleft()))
         if graph.due:
-            self._queue.add(Key(cluster, _TEND))
+            self._queue.add(Key(cluster, "", _TEND))
 
     async def _fill(self, cluster: Name, graph: Graph) -> None:
         graph.clear()
@@ -206,11 +207,7 @@ class GarbageCollector:
         self._see_to(cluster, graph, graph.all_awaiting())
 
     def _stored(self, cluster: Name | None) -> AsyncGenerator[ObjectChange, None]:
-        def concerned(resource: GroupResource, value: bytes | None, previous: bytes | None) -> bool:
-            del previous
-            return value is not None and may_concern(value) and resource not in _IGNORED
-
-        return self._tap.stored_objects(cluster, concerned=concerned)
+        return self._tap.stored_objects(cluster, concerned=_CONCERNED)
 
     async def _check(self, cluster: Name | None) -> None:
         """Look at what is there: objects may have lost their owners while nobody observed."""
@@ -221,7 +218,7 @@ class GarbageCollector:
                 item = Item(change.resource, change.namespace, change.name)
                 if await self._is_settled(change.cluster, item, read_facts(change.value)):
                     continue
-                self._queue.add(Key(change.cluster, item.text))
+                self._queue.add(Key(change.cluster, "", item.text))
                 while len(self._queue) > _MOST_QUEUED and cluster is None:
                     await self._sleep(0.01)
 

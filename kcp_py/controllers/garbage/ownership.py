@@ -14,10 +14,10 @@ FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
 """The finalizer of an object that waits for its dependents to be let go."""
 
-_OWNERS: Final = b'"ownerReferences":['
 _DELETION: Final = b'"deletionTimestamp":"'
-_FOREGROUND: Final = b'"foregroundDeletion"'
-_ORPHAN: Final = b'"orphan"'
+
+CONCERNING: Final = ((b'"ownerReferences":[',), (_DELETION, b'"foregroundDeletion"'), (_DELETION, b'"orphan"'))
+"""Each object that has owners, or waits for its dependents, has all texts of one of these groups in its bytes."""
 
 
 class Reference(NamedTuple):
@@ -59,11 +59,6 @@ class Item(NamedTuple):
     def parse(cls, text: str) -> Item:
         group, resource, namespace, name = text.split("/", 3)
         return cls(GroupResource(group, resource), namespace, name)
-
-
-def may_concern(value: bytes) -> bool:
-    """Whether an object may have owners, or wait for its dependents; whatever has or does is among them."""
-    return _OWNERS in value or (_DELETION in value and (_FOREGROUND in value or _ORPHAN in value))
 
 
 def read_facts(value: bytes) -> Facts:

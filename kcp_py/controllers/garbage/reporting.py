@@ -11,7 +11,7 @@ from typing import Final
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
-from kcp_py.client import ApiResource, Client, Tap
+from kcp_py.client import ApiResource, Client, ObjectFilter, Tap
 from kcp_py.controllers.garbage.ownership import Item, Reference, read_facts
 from kcp_py.logicalcluster import Name
 
@@ -65,12 +65,7 @@ async def report_invalid_owner(
 
 async def is_elsewhere(tap: Tap, cluster: Name, resource: GroupResource, namespace: str, uid: str) -> bool:
     """Whether an object of a resource has a uid but is not in a namespace, as far as can be said without looking at very many."""
-    wanted = f'"{uid}"'.encode()
-
-    def concerned(resource: GroupResource, value: bytes | None, previous: bytes | None) -> bool:
-        del resource, previous
-        return value is not None and wanted in value
-
+    concerned = ObjectFilter(contains=((f'"{uid}"'.encode(),),))
     async with aclosing(tap.stored_objects(cluster, concerned=concerned, resource=resource, limit=_LOOKED_AT)) as found:
         async for change in found:
             if change.namespace != namespace and change.value is not None and read_facts(change.value).uid == uid:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, Final
 
 import structlog
 
 from kcp_py.aio.cooperative import Throttle, TimeSlice
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.client import ObjectChange, Tap
+from kcp_py.client import Tap
+from kcp_py.controllers.runtime.controller import Controller, Later, Reconciler, Source
 from kcp_py.controllers.runtime.queue import Key, WorkQueue
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.controllers")
@@ -19,51 +20,10 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.contr
 _RESTART_SECONDS: Final = 0.1
 
 
-class Later(NamedTuple):
-    """All is done for now; the object has to be looked at again after a time."""
-
-    seconds: float
-
-
-class Reconciler(Protocol):
-    """What makes one thing true, for one object at a time, from whatever state it finds."""
-
-    name: str
-    """As in the option that switches controllers off."""
-    per_cluster: int
-    """How many objects of one cluster it may work on at the same time."""
-
-    async def reconcile(self, key: Key) -> int | Later:
-        """Do what is to be done now. Called again from the beginning whenever something failed.
-
-        Returns:
-            How many objects of the cluster have to go before there is more to do; 0 where all is done; `Later` where time has to pass.
-
-        Raises:
-            StatusError: something failed; a conflict means that the object changed meanwhile.
-        """
-        ...
-
-
-class Controller(Reconciler, Protocol):
-    """A reconciler that is called for the changes of one resource."""
-
-    resource: GroupVersionResource
-    """Whose changes it follows."""
-
-    def wanted(self, value: bytes) -> bool:
-        """Whether an object that was there before the start may need work, judged by its bytes."""
-        ...
-
-    def keys(self, change: ObjectChange) -> Iterable[Key]:
-        """What has to be looked at after a change."""
-        ...
-
-
 def changes_of(
     tap: Tap, controller: Controller, sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
 ) -> Callable[[WorkQueue], Awaitable[None]]:
-    """What fills a queue from the changes of the resource that a controller is about, for a `ReconcileLoop`.
+    """What fills a queue from the changes of the resources that a controller follows, for a `ReconcileLoop`.
 
     Args:
         tap: whose changes are followed.
@@ -71,16 +31,18 @@ def changes_of(
         sleep: for tests.
     """
 
-    async def follow(queue: WorkQueue) -> None:
+    async def follow_one(source: Source, queue: WorkQueue) -> None:
         while True:
-            changes = tap.changes(controller.resource, wanted=controller.wanted)
-            try:
+            async with aclosing(tap.changes(source.resource, wanted=source.wanted)) as changes:
                 async for change in changes:
-                    for key in controller.keys(change):
+                    for key in source.keys(change):
                         queue.add(key)
-            finally:
-                await changes.aclose()
             await sleep(_RESTART_SECONDS)
+
+    async def follow(queue: WorkQueue) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for source in controller.sources:
+                tasks.create_task(follow_one(source, queue))
 
     return follow
 
@@ -113,7 +75,7 @@ class ReconcileLoop:
         self._follow = follow
         self._workers = workers
         self.queue = queue if queue is not None else WorkQueue(per_cluster=controller.per_cluster)
-        tap.on_removal(self.queue.removed)
+        self._tap = tap
 
     @property
     def name(self) -> str:
@@ -126,12 +88,14 @@ class ReconcileLoop:
         Raises:
             ExceptionGroup: changes cannot be followed; run again to go on.
         """
+        end = self._tap.on_removal(self.queue.removed)
         try:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(self._workers):
                     tasks.create_task(self._work())
                 tasks.create_task(self._fill())
         finally:
+            end()
             self.queue.close()
 
     async def _fill(self) -> None:

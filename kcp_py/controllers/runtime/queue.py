@@ -21,7 +21,13 @@ class Key(NamedTuple):
     """What a controller looks at."""
 
     cluster: Name
+    namespace: str
+    """Empty for cluster-scoped objects."""
     name: str
+
+
+_Place = tuple[str, str]
+"""Namespace and name."""
 
 
 class Timer(Protocol):
@@ -72,15 +78,15 @@ class WorkQueue:
         self.metrics = QueueMetrics()
         self.metrics.depth = self.__len__
         self.metrics.running = self._running
-        self._waiting: dict[Name, dict[str, float]] = {}
+        self._waiting: dict[Name, dict[_Place, float]] = {}
         """Since when, on the clock."""
         self._turns: OrderedDict[Name, None] = OrderedDict()
-        self._taken: dict[Name, dict[str, float]] = {}
+        self._taken: dict[Name, dict[_Place, float]] = {}
         """Since when, on the clock."""
         self._again: set[Key] = set()
         self._delayed: dict[Key, Timer] = {}
         self._attempts: dict[Key, int] = {}
-        self._awaited: dict[Name, dict[str, int]] = {}
+        self._awaited: dict[Name, dict[_Place, int]] = {}
         self._takers: deque[asyncio.Future[None]] = deque()
 
     def __len__(self) -> int:
@@ -95,16 +101,17 @@ class WorkQueue:
     def add(self, key: Key) -> None:
         """Have a key looked at as soon as its turn comes."""
         self._stop_waiting(key)
-        cluster, name = key
-        if name in self._taken.get(cluster, ()):
+        cluster = key.cluster
+        place = key[1:]
+        if place in self._taken.get(cluster, ()):
             self.metrics.adds += key not in self._again
             self._again.add(key)
             return
-        self.metrics.adds += name not in self._waiting.get(cluster, ())
+        self.metrics.adds += place not in self._waiting.get(cluster, ())
         self._enqueue(key)
 
     def _enqueue(self, key: Key) -> None:
-        self._waiting.setdefault(key.cluster, {}).setdefault(key.name, self._clock())
+        self._waiting.setdefault(key.cluster, {}).setdefault(key[1:], self._clock())
         self._give_turn(key.cluster)
 
     def add_after(self, key: Key, seconds: float) -> None:
@@ -121,7 +128,7 @@ class WorkQueue:
         """
         self._stop_waiting(key)
         if removals:
-            self._awaited.setdefault(key.cluster, {})[key.name] = removals
+            self._awaited.setdefault(key.cluster, {})[key[1:]] = removals
         self.metrics.retries += 1
         attempt = self._attempts[key] = self._attempts.get(key, 0) + 1
         delay = min(self._longest_delay, FIRST_DELAY_SECONDS * 2 ** min(attempt - 1, _LARGEST_EXPONENT))
@@ -132,10 +139,10 @@ class WorkQueue:
         awaited = self._awaited.get(cluster)
         if awaited is None:
             return
-        for name in list(awaited):
-            awaited[name] -= 1
-            if not awaited[name]:
-                self.add(Key(cluster, name))
+        for place in list(awaited):
+            awaited[place] -= 1
+            if not awaited[place]:
+                self.add(Key(cluster, *place))
 
     def forget(self, key: Key) -> None:
         """The key is as it should be: its next failure is its first."""
@@ -153,21 +160,21 @@ class WorkQueue:
                     self._wake()  # the call was for somebody: pass it on
                 raise
         cluster, _ = self._turns.popitem(last=False)
-        names = self._waiting[cluster]
-        name = next(iter(names))
+        waiting = self._waiting[cluster]
+        place = next(iter(waiting))
         now = self._clock()
-        self.metrics.waits.observe(now - names.pop(name))
-        if not names:
+        self.metrics.waits.observe(now - waiting.pop(place))
+        if not waiting:
             del self._waiting[cluster]
-        self._taken.setdefault(cluster, {})[name] = now
+        self._taken.setdefault(cluster, {})[place] = now
         self._give_turn(cluster)
-        return Key(cluster, name)
+        return Key(cluster, *place)
 
     def done(self, key: Key) -> None:
         """Give a taken key back."""
-        cluster, name = key
+        cluster = key.cluster
         taken = self._taken[cluster]
-        self.metrics.work.observe(self._clock() - taken.pop(name))
+        self.metrics.work.observe(self._clock() - taken.pop(key[1:]))
         if not taken:
             del self._taken[cluster]
         if key in self._again:
@@ -194,7 +201,7 @@ class WorkQueue:
             timer.cancel()
         awaited = self._awaited.get(key.cluster)
         if awaited is not None:
-            awaited.pop(key.name, None)
+            awaited.pop(key[1:], None)
             if not awaited:
                 del self._awaited[key.cluster]
 

@@ -10,7 +10,7 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.client import Concerned, LocalTap, ObjectChange, Tap
+from kcp_py.client import LocalTap, ObjectChange, ObjectFilter, Tap
 from kcp_py.controllers import start_controllers
 from kcp_py.controllers.garbage import GarbageCollector
 from kcp_py.controllers.garbage.graphs import Graphs
@@ -348,9 +348,12 @@ class Deaf:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tap, name)
 
-    def observe(self, observer: Callable[[ObjectChange], None], *, concerned: Concerned, missed: Callable[[], None]) -> None:
+    def observe(
+        self, observer: Callable[[ObjectChange], None], *, concerned: ObjectFilter, missed: Callable[[], None]
+    ) -> Callable[[], None]:
         del observer, concerned
         self.missed = missed
+        return lambda: None
 
 
 async def test_what_happened_unseen_is_made_up_for() -> None:

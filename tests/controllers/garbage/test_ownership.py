@@ -8,7 +8,8 @@ import orjson
 import pytest
 
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.controllers.garbage.ownership import FOREGROUND, ORPHAN, Item, Reference, may_concern, read_facts
+from kcp_py.client import ObjectFilter
+from kcp_py.controllers.garbage.ownership import CONCERNING, FOREGROUND, ORPHAN, Item, Reference, read_facts
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u1"}
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -33,7 +34,12 @@ def test_what_an_object_waits_for(metadata: dict[str, Any], concerns: bool, awai
     """The look at the bytes misses nothing that the facts hold."""
     value = stored(**metadata)
     facts = read_facts(value)
-    assert (may_concern(value), facts.awaits, facts.deleting) == (concerns, awaits, "deletionTimestamp" in metadata)
+    concerned = ObjectFilter(contains=CONCERNING)
+    assert (concerned.matches(value), facts.awaits, facts.deleting) == (
+        concerns,
+        awaits,
+        "deletionTimestamp" in metadata,
+    )
 
 
 def test_references() -> None:

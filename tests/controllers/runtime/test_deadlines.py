@@ -6,7 +6,7 @@ from kcp_py.controllers.runtime.deadlines import Deadlines
 from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import Name
 
-KEY = Key(Name("team-a"), "shop")
+KEY = Key(Name("team-a"), "", "shop")
 
 
 def test_a_deadline_is_fixed_when_it_is_seen_first() -> None:
@@ -32,7 +32,7 @@ def test_objects_of_the_same_name_in_other_clusters_have_their_own() -> None:
     """A deadline belongs to one object of one logical cluster."""
     deadlines = Deadlines(lambda: 0.0)
     assert deadlines.remaining(KEY, "a", 5.0) == 5.0
-    assert deadlines.remaining(Key(Name("team-b"), "shop"), "a", 7.0) == 7.0
+    assert deadlines.remaining(Key(Name("team-b"), "", "shop"), "a", 7.0) == 7.0
 
 
 def test_what_is_forgotten_takes_no_memory() -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, cast
 
 import pytest
 
 from kcp_py.aio import Supervisor
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.client import Client, ObjectChange, Tap
+from kcp_py.client import Client, ObjectChange, ObjectFilter, Tap
+from kcp_py.controllers.runtime.controller import Source
 from kcp_py.controllers.runtime.loop import ReconcileLoop, changes_of
 from kcp_py.controllers.runtime.queue import Key
 from kcp_py.controllers.starting import is_enabled, start_controllers
@@ -32,10 +33,11 @@ class Changes:
         self.put: asyncio.Queue[ObjectChange | None] = asyncio.Queue()
         self.asked = 0
 
-    def on_removal(self, callback: Callable[[Name], None]) -> None:
+    def on_removal(self, callback: Callable[[Name], None]) -> Callable[[], None]:
         del callback
+        return lambda: None
 
-    async def changes(self, resource: GroupVersionResource, *, wanted: Callable[[bytes], bool]) -> AsyncGenerator[ObjectChange, None]:
+    async def changes(self, resource: GroupVersionResource, *, wanted: ObjectFilter) -> AsyncGenerator[ObjectChange, None]:
         del resource, wanted
         self.asked += 1
         while (change := await self.put.get()) is not None:
@@ -53,12 +55,9 @@ class Recorder:
         self.failing = set(failing)
         self.done: asyncio.Queue[str] = asyncio.Queue()
 
-    def wanted(self, value: bytes) -> bool:
-        del value
-        return True
-
-    def keys(self, change: ObjectChange) -> Iterable[Key]:
-        yield Key(change.cluster, change.name)
+    @property
+    def sources(self) -> Sequence[Source]:
+        return (Source(self.resource),)
 
     async def reconcile(self, key: Key) -> int:
         if key.name in self.failing:

@@ -61,11 +61,11 @@ async def test_clusters_take_turns() -> None:
     """A cluster with many keys delays another by one key, not by all of them."""
     queue = WorkQueue()
     for number in range(1000):
-        queue.add(Key(A, str(number)))
-    queue.add(Key(B, "one"))
-    queue.add(Key(C, "one"))
+        queue.add(Key(A, "", str(number)))
+    queue.add(Key(B, "", "one"))
+    queue.add(Key(C, "", "one"))
     taken = await drain(queue)
-    assert taken[:4] == [Key(A, "0"), Key(B, "one"), Key(C, "one"), Key(A, "1")]
+    assert taken[:4] == [Key(A, "", "0"), Key(B, "", "one"), Key(C, "", "one"), Key(A, "", "1")]
     assert len(taken) == 1002
 
 
@@ -73,28 +73,28 @@ async def test_a_key_comes_after_its_time() -> None:
     """A key that has to wait comes once its time has passed, or when it is added before; it comes once."""
     time = VirtualTime()
     queue = WorkQueue(schedule=time.schedule)
-    queue.add_after(Key(A, "late"), 600)
-    queue.add_after(Key(A, "added"), 600)
-    queue.add(Key(A, "added"))
-    assert await drain(queue) == [Key(A, "added")]
+    queue.add_after(Key(A, "", "late"), 600)
+    queue.add_after(Key(A, "", "added"), 600)
+    queue.add(Key(A, "", "added"))
+    assert await drain(queue) == [Key(A, "", "added")]
     time.advance(599)
     assert (await drain(queue), queue.delayed) == ([], 1)
     time.advance(1)
-    assert (await drain(queue), queue.delayed) == ([Key(A, "late")], 0)
+    assert (await drain(queue), queue.delayed) == ([Key(A, "", "late")], 0)
 
 
 async def test_a_key_waits_once() -> None:
     """Adding a waiting key again changes nothing."""
     queue = WorkQueue()
     for _ in range(3):
-        queue.add(Key(A, "one"))
-    assert await drain(queue) == [Key(A, "one")]
+        queue.add(Key(A, "", "one"))
+    assert await drain(queue) == [Key(A, "", "one")]
 
 
 async def test_a_key_that_changes_while_it_is_worked_on_comes_again() -> None:
     """A change during the work is looked at after it, once, and never by two workers at a time."""
     queue = WorkQueue(per_cluster=8)
-    queue.add(Key(A, "one"))
+    queue.add(Key(A, "", "one"))
     key = await queue.take()
     queue.add(key)
     queue.add(key)
@@ -107,15 +107,15 @@ async def test_a_cluster_has_no_more_workers_than_its_share() -> None:
     """Keys of a cluster wait while as many of it as are allowed are worked on."""
     queue = WorkQueue(per_cluster=2)
     for name in ("1", "2", "3"):
-        queue.add(Key(A, name))
+        queue.add(Key(A, "", name))
     first, second = await queue.take(), await queue.take()
-    queue.add(Key(B, "1"))
-    assert await queue.take() == Key(B, "1")
+    queue.add(Key(B, "", "1"))
+    assert await queue.take() == Key(B, "", "1")
     waiting = asyncio.ensure_future(queue.take())
     await asyncio.sleep(0)
     assert not waiting.done()
     queue.done(first)
-    assert await waiting == Key(A, "3")
+    assert await waiting == Key(A, "", "3")
     queue.done(second)
 
 
@@ -123,7 +123,7 @@ async def test_retries_come_ever_later() -> None:
     """Each retry in a row doubles the delay, up to the longest; after success it begins anew."""
     time = VirtualTime()
     queue = WorkQueue(schedule=time.schedule, jitter=lambda: 1.0, longest_delay=1.0)
-    key = Key(A, "one")
+    key = Key(A, "", "one")
     delays = []
     for _ in range(8):
         queue.retry(key)
@@ -143,7 +143,7 @@ async def test_jitter_spreads_retries_over_the_second_half_of_the_delay() -> Non
     """Keys that failed together do not all come back together, and none at once."""
     time = VirtualTime()
     queue = WorkQueue(schedule=time.schedule, jitter=lambda: 0.0)
-    queue.retry(Key(A, "one"))
+    queue.retry(Key(A, "", "one"))
     time.advance(FIRST_DELAY_SECONDS * 0.49)
     assert len(queue) == 0
     time.advance(FIRST_DELAY_SECONDS * 0.02)
@@ -154,7 +154,7 @@ async def test_a_key_may_come_later() -> None:
     """It comes once its time has passed, each time anew, and its next failure is still its first."""
     time = VirtualTime()
     queue = WorkQueue(schedule=time.schedule, jitter=lambda: 1.0)
-    key = Key(A, "one")
+    key = Key(A, "", "one")
     for _ in range(3):
         queue.add_after(key, 5)
         queue.add_after(key, 5)
@@ -171,9 +171,9 @@ async def test_a_change_does_not_wait_for_its_time() -> None:
     """A key that is added while it waits for its time comes at once, and not a second time."""
     time = VirtualTime()
     queue = WorkQueue(schedule=time.schedule)
-    queue.add_after(Key(A, "one"), 5)
-    queue.add(Key(A, "one"))
-    assert await drain(queue) == [Key(A, "one")]
+    queue.add_after(Key(A, "", "one"), 5)
+    queue.add(Key(A, "", "one"))
+    assert await drain(queue) == [Key(A, "", "one")]
     time.advance(10)
     assert len(queue) == 0
 
@@ -182,7 +182,7 @@ async def test_a_change_does_not_wait_for_the_retry() -> None:
     """A key whose object changes is looked at now, and not once more when its time comes."""
     time = VirtualTime()
     queue = WorkQueue(schedule=time.schedule)
-    key = Key(A, "one")
+    key = Key(A, "", "one")
     queue.retry(key)
     queue.add(key)
     assert queue.delayed == 0
@@ -196,9 +196,9 @@ async def test_a_cancelled_worker_passes_its_call_on() -> None:
     queue = WorkQueue()
     first, second = asyncio.ensure_future(queue.take()), asyncio.ensure_future(queue.take())
     await asyncio.sleep(0)
-    queue.add(Key(A, "one"))
+    queue.add(Key(A, "", "one"))
     first.cancel()
-    assert await second == Key(A, "one")
+    assert await second == Key(A, "", "one")
     with pytest.raises(asyncio.CancelledError):
         await first
 
@@ -206,7 +206,7 @@ async def test_a_cancelled_worker_passes_its_call_on() -> None:
 async def test_an_idle_queue_holds_nothing() -> None:
     """Once a key is done and forgotten, nothing of its cluster remains in memory."""
     queue = WorkQueue()
-    key = Key(A, "one")
+    key = Key(A, "", "one")
     queue.add(key)
     await queue.take()
     queue.retry(key)
@@ -222,7 +222,7 @@ async def test_a_key_that_waits_for_removals_does_not_wait_for_its_time() -> Non
     """After as many removals in its cluster as it waits for a key is looked at, not before, and not for those in other clusters."""
     time = VirtualTime()
     queue = WorkQueue(schedule=time.schedule)
-    key = Key(A, "one")
+    key = Key(A, "", "one")
     queue.retry(key, removals=2)
     queue.removed(A)
     queue.removed(B)

@@ -26,7 +26,7 @@ async def test_a_queue_is_measured():
         assert {sample.labels["name"] for sample in found} == {"namespace"}
         return found[0].value
 
-    one, two = Key(A, "one"), Key(A, "two")
+    one, two = Key(A, "", "one"), Key(A, "", "two")
     for key in (one, one, two):
         queue.add(key)
     assert (value("workqueue_adds_total"), value("workqueue_depth")) == (2, 2)
