@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kcp_py._version import __version__
 
 if TYPE_CHECKING:
-    from kcp_py.apimachinery import errors
+    from kcp_py.apimachinery import errors, fielderrors
     from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
     from kcp_py.authn.authenticator import Authenticator
     from kcp_py.authz.authorizer import Authorizer, Decision
@@ -18,14 +18,19 @@ if TYPE_CHECKING:
     from kcp_py.logicalcluster import WILDCARD, Name, parse_name
     from kcp_py.options import Options
     from kcp_py.registry.admission import AdmissionPlugin, Attributes, Operation
+    from kcp_py.registry.catalog.source import Dependency, EndedWatches, ResourceSource, SourceContext
     from kcp_py.registry.computed import ComputedResource
+    from kcp_py.registry.resource import Served, ServedResource
     from kcp_py.registry.rest.storage import ObjectEvent, ReadRequest, RestStorage
+    from kcp_py.registry.stored import StoredResource
+    from kcp_py.registry.strategy import Strategy
     from kcp_py.registry.writerequest import WriteRequest
     from kcp_py.request.context import RequestContext
     from kcp_py.request.requestinfo import RequestInfo
     from kcp_py.request.user import UserInfo
     from kcp_py.server.chain import Filter
     from kcp_py.server.exchange import Exchange, Handler
+    from kcp_py.storage.contract import Compare
 
 __all__ = [
     "WILDCARD",
@@ -34,9 +39,12 @@ __all__ = [
     "Authenticator",
     "Authorizer",
     "Client",
+    "Compare",
     "ComputedResource",
     "ControlPlane",
     "Decision",
+    "Dependency",
+    "EndedWatches",
     "Exchange",
     "Filter",
     "GroupResource",
@@ -51,13 +59,20 @@ __all__ = [
     "ReadRequest",
     "RequestContext",
     "RequestInfo",
+    "ResourceSource",
     "RestStorage",
+    "Served",
+    "ServedResource",
+    "SourceContext",
+    "StoredResource",
+    "Strategy",
     "UserInfo",
     "WatchEvent",
     "WriteRequest",
     "__version__",
     "builtin_definitions",
     "errors",
+    "fielderrors",
     "parse_name",
 ]
 
@@ -67,9 +82,12 @@ _HOMES = {
     "Authenticator": "kcp_py.authn.authenticator",
     "Authorizer": "kcp_py.authz.authorizer",
     "Client": "kcp_py.client.contract",
+    "Compare": "kcp_py.storage.contract",
     "ComputedResource": "kcp_py.registry.computed",
     "ControlPlane": "kcp_py.controlplane",
     "Decision": "kcp_py.authz.authorizer",
+    "Dependency": "kcp_py.registry.catalog.source",
+    "EndedWatches": "kcp_py.registry.catalog.source",
     "Exchange": "kcp_py.server.exchange",
     "Filter": "kcp_py.server.chain",
     "GroupResource": "kcp_py.apimachinery.kinds",
@@ -84,7 +102,13 @@ _HOMES = {
     "ReadRequest": "kcp_py.registry.rest.storage",
     "RequestContext": "kcp_py.request.context",
     "RequestInfo": "kcp_py.request.requestinfo",
+    "ResourceSource": "kcp_py.registry.catalog.source",
     "RestStorage": "kcp_py.registry.rest.storage",
+    "Served": "kcp_py.registry.resource",
+    "ServedResource": "kcp_py.registry.resource",
+    "SourceContext": "kcp_py.registry.catalog.source",
+    "StoredResource": "kcp_py.registry.stored",
+    "Strategy": "kcp_py.registry.strategy",
     "UserInfo": "kcp_py.request.user",
     "WILDCARD": "kcp_py.logicalcluster",
     "WatchEvent": "kcp_py.client.contract",
@@ -94,8 +118,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "errors":
-        return import_module("kcp_py.apimachinery.errors")
+    if name in {"errors", "fielderrors"}:
+        return import_module(f"kcp_py.apimachinery.{name}")
     if (home := _HOMES.get(name)) is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(home), name)

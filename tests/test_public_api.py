@@ -22,7 +22,7 @@ REFERENCE = re.findall(r"^\| `(\w+)` \| (.+) \|$", LIBRARY[LIBRARY.index("## Nam
 def test_the_names_are_those_of_the_documentation() -> None:
     """Each exported name has a row in docs/library.md, in the order of the alphabet, and no other name has one."""
     assert [name for name, _ in REFERENCE] == sorted(NAMES, key=str.lower)
-    assert sorted(kcp_py._HOMES) == sorted(set(NAMES) - {"builtin_definitions", "errors"})
+    assert sorted(kcp_py._HOMES) == sorted(set(NAMES) - {"builtin_definitions", "errors", "fielderrors"})
     assert dir(kcp_py) == sorted(kcp_py.__all__)
 
 

@@ -25,11 +25,15 @@ from kcp_py.registry.conversion import Webhooks
 from kcp_py.registry.default_events import DefaultEvents
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store import Access
+from kcp_py.registry.stored import StoredResource
 from kcp_py.registry.strategy import Strategy
 from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
 from kcp_py.tenancy import LOGICAL_CLUSTER
 from kcp_py.tenancy.logicalcluster import logical_cluster_keys
 from kcp_py.watchcache import Fanout
+
+Api = ComputedResource | StoredResource | ResourceSource
+"""What a library user adds."""
 
 
 class Catalog(NamedTuple):
@@ -44,9 +48,7 @@ class Catalog(NamedTuple):
     wildcard: WildcardTables
 
 
-def build_catalog(
-    access: Access, fanout: Fanout, options: Options, *, apis: Sequence[ComputedResource | ResourceSource], webhooks: Webhooks
-) -> Catalog:
+def build_catalog(access: Access, fanout: Fanout, options: Options, *, apis: Sequence[Api], webhooks: Webhooks) -> Catalog:
     """Put the catalog together.
 
     A resource belongs to the first of these that serves it: the server itself, `apis` in their order, the CRDs of the cluster.
@@ -73,14 +75,14 @@ def build_catalog(
         upstream = known_resources(root, options.builtin_kinds, defaults)
     usages = ClusterUsages()
     described = [cluster_usages(usages), *(one for one in apis if not isinstance(one, ResourceSource))]
-    computed = [one.served(root) for one in described]
-    _check_distinct((*builtin_resources(root), *upstream), computed)
-    names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *upstream, *computed)}
+    added = [one.served(root) for one in described]
+    _check_distinct((*builtin_resources(root), *upstream), added)
+    names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *upstream, *added)}
     strategies: dict[GroupResource, Strategy] = {
         CRDS.group_resource: DefinitionStrategy(builtin=frozenset(names)),
         LOGICAL_CLUSTER.group_resource: LogicalClusterStrategy(deletion_grace=options.logical_cluster_deletion_grace),
     }
-    everywhere = (*builtin_resources(root, strategies=strategies), *upstream, *computed)
+    everywhere = (*builtin_resources(root, strategies=strategies), *upstream, *added)
     builtins = tuple(replace(one, annotated=context.annotated) for one in everywhere)
     kinds = UpstreamKinds()
     compiled = Definitions(root, webhooks, defaults, upstream=kinds, annotated=context.annotated)
@@ -106,19 +108,21 @@ def build_catalog(
     return Catalog(builtins, upstream, tables, crds, wildcard)
 
 
-def _check_distinct(stored: Sequence[ServedResource], computed: Sequence[ServedResource]) -> None:
-    """Refuse computed resources that would be served in the place of another one.
+def _check_distinct(own: Sequence[ServedResource], added: Sequence[ServedResource]) -> None:
+    """Refuse added resources that would be served in the place of another one.
 
     Raises:
-        ValueError: a group has a resource or a kind twice in one version, or a computed resource has the name of a stored one.
+        ValueError: a group has a resource or a kind twice in one version, or a stored resource has the name of another resource.
     """
-    stored_names = {resource.group_resource for resource in stored}
-    names = [(resource.group_resource, resource.version) for resource in computed]
-    kinds = [resource.group_version_kind for resource in (*stored, *computed)]
-    for resource in computed:
+    resources = (*own, *added)
+    names = [(resource.group_resource, resource.version) for resource in resources]
+    kinds = [resource.group_version_kind for resource in resources]
+    stored = {resource.group_resource for resource in own} | {one.group_resource for one in added if one.rest is None}
+    for resource in added:
+        of_that_name = sum(one.group_resource == resource.group_resource for one in resources)
         if (
-            resource.group_resource in stored_names
-            or names.count((resource.group_resource, resource.version)) > 1
+            names.count((resource.group_resource, resource.version)) > 1
             or kinds.count(resource.group_version_kind) > 1
+            or (of_that_name > 1 and resource.group_resource in stored)
         ):
             raise ValueError(f"{resource.group_resource} in version {resource.version} has the name or the kind of another resource")

@@ -26,13 +26,11 @@ from kcp_py.authz.authorizer import Union as AuthorizerUnion
 from kcp_py.authz.static import AlwaysAllowPaths, PrivilegedGroups
 from kcp_py.client import LocalClient, LocalTap
 from kcp_py.controllers import describe_queues, start_controllers
-from kcp_py.controlplane.catalog import build_catalog
+from kcp_py.controlplane.catalog import Api, build_catalog
 from kcp_py.egress import Caller, Networks, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
 from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin
-from kcp_py.registry.catalog.source import ResourceSource
-from kcp_py.registry.computed import ComputedResource
 from kcp_py.registry.store import Access
 from kcp_py.server.bodybudget import BodyBudget
 from kcp_py.server.chain import ASGIApp, ChainSettings, Filter, create_edge
@@ -89,7 +87,7 @@ class ControlPlane:
         authenticators: Sequence[Authenticator] = (),
         authorizers: Sequence[Authorizer] = (),
         admission: Sequence[AdmissionPlugin] = (),
-        apis: Sequence[ComputedResource | ResourceSource] = (),
+        apis: Sequence[Api] = (),
         filters: Sequence[Filter] = (),
     ) -> None:
         """Prepare; nothing is opened before the context is entered.
@@ -101,8 +99,9 @@ class ControlPlane:
             authenticators: find out who makes a request, before client certificates and tokens are looked at.
             authorizers: decide what users may do, after the paths that are open to all and before `system:masters`.
             admission: plugins that see every write, after those of the server.
-            apis: resources that are served by code in every cluster, and sources that add resources to some clusters. Entering the context
-                raises ValueError for a resource that has the name or the kind of another one that every cluster serves.
+            apis: resources that are stored or served by code in every cluster, and sources that add resources to some clusters. Entering
+                the context raises ValueError for a resource that has the name or the kind of another one that every cluster serves, and
+                for a stored resource that would be refused as a CRD.
             filters: wrap the handler of every request that is authenticated and authorized, outermost first.
         """
         self._apis = tuple(apis)

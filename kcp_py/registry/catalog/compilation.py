@@ -92,6 +92,11 @@ class LoadedDefinition(NamedTuple):
     """Why it cannot be served."""
 
 
+def compile_definition(crd: Mapping[str, Any], settings: Settings) -> CompiledDefinition:
+    """A CRD compiled for one caller, with its defaults filled in and its names accepted in its status."""
+    return CompiledDefinition(_digest(crd), crd, settings)
+
+
 class Definitions:
     """Every compiled definition that somebody uses, by content."""
 

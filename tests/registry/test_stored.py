@@ -1,0 +1,133 @@
+"""A stored resource that is described in code is served as if a CRD defined it, with the rules of its author."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import httpx
+import pytest
+
+from kcp_py import StoredResource
+from kcp_py.controlplane import ControlPlane
+from kcp_py.registry.computed import ComputedResource
+from kcp_py.registry.rest.storage import RestStorage
+from tests.server.handlers.conftest import Api, Watch, definition, options
+
+pytestmark = pytest.mark.anyio
+
+SAMPLE = Path(__file__).parents[2] / "config/samples/own_api_group.py"
+SHIPS = "/clusters/a/apis/fleet.example.com/v1/namespaces/default/ships"
+MERGE = {"Content-Type": "application/merge-patch+json"}
+OBJECT = {"type": "object", "properties": {"spec": {"type": "object"}}}
+
+
+def sample() -> ModuleType:
+    """The module that users are shown."""
+    spec = importlib.util.spec_from_file_location("own_api_group", SAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    """The administrator of a control plane with the group of the sample."""
+    async with ControlPlane(options(tmp_path), apis=sample().install()) as control_plane:
+        transport = httpx.ASGITransport(control_plane.app)
+        async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:
+            yield Api(client, control_plane)
+
+
+def ship(name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "fleet.example.com/v1", "kind": "Ship", "metadata": {"name": name}, "spec": {"home": "Iolcus", **spec}}
+
+
+async def test_the_life_of_an_object(api: Api) -> None:
+    """Defaults, first status, generation, optimistic lock, watch and deletion are those of any stored object."""
+    async with Watch(api, SHIPS) as watch:
+        created = await api.ok("POST", SHIPS, {**ship("argo"), "status": {"phase": "AtSea"}})
+        assert created["spec"] == {"home": "Iolcus", "crew": 10}
+        assert created["status"] == {"phase": "Docked", "crew": 0}
+        assert created["metadata"]["generation"] == 1
+        changed = await api.ok("PATCH", f"{SHIPS}/argo", {"spec": {"crew": 50}, "status": {"phase": "AtSea"}}, headers=MERGE)
+        assert (changed["metadata"]["generation"], changed["status"]["phase"]) == (2, "Docked")
+        await api.fails(409, "PUT", f"{SHIPS}/argo", created)
+        await api.ok("DELETE", f"{SHIPS}/argo")
+        assert [await watch.brief() for _ in range(3)] == [("ADDED", "argo"), ("MODIFIED", "argo"), ("DELETED", "argo")]
+    keys = await api.control_plane.backend.access.storage.range("/registry/fleet.example.com/", keys_only=True)
+    assert not keys.items
+
+
+async def test_schema_and_rules(api: Api) -> None:
+    """Types, CEL rules, the author's validation and warnings all count."""
+    refused = await api.fails(422, "POST", SHIPS, ship("argo", crew=7))
+    assert "rowers sit in pairs" in refused["message"]
+    assert (await api.fails(422, "POST", SHIPS, ship("argo", crew=0)))["details"]["causes"][0]["field"] == "spec.crew"
+    answer = await api("POST", SHIPS, ship("argo", crew=120))
+    assert "second deck" in answer.headers["warning"]
+    moved = await api.fails(422, "PATCH", f"{SHIPS}/argo", {"spec": {"home": "Corinth"}}, headers=MERGE)
+    assert moved["message"] == 'Ship.fleet.example.com "argo" is invalid: spec.home: Invalid value: "Corinth": a ship keeps its home port'
+
+
+async def test_subresources(api: Api) -> None:
+    """The status has a writer of its own, and the scale shows the crew."""
+    await api.ok("POST", SHIPS, ship("argo"))
+    sailed = await api.ok("PATCH", f"{SHIPS}/argo/status", {"status": {"phase": "AtSea", "crew": 10}, "spec": {"crew": 2}}, headers=MERGE)
+    assert (sailed["spec"]["crew"], sailed["status"]["phase"]) == (10, "AtSea")
+    scale = await api.ok("PATCH", f"{SHIPS}/argo/scale", {"spec": {"replicas": 50}}, headers=MERGE)
+    assert (scale["spec"], scale["status"]["replicas"]) == ({"replicas": 50}, 10)
+    assert (await api.ok("GET", f"{SHIPS}/argo"))["spec"]["crew"] == 50
+
+
+async def test_documents_and_lists(api: Api) -> None:
+    """Discovery, OpenAPI, tables, field selectors and all clusters at once."""
+    await api.ok("POST", SHIPS, ship("argo"))
+    await api.ok("POST", SHIPS.replace("/a/", "/b/"), ship("other", home="Corinth"))
+    entries = (await api.ok("GET", "/clusters/c/apis/fleet.example.com/v1"))["resources"]
+    assert [(one["name"], one.get("shortNames")) for one in entries] == [("ships", ["sh"]), ("ships/status", None), ("ships/scale", None)]
+    document = await api.ok("GET", "/clusters/c/openapi/v3/apis/fleet.example.com/v1")
+    assert document["components"]["schemas"]["com.example.fleet.v1.Ship"]["description"] == "Ship is a ship of a fleet."
+    table = await api.ok("GET", SHIPS, headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"})
+    assert [row["cells"] for row in table["rows"]] == [["argo", "Iolcus", 10, "Docked"]]
+    found = await api.ok("GET", "/clusters/*/apis/fleet.example.com/v1/ships", params={"fieldSelector": "spec.home=Corinth"})
+    assert [item["metadata"]["name"] for item in found["items"]] == ["other"]
+
+
+async def test_no_crd_takes_the_place(api: Api) -> None:
+    """As of any resource that every cluster serves."""
+    refused = await api.fails(
+        422, "POST", "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition("ships", "fleet.example.com")
+    )
+    assert "is a built-in resource" in refused["message"]
+
+
+def test_a_description_that_no_crd_could_have() -> None:
+    """It is refused when the server starts, with what is wrong."""
+    resource = StoredResource(group="example.com", version="v1", resource="Things", kind="Thing", schema={"type": "string"})
+    with pytest.raises(ValueError, match=r"Things\.example\.com: .*spec\.names\.plural"):
+        resource.served("/registry")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(StoredResource(group="example.com", version="v2", resource="things", kind="Thing", schema=OBJECT), id="two versions"),
+        pytest.param(
+            ComputedResource(group="example.com", version="v2", resource="things", kind="Other", rest=RestStorage()),
+            id="stored and computed",
+        ),
+        pytest.param(StoredResource(group="example.com", version="v1", resource="others", kind="Thing", schema=OBJECT), id="same kind"),
+    ],
+)
+async def test_a_name_belongs_to_one_resource(tmp_path: Path, other: StoredResource | ComputedResource) -> None:
+    """Objects of two resources of one name would be stored in the same place."""
+    things = StoredResource(group="example.com", version="v1", resource="things", kind="Thing", schema=OBJECT)
+    with pytest.raises(ValueError, match="has the name or the kind of another resource"):
+        async with ControlPlane(options(tmp_path), apis=[things, other]):
+            pass
