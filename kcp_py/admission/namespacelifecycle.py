@@ -27,6 +27,6 @@ class NamespaceLifecycle(AdmissionPlugin):
         Raises:
             StatusError: 404 for a missing namespace, 403 for a terminating one.
         """
-        scope, served, *_ = attributes.request.target
+        scope, served = attributes.request.target.scope, attributes.request.target.served
         if served.resource.namespaced:
             attributes.compares.extend(await namespace_guard(self._storage, served.resource, scope, attributes.namespace))

@@ -1,18 +1,17 @@
-"""`LocalClient`: the client of the same process. It calls the registry as the HTTP handlers do, without the HTTP."""
+"""`LocalClient`: the client of the same process. Each method calls the verbs that the HTTP handlers call."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from copy import copy
 from functools import partial
-from itertools import groupby
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import orjson
 
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
 from kcp_py.apimachinery.meta.options import (
     CreateOptions,
@@ -21,72 +20,54 @@ from kcp_py.apimachinery.meta.options import (
     PatchOptions,
     Preconditions,
     UpdateOptions,
-    parse_resource_version,
+    decode_list_options,
 )
 from kcp_py.apimachinery.meta.partial import partial_object_metadata
 from kcp_py.client.contract import FIELD_MANAGER, ApiResource, ObjectList, WatchEvent
-from kcp_py.client.following import follow
-from kcp_py.client.requests import Resolver, request_context, unsupported, write_request
+from kcp_py.client.requests import Resolver, request_context, write_request
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 from kcp_py.registry.catalog.table import ResourceTable
-from kcp_py.registry.catalog.tables import ResourceTables
-from kcp_py.registry.catalog.wildcard import WildcardTables
 from kcp_py.registry.resource import Served, ServedResource
-from kcp_py.registry.rest.apply import apply
-from kcp_py.registry.rest.conform import check_metadata, conform
-from kcp_py.registry.rest.create import create
-from kcp_py.registry.rest.patch import MERGE_PATCH, patch, patch_types, read_patch
-from kcp_py.registry.rest.storage import ReadRequest, RestStorage
-from kcp_py.registry.rest.update import update
+from kcp_py.registry.rest.computed import ComputedObjects, ComputedWatch
+from kcp_py.registry.rest.conform import conforming_copy
+from kcp_py.registry.rest.kinds import body_kind
+from kcp_py.registry.rest.listing import Listing
+from kcp_py.registry.rest.patch import APPLY_PATCH, MERGE_PATCH, Patch, patch_types, read_patch
+from kcp_py.registry.rest.registry import Registry
+from kcp_py.registry.rest.storage import Object, ReadRequest, StoredObject, WrittenObject
+from kcp_py.registry.rest.stored import StoredObjects
+from kcp_py.registry.rest.verbs import Verbs
+from kcp_py.registry.rest.watching import StoredWatch
 from kcp_py.registry.scope import ClusterScope
-from kcp_py.registry.store import Access, Scan, delete, get, load, load_one, scan
-from kcp_py.registry.store.access import Written, translate
-from kcp_py.registry.store.read import from_storage
-from kcp_py.registry.writerequest import FieldManager, Resolved
+from kcp_py.registry.store.access import translate
+from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.request.user import LOOPBACK, UserInfo
-from kcp_py.storage.contract import KeyValue, StorageError
-from kcp_py.tenancy import LogicalClusters
-from kcp_py.watchcache import Fanout
+from kcp_py.storage.contract import CompactedError, StorageError
+from kcp_py.watchcache import WatchEndedError, WatchOverflowError
 
-_CHUNK: Final = 500
-"""Objects that a list reads at once."""
-_ITEMS_PER_TURN: Final = 100
-"""After so many decoded objects other tasks get their turn."""
+_BOOKMARK_SECONDS: Final = 60.0
+
+T = TypeVar("T")
+Storage = StoredObjects | ComputedObjects
 
 
 class LocalClient:
     """A `Client` on the registry of this process."""
 
-    def __init__(
-        self,
-        access: Access,
-        *,
-        tables: ResourceTables,
-        wildcard: WildcardTables,
-        clusters: LogicalClusters,
-        fanout: Fanout,
-        user: UserInfo = LOOPBACK,
-    ) -> None:
-        """Put the parts of the registry together.
+    def __init__(self, registry: Registry, *, user: UserInfo = LOOPBACK) -> None:
+        """Call the verbs of a registry.
 
         Args:
-            access: the store.
-            tables: what each cluster serves.
-            wildcard: what all of them serve.
-            clusters: which there are.
-            fanout: the store's changes.
+            registry: the store, the clusters and what they serve.
             user: who makes the requests, as admission sees it.
         """
         self._user = user
-        self._access = access
-        self._tables = tables
-        self._wildcard = wildcard
-        self._clusters = clusters
-        self._fanout = fanout
-        self._resolver = Resolver(tables, clusters)
+        self._registry = registry
+        self._verbs = Verbs(registry)
+        self._resolver = Resolver(registry.tables, registry.clusters)
         self._builtin: dict[GroupResource, ServedResource] = {}
         self._builtin_kinds: dict[GroupVersionKind, ServedResource] = {}
-        for resource in tables.builtins:
+        for resource in registry.tables.builtins:
             self._builtin.setdefault(resource.group_resource, resource)
             self._builtin_kinds.setdefault(resource.group_version_kind, resource)
 
@@ -107,24 +88,14 @@ class LocalClient:
         metadata_only: bool = False,
     ) -> dict[str, Any]:
         """`Client.get`."""
-        scope, served = await self._resolver.resolve(cluster, resource)
-        if subresource:
-            raise unsupported(resource)
-        try:
-            if isinstance(rest := served.resource.rest, RestStorage):
-                obj = await rest.get(self._reading("get", Resolved(scope, served, namespace, name)))
-                shown = _dressed(obj, served.resource, scope.name)
-            else:
-                item = await get(self._access, scope, served, namespace, name)
-                if metadata_only:
-                    # The metadata is the same in every version: nothing is converted.
-                    stored = orjson.loads(item.value)
-                    shown = served.resource.renderer.dress({"metadata": stored["metadata"]}, item.mod_revision, scope.name)
-                else:
-                    shown = await _decoded(served, item, scope.name)
-        except StorageError as error:
-            raise translate(error) from error
-        return partial_object_metadata(shown) if metadata_only else shown
+
+        async def call(storage: Storage, target: Resolved) -> Object:
+            found = await storage.get(ReadRequest(request_context(self._user, "get", target), target))
+            if metadata_only:
+                return partial_object_metadata(found.metadata() if isinstance(found, StoredObject) else found)
+            return await _decoded(found)
+
+        return await self._call("get", cluster, resource, namespace, name, subresource=subresource, call=call)
 
     async def list(
         self,
@@ -141,51 +112,25 @@ class LocalClient:
         metadata_only: bool = False,
     ) -> ObjectList:
         """`Client.list`."""
-        if label_selector or field_selector or limit or continue_token or resource_version or resource_version_match or metadata_only:
-            raise unsupported(resource)
-        wildcard = isinstance(cluster, Wildcard)
-        try:
-            if isinstance(cluster, Wildcard):
-                scope = None
-                served = await self._wildcard.find(*resource)
-                if served is None:
-                    raise errors.not_found(resource.group_resource, "")
-            else:
-                scope, served = await self._resolver.resolve(cluster, resource)
-                if isinstance(rest := served.resource.rest, RestStorage):
-                    objects = await rest.list(self._reading("list", Resolved(scope, served, namespace, "")))
-                    return ObjectList([_dressed(obj, served.resource, scope.name) for obj in objects], str(self._fanout.revision))
-            found: list[dict[str, Any]] = []
-            keys = served.resource.keys
-            what = Scan(scope, namespace, limit=_CHUNK)
-            serving = self._wildcard.serving(served, scope_of=self._clusters.scope, scopes=self._clusters.scopes)
-            while True:
-                page = await scan(self._access, served, what, clusters=serving)
-                for owner, together in groupby(page.items, lambda item: keys.locate(item.key).cluster):
-                    mine = await self._served_in(owner, served, wildcard=wildcard)
-                    if mine is None:
-                        continue
-                    before = len(found)
-                    items = list(together)
-                    try:
-                        objects = await load(mine, items)
-                    except StatusError:
-                        if not wildcard:
-                            raise
-                        continue  # no cluster makes a list of all clusters fail
-                    for item, obj in zip(items, objects, strict=True):
-                        found.append(mine.resource.renderer.dress(obj, item.mod_revision, owner, wildcard=wildcard))
-                    if before // _ITEMS_PER_TURN != len(found) // _ITEMS_PER_TURN:
-                        await asyncio.sleep(0)
-                if not page.more:
-                    return ObjectList(found, str(page.revision))
-                what = what._replace(start=page.items[-1].key + "\x00", revision=page.revision)
-        except StorageError as error:
-            raise translate(error) from error
+        options = decode_list_options(
+            _query(
+                labelSelector=label_selector,
+                fieldSelector=field_selector,
+                limit=limit or "",
+                resourceVersion=resource_version,
+                resourceVersionMatch=resource_version_match,
+                **{"continue": continue_token},
+            )
+        )
 
-    def _reading(self, verb: str, target: Resolved) -> ReadRequest:
-        """A read of the client's user."""
-        return ReadRequest(request_context(self._user, verb, target), target)
+        async def call(storage: Storage, target: Resolved) -> ObjectList:
+            listed = await storage.list(ReadRequest(request_context(self._user, "list", target), target, options))
+            if isinstance(listed, Listing):
+                return await _read(listed, metadata_only=metadata_only)
+            items = [partial_object_metadata(obj) for obj in listed.items] if metadata_only else listed.items
+            return ObjectList(items, str(listed.revision))
+
+        return await self._call("list", cluster, resource, namespace, call=call)
 
     async def create(
         self,
@@ -200,16 +145,15 @@ class LocalClient:
         field_validation: FieldValidation = "Ignore",
     ) -> dict[str, Any]:
         """`Client.create`."""
-        if name or subresource:
-            raise unsupported(resource)
         options = CreateOptions(dry_run, field_manager, field_validation)
 
-        async def attempt(scope: ClusterScope, served: Served) -> Written:
-            target = Resolved(scope, served, (obj.get("metadata") or {}).get("namespace", ""), "")
-            request = write_request(self._access, self._user, "create", target=target, options=options, field_manager=field_manager)
-            return await create(self._access, request, await _conforming(obj, served.resource, options, request.warnings))
+        async def call(storage: Storage, target: Resolved) -> Object:
+            request = self._write("create", target, options)
+            new = await conforming_copy(obj, body_kind(target), field_validation=field_validation, warnings=request.warnings)
+            return await _decoded(await storage.create(request, new))
 
-        return await self._write(cluster, resource, attempt)
+        namespace = (obj.get("metadata") or {}).get("namespace", "")
+        return await self._call("create", cluster, resource, namespace, name, subresource=subresource, call=call)
 
     async def update(
         self,
@@ -225,15 +169,19 @@ class LocalClient:
         """`Client.update`."""
         metadata = obj["metadata"]
         options = UpdateOptions(dry_run, field_manager, field_validation)
-        # Of an update of the status all but the status is taken from the stored object, and some are large.
-        given = {key: obj[key] for key in ("metadata", "status") if key in obj} if subresource == "status" else obj
 
-        async def attempt(scope: ClusterScope, served: Served) -> Written:
-            target = _target(scope, served, metadata.get("namespace", ""), metadata["name"], "update", subresource=subresource)
-            request = write_request(self._access, self._user, "update", target=target, options=options, field_manager=field_manager)
-            return await update(self._access, request, partial(_conforming, given, served.resource, options, request.warnings))
+        async def call(storage: Storage, target: Resolved) -> Object:
+            request = self._write("update", target, options)
+            # Of an update of the status all but the status is taken from the stored object, and some are large.
+            stored_status = subresource == "status" and target.rest is None
+            given = {key: obj[key] for key in ("metadata", "status") if key in obj} if stored_status else obj
+            read = partial(conforming_copy, given, body_kind(target))
+            new = await read(field_validation=field_validation, warnings=request.warnings)
+            again = partial(read, field_validation="Ignore", warnings=[])
+            return await _decoded(await storage.update(request._replace(again=again), new))
 
-        return await self._write(cluster, resource, attempt)
+        name, namespace = metadata["name"], metadata.get("namespace", "")
+        return await self._call("update", cluster, resource, namespace, name, subresource=subresource, call=call)
 
     async def patch(
         self,
@@ -252,15 +200,7 @@ class LocalClient:
         """`Client.patch`."""
         options = PatchOptions(dry_run, field_manager, field_validation)
         change = await read_patch(orjson.dumps(document), patch_type, strict=field_validation != "Ignore")
-
-        async def attempt(scope: ClusterScope, served: Served) -> Written:
-            if patch_type not in patch_types(served.resource):
-                raise errors.unsupported_media_type(patch_types(served.resource))
-            target = _target(scope, served, namespace, name, "patch", subresource=subresource)
-            request = write_request(self._access, self._user, "patch", target=target, options=options, field_manager=field_manager)
-            return await patch(self._access, request, change)
-
-        return await self._write(cluster, resource, attempt)
+        return await self._patch(cluster, resource, namespace, name, subresource=subresource, change=change, options=options)
 
     async def apply(
         self,
@@ -275,16 +215,32 @@ class LocalClient:
         field_validation: FieldValidation = "Ignore",
     ) -> dict[str, Any]:
         """`Client.apply`."""
-        metadata, body = configuration["metadata"], orjson.dumps(configuration)
+        metadata = configuration["metadata"]
+        change = await read_patch(orjson.dumps(configuration), APPLY_PATCH, strict=field_validation != "Ignore")
         options = PatchOptions(dry_run, field_manager, field_validation, force)
+        name, namespace = metadata["name"], metadata.get("namespace", "")
+        return await self._patch(cluster, resource, namespace, name, subresource=subresource, change=change, options=options)
 
-        async def attempt(scope: ClusterScope, served: Served) -> Written:
-            target = _target(scope, served, metadata.get("namespace", ""), metadata["name"], "patch", subresource=subresource)
-            request = write_request(self._access, self._user, "patch", target=target, options=options)
-            manager = FieldManager(field_manager, self._access.now(), applied=True)
-            return await apply(self._access, request._replace(manager=manager), body)
+    async def _patch(
+        self,
+        cluster: Name,
+        resource: GroupVersionResource,
+        namespace: str,
+        name: str,
+        *,
+        subresource: str,
+        change: Patch,
+        options: PatchOptions,
+    ) -> Object:
+        async def call(storage: Storage, target: Resolved) -> Object:
+            if change.type not in patch_types(target.resource):
+                raise errors.unsupported_media_type(patch_types(target.resource))
+            request = self._write("patch", target, options)
+            if change.type == APPLY_PATCH and request.manager is not None:
+                request = request._replace(manager=request.manager._replace(applied=True))
+            return await _decoded(await storage.patch(request, change))
 
-        return await self._write(cluster, resource, attempt)
+        return await self._call("patch", cluster, resource, namespace, name, subresource=subresource, call=call)
 
     async def delete(
         self,
@@ -307,11 +263,10 @@ class LocalClient:
             propagation_policy=propagation or None,
         )
 
-        async def attempt(scope: ClusterScope, served: Served) -> Written:
-            target = Resolved(scope, served, namespace, name)
-            return await delete(self._access, write_request(self._access, self._user, "delete", target=target, options=options))
+        async def call(storage: Storage, target: Resolved) -> None:
+            await storage.delete(write_request(self._registry.access, self._user, "delete", target=target, options=options))
 
-        await self._resolver.carry_out(cluster, resource, attempt)
+        await self._call("delete", cluster, resource, namespace, name, call=call)
 
     async def delete_collection(
         self,
@@ -326,8 +281,15 @@ class LocalClient:
         dry_run: bool = False,
     ) -> None:
         """`Client.delete_collection`."""
-        del cluster, namespace, label_selector, field_selector, propagation, grace, dry_run
-        raise unsupported(resource)
+        options = DeleteOptions(dry_run=dry_run, grace_period_seconds=grace, propagation_policy=propagation or None)
+        selected = decode_list_options(_query(labelSelector=label_selector, fieldSelector=field_selector))
+
+        async def call(storage: Storage, target: Resolved) -> None:
+            request = write_request(self._registry.access, self._user, "delete", target=target, options=options)
+            async for _ in storage.delete_collection(request, selected):
+                pass
+
+        await self._call("deletecollection", cluster, resource, namespace, call=call)
 
     async def watch(
         self,
@@ -343,46 +305,35 @@ class LocalClient:
         metadata_only: bool = False,
     ) -> AsyncGenerator[WatchEvent, None]:
         """`Client.watch`."""
-        if namespace or label_selector or field_selector or bookmarks or timeout_seconds or metadata_only:
-            raise unsupported(resource)
-        wildcard = isinstance(cluster, Wildcard)
-        after = parse_resource_version(resource_version)
-        begun: Callable[[], Awaitable[None]] | None = None
-        if isinstance(cluster, Wildcard):
-            served = await self._wildcard.find(*resource)
-            if served is None:
-                raise errors.not_found(resource.group_resource, "")
-        else:
-            scope, served = await self._resolver.resolve(cluster, resource)
-            if 0 < after < scope.created_revision:
-                raise errors.expired(f"too old resource version: {after} ({scope.created_revision})")
-            after = max(after, scope.created_revision - 1)
-            begun = partial(self._clusters.confirm, scope)
-        events = follow(self._fanout, served.resource.keys.prefix, cluster="" if wildcard else str(cluster), after=after, begun=begun)
+        query = _query(
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            resourceVersion=resource_version,
+            timeoutSeconds=timeout_seconds or "",
+            allowWatchBookmarks="true" if bookmarks else "",
+        )
+        options = decode_list_options(query)
+
+        async def start(storage: Storage, target: Resolved) -> StoredWatch | ComputedWatch:
+            source = storage.watch(ReadRequest(request_context(self._user, "watch", target), target, options))
+            try:
+                await source.start()
+            except BaseException:
+                await source.aclose()
+                raise
+            return source
+
+        source = await self._call("watch", cluster, resource, namespace, call=start)
+        seconds = float(timeout_seconds) if timeout_seconds else None
         try:
-            async for event in events:
-                owner = Name(event.route.cluster)
-                # The definition may be gone with its last objects: their end is still told, in the form of the others.
-                mine = await self._served_in(owner, served, wildcard=wildcard) or (served if event.value is None else None)
-                if mine is None:
-                    continue
-                if event.value is not None:
-                    item = KeyValue("", event.value, event.resource_version, event.create_revision)
-                    kind = "ADDED" if event.previous is None else "MODIFIED"
-                elif event.previous is not None:
-                    item = KeyValue("", event.previous.value, event.resource_version, event.create_revision)
-                    kind = "DELETED"
-                else:
-                    continue
-                try:
-                    obj = await _decoded(mine, item, owner, wildcard=wildcard)
-                except StatusError:
-                    if not wildcard:
-                        raise
-                    continue
-                yield WatchEvent(kind, obj)
+            shown = source.changes(seconds) if isinstance(source, ComputedWatch) else _changes(source, self._registry, seconds)
+            async with aclosing(shown) as changes:
+                async for kind, obj in changes:
+                    yield WatchEvent(kind, partial_object_metadata(obj) if metadata_only and kind != "BOOKMARK" else obj)
+        except StorageError as error:
+            raise translate(error) from error
         finally:
-            await events.aclose()
+            await source.aclose()
 
     async def find_kind(self, cluster: Name, api_version: str, kind: str) -> ApiResource | None:
         """`Client.find_kind`."""
@@ -404,55 +355,130 @@ class LocalClient:
         served = (await self._table(cluster)).find_own(resource)
         return None if served is None else _api_resource(served.resource)
 
+    def _write(self, verb: str, target: Resolved, options: CreateOptions) -> WriteRequest:
+        manager = options.field_manager
+        return write_request(self._registry.access, self._user, verb, target=target, options=options, field_manager=manager)
+
     async def _table(self, cluster: Name) -> ResourceTable:
         try:
-            return await self._tables.get(cluster)
+            return await self._registry.tables.get(cluster)
         except StorageError as error:
             raise translate(error) from error
 
-    async def _served_in(self, cluster: Name, served: Served, *, wildcard: bool) -> Served | None:
-        return await self._tables.served_in(cluster, served) if wildcard else served
+    async def _call(
+        self,
+        verb: str,
+        cluster: ClusterSelection,
+        resource: GroupVersionResource,
+        namespace: str,
+        name: str = "",
+        *,
+        subresource: str = "",
+        call: Callable[[Storage, Resolved], Awaitable[T]],
+    ) -> T:
+        """Call a verb of what serves a resource, again where the cluster or the definition has changed meanwhile.
 
-    async def _write(
-        self, cluster: Name, resource: GroupVersionResource, attempt: Callable[[ClusterScope, Served], Awaitable[Written]]
-    ) -> dict[str, Any]:
-        """Carry a write out, and show what it has made."""
-        served, written = await self._resolver.carry_out(cluster, resource, attempt)
-        obj = await from_storage(served.resource, orjson.loads(written.value))
-        return served.resource.renderer.dress(obj, written.mod_revision, cluster)
+        Raises:
+            StatusError: 404 for what is not served, 405 for a verb that the subresource does not have, and whatever the verb says.
+        """
+
+        async def attempt(scope: ClusterScope | None, served: Served) -> T:
+            if subresource:
+                entry = served.resource.subresources.get(subresource)
+                if entry is None:
+                    raise errors.unknown_path()
+                if verb not in entry.verbs:
+                    raise errors.method_not_supported(served.resource.group_resource, verb)
+            target = Resolved(scope, served, namespace, name, subresource)
+            return await call(self._verbs.of(target), target)
+
+        if not isinstance(cluster, Wildcard):
+            return (await self._resolver.carry_out(cluster, resource, attempt))[1]
+        try:
+            found = await self._registry.wildcard.find(*resource)
+            if found is None:
+                raise errors.not_found(resource.group_resource, "")
+            return await attempt(None, found)
+        except StorageError as error:
+            raise translate(error) from error
 
 
-async def _decoded(served: Served, item: KeyValue, cluster: Name, *, wildcard: bool = False) -> dict[str, Any]:
-    obj = await load_one(served, item)
-    return served.resource.renderer.dress(obj, item.mod_revision, cluster, wildcard=wildcard)
+async def _decoded(found: Object | StoredObject | WrittenObject) -> Object:
+    return found if isinstance(found, dict) else await found.decoded()
 
 
-def _dressed(obj: dict[str, Any], resource: ServedResource, cluster: Name) -> dict[str, Any]:
-    """A computed object as HTTP answers it."""
-    return resource.renderer.dress({"apiVersion": resource.group_version, "kind": resource.kind, **obj}, 0, cluster)
+async def _read(listing: Listing, *, metadata_only: bool) -> ObjectList:
+    """The objects of a list or of its next page."""
+    found: list[Object] = []
+    async for portion in listing.portions(answered=not metadata_only):
+        for one in portion:
+            obj = one.obj
+            if obj is None and metadata_only:
+                obj = {"metadata": orjson.loads(one.item.value)["metadata"]}
+                obj = one.served.resource.renderer.dress(obj, one.item.mod_revision, one.cluster, wildcard=listing.items.wildcard)
+            elif obj is None:
+                obj = await listing.items.decoded(one.item, one.served, one.cluster)
+            found.append(partial_object_metadata(obj) if metadata_only else obj)
+        del portion
+    remaining = listing.remaining if listing.more and listing.remaining > 0 and not listing.selective else None
+    return ObjectList(found, str(listing.revision), listing.continue_token(), remaining)
 
 
-def _target(scope: ClusterScope, served: Served, namespace: str, name: str, verb: str, *, subresource: str) -> Resolved:
-    """What a write is about.
+async def _changes(watch: StoredWatch, registry: Registry, seconds: float | None) -> AsyncGenerator[tuple[str, Object], None]:
+    """Types and objects of the events of a watch, for a time.
 
     Raises:
-        StatusError: 404 for a subresource that is not served, 405 for one that does not have the verb.
+        StatusError: 410 where changes are no longer known.
     """
-    if subresource:
-        entry = served.resource.subresources.get(subresource)
-        if entry is None:
-            raise errors.unknown_path()
-        if verb not in entry.verbs:
-            raise errors.method_not_supported(served.resource.group_resource, verb)
-    return Resolved(scope, served, namespace, name, subresource)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds if seconds is not None else None
+    bookmark = loop.time() + _BOOKMARK_SECONDS if watch.options.allow_watch_bookmarks else None
+    try:
+        await watch.check()
+        if watch.sends_initial_events:
+            async for found in watch.initial():
+                for one in found:
+                    yield "ADDED", one.obj if one.obj is not None else await watch.items.decoded(one.item, one.served, one.cluster)
+        else:
+            await watch.find_start()
+        watch.begin()
+        while True:
+            events = await watch.watcher.take()
+            if watch.may_convert:
+                await watch.convert(events)
+            for event in events:
+                if (change := await watch.change(event)) is not None:
+                    yield change
+            if events:
+                continue
+            now = loop.time()
+            over = deadline is not None and now >= deadline
+            if bookmark is not None and (over or now >= bookmark):
+                bookmark = now + _BOOKMARK_SECONDS
+                if registry.fanout.revision > watch.after:
+                    yield "BOOKMARK", _bookmark(watch, registry.fanout.revision)
+            if over:
+                return
+            try:
+                async with asyncio.timeout_at(min((at for at in (deadline, bookmark) if at is not None), default=None)):
+                    await watch.watcher.wait()
+            except TimeoutError:
+                continue
+    except WatchEndedError:
+        return
+    except (CompactedError, WatchOverflowError) as error:
+        raise watch.expired(error) from error
 
 
-async def _conforming(obj: Mapping[str, Any], resource: ServedResource, options: CreateOptions, warnings: list[str]) -> dict[str, Any]:
-    """A copy of a caller's object as the registry takes it: pruned, with defaults."""
-    new: dict[str, Any] = orjson.loads(orjson.dumps({"apiVersion": resource.group_version, "kind": resource.kind, **obj}))
-    check_metadata(new, resource)
-    return await conform(new, resource, field_validation=options.field_validation, warnings=warnings)
+def _bookmark(watch: StoredWatch, revision: int) -> Object:
+    resource = watch.target.resource
+    return {"kind": resource.kind, "apiVersion": resource.group_version, "metadata": {"resourceVersion": str(revision)}}
+
+
+def _query(**parameters: Any) -> dict[str, list[str]]:
+    """Options as the query of a URL has them."""
+    return {name: [str(value)] for name, value in parameters.items() if value != ""}
 
 
 def _api_resource(resource: ServedResource) -> ApiResource:
-    return ApiResource(GroupVersionResource(resource.group, resource.version, resource.resource), resource.kind, resource.namespaced)
+    return ApiResource(resource.key, resource.kind, resource.namespaced)

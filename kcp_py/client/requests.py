@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client.contract import FIELD_MANAGER
-from kcp_py.logicalcluster import Name
+from kcp_py.logicalcluster import WILDCARD, Name
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.resource import Served
+from kcp_py.registry.rest.registry import Clusters, changing, forget
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.access import GUARD_ATTEMPTS, translate
@@ -21,17 +20,14 @@ from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import resource_request
 from kcp_py.request.user import UserInfo
 from kcp_py.storage.contract import StorageError
-from kcp_py.tenancy import LogicalClusters
 
 T = TypeVar("T")
 
 
 def request_context(user: UserInfo, verb: str, target: Resolved) -> RequestContext:
     """The context of a request of this process. Its warnings have no reader."""
-    resource = target.resource
-    gvr = GroupVersionResource(resource.group, resource.version, resource.resource)
-    info = resource_request(verb, gvr, target.namespace, target.name, subresource=target.subresource)
-    return RequestContext("", target.scope.name, True, info, user, [], {})
+    info = resource_request(verb, target.resource.key, target.namespace, target.name, subresource=target.subresource)
+    return RequestContext("", WILDCARD if target.only is None else target.only.name, True, info, user, [], {})
 
 
 def write_request(
@@ -54,7 +50,7 @@ def write_request(
 class Resolver:
     """Finds what a request is about, in the caches of the clusters and their resources."""
 
-    def __init__(self, tables: ResourceTables, clusters: LogicalClusters) -> None:
+    def __init__(self, tables: ResourceTables, clusters: Clusters) -> None:
         self._tables = tables
         self._clusters = clusters
 
@@ -78,27 +74,17 @@ class Resolver:
     async def carry_out(
         self, cluster: Name, resource: GroupVersionResource, attempt: Callable[[ClusterScope, Served], Awaitable[T]]
     ) -> tuple[Served, T]:
-        """Carry a write out, again where the cluster or the definition has changed meanwhile.
+        """Carry a request out, again where the cluster or the definition has changed meanwhile.
 
         Raises:
-            StatusError: 405 for a computed resource; 503 when every attempt fails on changes of the cluster.
+            StatusError: 503 when every attempt fails on changes of the cluster.
         """
         for tried in range(GUARD_ATTEMPTS):
             scope, served = await self.resolve(cluster, resource)
-            if served.resource.rest is not None:
-                raise unsupported(resource)
             try:
                 return served, await attempt(scope, served)
             except StaleScopeError:
-                self._clusters.invalidate(cluster)
-                self._tables.invalidate(cluster)
-                if tried:
-                    await asyncio.sleep(0.001 * 2**tried)
+                await forget(self._clusters, self._tables, cluster, tried)
             except StorageError as error:
                 raise translate(error) from error
-        raise errors.service_unavailable("the logical cluster is changing, please try again", retry_after_seconds=1)
-
-
-def unsupported(resource: GroupVersionResource) -> StatusError:
-    """405 for a request that the in-process client cannot make."""
-    return errors.method_not_supported(resource.group_resource, "this verb", " by the in-process client")
+        raise changing()

@@ -184,7 +184,7 @@ class ControlPlane:
             metrics=RequestMetrics(self._registry),
             limits=Limits(max_body_bytes=options.max_request_body_bytes, min_watch_seconds=int(options.min_request_timeout)),
         )
-        self.client = LocalClient(access, tables=tables, wildcard=catalog.wildcard, clusters=clusters, fanout=fanout)
+        self.client = LocalClient(self.backend)
         self.tap = LocalTap(access, tables=tables, crds=catalog.crds, clusters=clusters, fanout=fanout)
         loops = start_controllers(
             supervisor,

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.apimachinery.meta.table import Column
 from kcp_py.registry.custom_resources import printer_columns
 from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.rest.kinds import ANY_OBJECT
 from kcp_py.registry.rest.storage import RestStorage
 from kcp_py.registry.strategy import Strategy
 from kcp_py.registry.subresources import Subresource
 from kcp_py.schema.compilation import compile_schema
 from kcp_py.storage.keys import resource_keys
-
-ANY_OBJECT: Final[Mapping[str, Any]] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-"""The schema of an object of which nothing is known."""
 
 
 @dataclass(frozen=True, kw_only=True)

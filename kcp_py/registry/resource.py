@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
 from kcp_py.apimachinery.meta.table import Column
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.rendering import Renderer
@@ -111,7 +111,7 @@ class ServedResource:
     """Whether answers of one cluster, too, name it in an annotation."""
     renderer: Renderer = field(init=False)
     group_resource: GroupResource = field(init=False)
-    key: ResourceKey = field(init=False)
+    key: GroupVersionResource = field(init=False)
     document: Mapping[str, Any] = field(default_factory=dict)
     """The source of `schema`, for OpenAPI publication."""
     definition: str = ""
@@ -134,7 +134,7 @@ class ServedResource:
         object.__setattr__(self, "renderer", renderer)
         object.__setattr__(self, "has_status", "status" in self.subresources)
         object.__setattr__(self, "group_resource", GroupResource(self.group, self.resource))
-        object.__setattr__(self, "key", (self.group, self.version, self.resource))
+        object.__setattr__(self, "key", GroupVersionResource(self.group, self.version, self.resource))
 
     @property
     def group_version(self) -> str:

@@ -5,16 +5,22 @@ Source: k8s.io/apiserver hands the same to `rest.Creater`, `rest.Updater` and `r
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
 
+from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.meta.options import CreateOptions, DeleteOptions, PatchOptions, UpdateOptions
 from kcp_py.registry.resource import Served, ServedResource, scale_paths
 from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.subresources import Code
 from kcp_py.request.context import RequestContext
 from kcp_py.request.user import UserInfo
 
 WriteOptions = CreateOptions | UpdateOptions | PatchOptions | DeleteOptions
+
+Source = Callable[[], Awaitable[dict[str, Any]]]
+"""Gives the object of a request anew at each call, for the callee to keep: decoded, pruned and with defaults."""
 
 
 def create_options_of(options: WriteOptions) -> CreateOptions:
@@ -34,22 +40,39 @@ class FieldManager(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """What a write is about."""
+    """What a request is about."""
 
-    scope: ClusterScope
-    """The logical cluster."""
+    only: ClusterScope | None
+    """The logical cluster; None for all clusters, over which objects are read."""
     served: Served
-    """The resource as the cluster serves it."""
+    """The resource as the cluster serves it, or as one of all clusters does."""
     namespace: str
-    """Empty for cluster-scoped resources."""
+    """Empty for cluster-scoped resources, and for all namespaces."""
     name: str
-    """Of the URL; empty for a create."""
+    """Of the URL; empty for a create and for collections."""
     subresource: str = ""
-    """`status`, `finalize`, `scale` or empty."""
+    """`status`, `finalize`, `scale`, that of a computed resource, or empty."""
+
+    @property
+    def scope(self) -> ClusterScope:
+        """The one logical cluster of a request, as every write has it.
+
+        Raises:
+            StatusError: 405 for a request over all clusters.
+        """
+        if self.only is None:
+            raise errors.method_not_supported(self.served.resource.group_resource, "this verb", " in the `*` logical cluster")
+        return self.only
 
     @property
     def resource(self) -> ServedResource:
         return self.served.resource
+
+    @property
+    def rest(self) -> Code | None:
+        """What serves the request; None for stored objects and views of them."""
+        resource = self.served.resource
+        return resource.subresources[self.subresource].rest if self.subresource else resource.rest
 
     @property
     def scale(self) -> ScalePaths | None:
@@ -68,6 +91,8 @@ class WriteRequest(NamedTuple):
     """Bytes of the request body, about; large objects are handled in threads."""
     manager: FieldManager | None = None
     """None: changed fields have no owner."""
+    again: Source | None = None
+    """Of an update: gives the object of the body once more, without its warnings, for an attempt after a conflict."""
 
     @property
     def user(self) -> UserInfo:

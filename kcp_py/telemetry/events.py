@@ -95,6 +95,11 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "warning", "identity", "This process could not renew the Lease of the controllers. It has stopped them, and competes again."
         ),
         "library_message": _event("warning error critical", "logger message", "A message of a library at level warning or above."),
+        "list_failed": _event(
+            "error",
+            "audit_id cluster resource",
+            "The code that serves a computed resource failed in a list over all clusters. The objects of the cluster are left out.",
+        ),
         "reconcile_failed": _event(
             "warning error", "controller cluster name error", "A controller could not bring an object to its wanted state. It tries again."
         ),

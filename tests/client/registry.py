@@ -12,6 +12,7 @@ import orjson
 
 from kcp_py.admission import LogicalClusterLifecycle, NamespaceLifecycle
 from kcp_py.aio import Supervisor
+from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.apis.apiextensions.strategy import DefinitionStrategy
@@ -25,6 +26,7 @@ from kcp_py.registry.catalog.source import ResourceSource, SourceContext
 from kcp_py.registry.catalog.static import StaticSource
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.catalog.wildcard import WildcardTables
+from kcp_py.registry.rest.registry import Registry as VerbsRegistry
 from kcp_py.registry.store import Access
 from kcp_py.storage.contract import Put, Storage
 from kcp_py.storage.keys import resource_keys
@@ -133,7 +135,9 @@ async def open_registry(storage: Storage, sources: Sequence[ResourceSource] = ()
             started = asyncio.Event()
             supervisor.start("feed", lambda: fanout.run(started=started))
             await started.wait()
-            client = LocalClient(access, tables=tables, wildcard=wildcard, clusters=clusters, fanout=fanout)
+            tokens = ContinueTokens(b"k" * 16)
+            verbs = VerbsRegistry(access=access, tables=tables, wildcard=wildcard, clusters=clusters, fanout=fanout, tokens=tokens)
+            client = LocalClient(verbs)
             tap = LocalTap(access, tables=tables, crds=crds, clusters=clusters, fanout=fanout)
             yield Registry(storage, fanout, access, tables, crds, clusters, client, tap, supervisor, failures)
         assert not failures

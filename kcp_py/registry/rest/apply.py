@@ -14,8 +14,9 @@ from kcp_py.apimachinery.serializer.json.codec import decode_json_strict, decode
 from kcp_py.golang.types import json_type
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
 from kcp_py.registry.rest.conform import check_metadata, conform, warning_lines
+from kcp_py.registry.rest.kinds import body_kind
 from kcp_py.registry.rest.scale import SCALE_TYPE
-from kcp_py.registry.rest.update import body_kind, check_identity, other_uid
+from kcp_py.registry.rest.update import check_identity, other_uid
 from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.store import Access, Current, apply_configuration, check_configuration, update
 from kcp_py.registry.store.access import Written

@@ -6,8 +6,10 @@ Source: k8s.io/apiserver decodes with the strict serializer of the kind; apiexte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, Protocol
+
+import orjson
 
 from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
@@ -229,3 +231,14 @@ def excerpt(body: bytes) -> str:
     head = body[:_EXCERPT_BYTES]
     shown = head.decode(errors="replace") if body.startswith(b"{") else head.hex()
     return f"{shown} ..." if len(body) > _EXCERPT_BYTES else shown
+
+
+async def conforming_copy(obj: Mapping[str, Any], kind: BodyKind, *, field_validation: str, warnings: list[str]) -> dict[str, Any]:
+    """A copy of an object of this process as the verbs take it: with apiVersion and kind, pruned, with defaults.
+
+    Raises:
+        StatusError: see `conform`.
+    """
+    new: dict[str, Any] = orjson.loads(orjson.dumps({"apiVersion": kind.group_version, "kind": kind.kind, **obj}))
+    check_metadata(new, kind)
+    return await conform(new, kind, field_validation=field_validation, warnings=warnings)

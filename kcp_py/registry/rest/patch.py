@@ -16,7 +16,8 @@ from kcp_py.golang.json import go_json
 from kcp_py.golang.types import go_text
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.rest.conform import BodyKind, cannot_be_handled, check_kind, check_metadata, conform
-from kcp_py.registry.rest.update import body_kind, check_identity, other_uid, scaled
+from kcp_py.registry.rest.kinds import body_kind
+from kcp_py.registry.rest.update import check_identity, other_uid, scaled
 from kcp_py.registry.scale import scale_of
 from kcp_py.registry.store import Access, Current, update
 from kcp_py.registry.store.access import Written
@@ -34,6 +35,7 @@ class Patch(NamedTuple):
     type: str
     """Its media type."""
     document: Any
+    """None for an apply."""
     faults: Sequence[str]
     """What is wrong with its form, where the client asks for that."""
     body: bytes
@@ -51,12 +53,14 @@ async def read_patch(body: bytes, patch_type: str, *, strict: bool) -> Patch:
 
     Args:
         body: as sent.
-        patch_type: its media type; any but that of an apply.
+        patch_type: its media type; the configuration of an apply is decoded when it is applied.
         strict: whether the client asks for repeated keys and unknown fields.
 
     Raises:
         StatusError: 400.
     """
+    if patch_type == APPLY_PATCH:
+        return Patch(patch_type, None, (), body)
     large = len(body) > Inline.PARSE["json"]
     document, faults = await offload(_decode, body, patch_type, strict=strict) if large else _decode(body, patch_type, strict=strict)
     return Patch(patch_type, document, faults, body)

@@ -1,6 +1,7 @@
-"""`RestStorage`: what serves a resource, or a subresource, that is no stored object.
+"""`RestStorage`: what serves the requests for a resource or a subresource, and what its verbs are asked and answer with.
 
-Source: k8s.io/apiserver `pkg/registry/rest` (`Getter`, `Lister`, `Watcher`, `Creater`, `Updater`, `GracefulDeleter`).
+Source: k8s.io/apiserver `pkg/registry/rest` (`Getter`, `Lister`, `Watcher`, `Creater`, `Updater`, `Patcher`, `GracefulDeleter`,
+`CollectionDeleter`).
 """
 
 from __future__ import annotations
@@ -8,10 +9,20 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Final, NamedTuple
 
+import orjson
+
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.meta.options import ListOptions
+from kcp_py.registry.rest.listing import Listing
+from kcp_py.registry.rest.patch import Patch
+from kcp_py.registry.rest.watching import StoredWatch
+from kcp_py.registry.scale import scale_of, show_scale
+from kcp_py.registry.store import load_one
+from kcp_py.registry.store.access import Written
+from kcp_py.registry.store.read import from_storage
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.request.context import RequestContext
+from kcp_py.storage.contract import KeyValue
 
 Object = dict[str, Any]
 """Decoded JSON. `metadata.name` is required, `metadata.namespace` where the resource is namespaced; the server adds apiVersion and kind."""
@@ -35,6 +46,8 @@ class ReadRequest(NamedTuple):
     """The name is empty for a list and a watch."""
     options: ListOptions = ListOptions()
     """Selectors, limit and resourceVersion. The server applies selectors and limits itself: an implementation may use them to read less."""
+    in_cluster: str = ""
+    """Of a get over all clusters: the cluster that the client names; empty where it names none."""
 
 
 class ObjectEvent(NamedTuple):
@@ -45,11 +58,80 @@ class ObjectEvent(NamedTuple):
     obj: Object
 
 
-class RestStorage:
-    """Serves a resource or a subresource by code. Override the verbs that it has; discovery, requests and OpenAPI follow.
+class StoredObject(NamedTuple):
+    """A stored object that was read. It is answered as bytes where its stored form allows that, and decoded only where it must be."""
 
-    Every method is called for one logical cluster, `request.target.scope`, after authentication and authorization. Objects that it returns
-    belong to the server, which changes them. A refusal is a `StatusError`, see `apimachinery.errors`.
+    target: Resolved
+    """In the cluster of the object."""
+    item: KeyValue
+    wildcard: bool = False
+    """Whether it was read over all clusters."""
+
+    def spliced(self) -> bytes | None:
+        """The answer as compact JSON; None where the object has to be decoded for that."""
+        target, item = self.target, self.item
+        if item.mod_revision < target.served.fresh_since or (target.subresource and target.scale is not None):
+            return None
+        return target.served.resource.renderer.splice(item, target.scope.name, wildcard=self.wildcard)
+
+    def metadata(self) -> Object:
+        """The metadata alone, which is the same in every version: nothing is converted."""
+        target, item = self.target, self.item
+        obj = {"metadata": orjson.loads(item.value)["metadata"]}
+        return target.resource.renderer.dress(obj, item.mod_revision, target.scope.name, wildcard=self.wildcard)
+
+    async def decoded(self) -> Object:
+        """The object, or its Scale, with the fields that the server adds to answers.
+
+        Raises:
+            StatusError: it cannot be converted, or has no Scale.
+        """
+        target, item = self.target, self.item
+        obj = await load_one(target.served, item)
+        obj = target.resource.renderer.dress(obj, item.mod_revision, target.scope.name, wildcard=self.wildcard)
+        return obj if (paths := target.scale) is None else show_scale(obj, paths)
+
+
+class WrittenObject(NamedTuple):
+    """What a write has made of a stored object, as `StoredObject`."""
+
+    target: Resolved
+    written: Written
+
+    @property
+    def created(self) -> bool:
+        """Whether the write has made the object."""
+        return self.written.created
+
+    @property
+    def deleted(self) -> bool:
+        """Whether the object is gone. Else it is there, changed or marked for deletion."""
+        return self.written.deleted
+
+    def spliced(self) -> bytes | None:
+        """See `StoredObject.spliced`."""
+        target, written = self.target, self.written
+        if not written.mod_revision or (target.subresource and target.scale is not None):
+            return None
+        item = KeyValue("", written.value, written.mod_revision, 0)
+        return target.served.resource.renderer.splice(item, target.scope.name)
+
+    async def decoded(self) -> Object:
+        """See `StoredObject.decoded`."""
+        target, written = self.target, self.written
+        obj = await from_storage(target.resource, orjson.loads(written.value))
+        obj = target.resource.renderer.dress(obj, written.mod_revision, target.scope.name)
+        if written.given_version:
+            obj["metadata"]["resourceVersion"] = written.given_version
+        return obj if (paths := target.scale) is None else scale_of(obj, paths)
+
+
+class RestStorage:
+    """Serves a resource or a subresource. Override the verbs that it has; discovery, requests and OpenAPI follow.
+
+    A user's class is called for one logical cluster, `request.target.scope`, after authentication and authorization. It returns decoded
+    objects, which belong to the server from then on and are changed by it. A refusal is a `StatusError`, see `apimachinery.errors`. The
+    other types of results are those of stored objects (`registry.rest.stored`), which are answered without decoding.
     """
 
     @property
@@ -57,7 +139,7 @@ class RestStorage:
         """The verbs that the class overrides, in the order of discovery."""
         return tuple(verb for verb, method in _METHODS.items() if getattr(type(self), method) is not getattr(RestStorage, method))
 
-    async def get(self, request: ReadRequest) -> Object:
+    async def get(self, request: ReadRequest) -> Object | StoredObject:
         """One object by its name.
 
         Raises:
@@ -65,15 +147,15 @@ class RestStorage:
         """
         raise errors.method_not_supported(request.target.resource.group_resource, "get")
 
-    async def list(self, request: ReadRequest) -> Sequence[Object]:
+    async def list(self, request: ReadRequest) -> Sequence[Object] | Listing:
         """The objects of a namespace, or of all namespaces where `request.target.namespace` is empty."""
         raise errors.method_not_supported(request.target.resource.group_resource, "list")
 
-    def watch(self, request: ReadRequest) -> AsyncGenerator[ObjectEvent, None]:
+    def watch(self, request: ReadRequest) -> AsyncGenerator[ObjectEvent, None] | StoredWatch:
         """The objects as ADDED, then every change. The generator is closed when the client leaves."""
         raise errors.method_not_supported(request.target.resource.group_resource, "watch")
 
-    async def create(self, request: WriteRequest, obj: Object) -> Object:
+    async def create(self, request: WriteRequest, obj: Object) -> Object | WrittenObject:
         """What a POST answers with: the created object, or any other document.
 
         Args:
@@ -83,11 +165,16 @@ class RestStorage:
         del obj
         raise errors.method_not_supported(request.target.resource.group_resource, "create")
 
-    async def update(self, request: WriteRequest, obj: Object) -> Object:
+    async def update(self, request: WriteRequest, obj: Object) -> Object | WrittenObject:
         """What a PUT answers with."""
         del obj
         raise errors.method_not_supported(request.target.resource.group_resource, "update")
 
-    async def delete(self, request: WriteRequest) -> Object | None:
+    async def patch(self, request: WriteRequest, change: Patch) -> WrittenObject:
+        """What a PATCH answers with. Computed resources do not offer it."""
+        del change
+        raise errors.method_not_supported(request.target.resource.group_resource, "patch")
+
+    async def delete(self, request: WriteRequest) -> Object | WrittenObject | None:
         """Delete an object; what the answer shows, None for a Status."""
         raise errors.method_not_supported(request.target.resource.group_resource, "delete")

@@ -2,51 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
-from kcp_py.registry.rest.conform import BodyKind
-from kcp_py.registry.rest.scale import SCALE
 from kcp_py.registry.scale import ScalePaths, apply_scale
 from kcp_py.registry.store import Access, Current
 from kcp_py.registry.store import update as update_stored
 from kcp_py.registry.store.access import Written
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 
-Source = Callable[[], Awaitable[dict[str, Any]]]
-"""Gives the object of a request anew at each call, for the callee to keep: decoded, pruned and with defaults."""
 
-
-async def update(access: Access, request: WriteRequest, read: Source) -> Written:
+async def update(access: Access, request: WriteRequest, obj: dict[str, Any]) -> Written:
     """Replace an object, its status or its Scale; kinds that allow it are created.
 
     Args:
         access: the store.
         request: who updates what.
-        read: gives the object of the body. Its warnings are those of the last call.
+        obj: of the body: decoded, pruned and with defaults; changed in place.
 
     Raises:
         StatusError: 400, 404, 409, 422 and whatever admission says.
         StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
     """
-    target = request.target
+    target, again = request.target, request.again
+    assert again is not None, "an update can be tried again"
     paths = target.scale
     warnings_before = len(request.warnings)
-
-    async def read_anew() -> dict[str, Any]:
-        del request.warnings[warnings_before:]
-        obj = await read()
-        check_identity(obj, target)
-        return obj
-
     # Before the object is looked up, as upstream: a bad body is a 400, whether or not there is an object. An attempt uses it up.
-    unused: list[dict[str, Any]] = [await read_anew()]
+    check_identity(obj, target)
+    unused = [obj]
 
     async def transform(current: Current | None) -> dict[str, Any]:
-        obj = unused.pop() if unused else await read_anew()
+        if unused:
+            obj = unused.pop()
+        else:
+            del request.warnings[warnings_before:]
+            obj = await again()
+            check_identity(obj, target)
         if paths is None or current is None:
             return obj
         whole = await scaled(paths, obj, current)
@@ -55,11 +49,6 @@ async def update(access: Access, request: WriteRequest, read: Source) -> Written
         return whole
 
     return await update_stored(access, request, transform, may_create=True)
-
-
-def body_kind(target: Resolved) -> BodyKind:
-    """The kind of the bodies of requests for a target, and of what is patched."""
-    return SCALE if target.subresource == "scale" else target.served.resource
 
 
 async def scaled(paths: ScalePaths, scale: dict[str, Any], current: Current) -> dict[str, Any]:

@@ -52,7 +52,8 @@ async def delete(access: Access, request: WriteRequest) -> Written:
         StatusError: 404, 403 for what must not be deleted, 409 for a failed precondition.
         StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
     """
-    scope, served, namespace, name, _ = request.target
+    scope = request.target.scope
+    _, served, namespace, name, _ = request.target
     options = request.options
     assert isinstance(options, DeleteOptions), "a deletion has its own options"
     resource = served.resource
@@ -81,7 +82,7 @@ async def delete(access: Access, request: WriteRequest) -> Written:
 
 async def _postpone(access: Access, request: WriteRequest, item: KeyValue, obj: dict[str, Any], admitted: Sequence[Compare]) -> Written:
     """Store what a deletion makes of an object that stays for now."""
-    scope, served, *_ = request.target
+    scope, served = request.target.scope, request.target.served
     stored = await to_storage(served.resource, obj)
     value = encode_stored(stored)
     if request.dry_run or value == item.value:
@@ -92,7 +93,7 @@ async def _postpone(access: Access, request: WriteRequest, item: KeyValue, obj: 
 
 
 async def _delete_once(access: Access, request: WriteRequest, item: KeyValue, old: dict[str, Any], admitted: Sequence[Compare]) -> Written:
-    scope, served, *_ = request.target
+    scope, served = request.target.scope, request.target.served
     options = request.options
     assert isinstance(options, DeleteOptions)
     resource = served.resource

@@ -52,7 +52,8 @@ async def update(access: Access, request: WriteRequest, transform: Transform, *,
         StatusError: 404, 409, 422 and whatever transform and admission say.
         StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
     """
-    scope, served, namespace, name, subresource = request.target
+    scope = request.target.scope
+    _, served, namespace, name, subresource = request.target
     resource = served.resource
     for _ in range(LOCK_ATTEMPTS):
         item = await find(access, scope, served, namespace, name)
@@ -90,7 +91,8 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     Raises:
         ConflictError: the object changed since it was read.
     """
-    scope, served, namespace, _, subresource = request.target
+    scope = request.target.scope
+    _, served, namespace, _, subresource = request.target
     manager, resource, item = request.manager, served.resource, current.item
     size = request.size + len(item.value)
     old = await current.load()

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
-
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.options import decode_include_object
 from kcp_py.apimachinery.meta.partial import partial_object_metadata
 from kcp_py.apimachinery.meta.table import object_table
 from kcp_py.logicalcluster import WILDCARD
 from kcp_py.registry.resource import Served, ServedResource
-from kcp_py.registry.scale import scale_of, show_scale
-from kcp_py.registry.store import load_one
-from kcp_py.registry.store.access import Written
-from kcp_py.registry.store.read import from_storage
+from kcp_py.registry.rest.storage import Object, StoredObject, WrittenObject
+from kcp_py.registry.writerequest import Resolved
 from kcp_py.server.encoding import encode_offloaded
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.tablecolumns import TableColumns
-from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import DEFAULT, Representation, negotiate, wants_pretty
 from kcp_py.storage.contract import KeyValue
 
@@ -58,56 +53,42 @@ def not_of_kind(resource: ServedResource, transform: str) -> StatusError:
     return StatusError(406, "NotAcceptable", f"you requested {transform}, but the requested object is {is_what} ({found})")
 
 
-async def send_item(backend: Backend, exchange: Exchange, target: Target, item: KeyValue, representation: Representation) -> None:
-    """Answer with a stored object."""
-    cluster = target.one_cluster().name
-    served = target.served
-    paths = target.scale
-    wildcard = exchange.context.cluster is WILDCARD
-    if paths is None and representation == DEFAULT:
-        body = rendered(served, item, cluster, wildcard=wildcard)
-        if body is not None:
-            await exchange.respond(200, body + b"\n")
-            return
-    obj = served.resource.renderer.dress(await load_one(served, item), item.mod_revision, cluster, wildcard=wildcard)
-    if paths is not None:
-        obj = show_scale(obj, paths)
-    await send_object(backend, exchange, target, obj, representation, status=200)
-
-
-async def send_written(
-    backend: Backend, exchange: Exchange, target: Target, written: Written, representation: Representation, *, status: int
+async def send(
+    backend: Backend,
+    exchange: Exchange,
+    target: Resolved,
+    found: StoredObject | WrittenObject | Object,
+    representation: Representation,
+    *,
+    status: int = 200,
 ) -> None:
-    """Answer with an object that was just written."""
-    cluster = target.one_cluster().name
-    renderer = target.resource.renderer
-    plain = representation == DEFAULT
-    paths = target.scale
-    if plain and paths is None and written.mod_revision:
-        item = KeyValue("", written.value, written.mod_revision, 0)
-        body = renderer.splice(item, cluster)
-        if body is not None:
+    """Answer with an object: with its stored bytes where these can be spliced, or else decoded."""
+    if isinstance(found, dict):
+        subresource = target.resource.subresources[target.subresource] if target.subresource else None
+        if subresource is not None and subresource.kind is not None:
+            # Of a kind of its own, which has no columns.
+            await send_document(exchange, found, representation, status=status)
+            return
+        obj = found
+    else:
+        if representation == DEFAULT and (body := found.spliced()) is not None:
             await exchange.respond(status, body + b"\n")
             return
-    obj = orjson.loads(written.value)
-    obj = renderer.dress(await from_storage(target.resource, obj), written.mod_revision, cluster)
-    if written.given_version:
-        obj["metadata"]["resourceVersion"] = written.given_version
-    if paths is not None:
-        obj = scale_of(obj, paths)
+        obj = await found.decoded()
+        target = found.target
     await send_object(backend, exchange, target, obj, representation, status=status)
 
 
 async def send_object(
     backend: Backend,
     exchange: Exchange,
-    target: Target,
+    target: Resolved,
     obj: dict[str, Any],
     representation: Representation,
     *,
     status: int,
 ) -> None:
-    """Answer with a decoded, dressed object."""
+    """Answer with a decoded object that has the fields that the server adds."""
     match representation.transform:
         case "":
             document = obj

@@ -1,4 +1,4 @@
-"""Whole lists: what stands around their elements in each form, and lists of objects that are at hand."""
+"""Whole lists: what stands around their elements in each form, and lists of decoded objects."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kcp_py.apimachinery.meta.options import decode_include_object
 from kcp_py.apimachinery.meta.partial import partial_object_metadata
 from kcp_py.apimachinery.meta.table import Column, column_definitions, table_row
 from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.writerequest import Resolved
 from kcp_py.server.encoding import ListEncoding
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import not_of_kind
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.tablecolumns import TableColumns
-from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import Representation
 
 
@@ -41,9 +41,9 @@ def list_encoding(resource: ServedResource, representation: Representation) -> L
 
 
 class ObjectList:
-    """An answer of decoded, dressed objects: each is encoded as it comes, and not kept as anything else."""
+    """An answer of decoded objects: each is encoded as it comes, and not kept as anything else."""
 
-    def __init__(self, backend: Backend, exchange: Exchange, target: Target, representation: Representation) -> None:
+    def __init__(self, backend: Backend, exchange: Exchange, target: Resolved, representation: Representation) -> None:
         """Prepare.
 
         Args:
@@ -65,7 +65,7 @@ class ObjectList:
         self._encoding = list_encoding(target.resource, representation)
         self._include = decode_include_object(exchange.query)
         self._now = backend.clock()
-        self._columns = TableColumns(target.resource, wildcard=target.scope is None)
+        self._columns = TableColumns(target.resource, wildcard=target.only is None)
         self._elements: list[bytes] = []
 
     async def add(self, obj: dict[str, Any], size: int) -> None:
@@ -98,16 +98,16 @@ class ObjectList:
         await self._exchange.respond_in_parts(200, parts, self._representation.content_type)
 
 
-async def send_objects(  # as its like
+async def send_objects(
     backend: Backend,
     exchange: Exchange,
-    target: Target,
+    target: Resolved,
     objects: Sequence[dict[str, Any]],
     representation: Representation,
     *,
     revision: int,
 ) -> None:
-    """Answer with a list of decoded, dressed objects that are at hand.
+    """Answer with a list of decoded objects that are at hand.
 
     Args:
         backend: for the time.

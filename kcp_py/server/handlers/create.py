@@ -1,20 +1,20 @@
-"""POST of an object to its collection."""
+"""POST of an object to its collection, or of a document to a subresource."""
 
 from __future__ import annotations
 
 from kcp_py.apimachinery.meta.options import decode_create_options
-from kcp_py.registry.rest.create import create as create_object
+from kcp_py.registry.rest.kinds import body_kind
+from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.server.exchange import Exchange
-from kcp_py.server.handlers.answer import representation_of, send_written
+from kcp_py.server.handlers.answer import representation_of, send
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import read
 from kcp_py.server.handlers.manager import manager_of
-from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import request_media
 
 
-async def create(backend: Backend, exchange: Exchange, target: Target) -> None:
-    """Store the object of the body and answer 201 with it.
+async def create(backend: Backend, exchange: Exchange, target: Resolved) -> None:
+    """Create the object of the body and answer 201 with it.
 
     The order of checks is upstream's: Accept, Content-Type, body, options, decoding, metadata, validation.
     """
@@ -23,7 +23,8 @@ async def create(backend: Backend, exchange: Exchange, target: Target) -> None:
     media = request_media(exchange.headers.get(b"content-type"), protobuf=resource.protobuf)
     body = await exchange.read_body(backend.limits.max_body_bytes)
     options = decode_create_options(exchange.query)
-    obj = await read(body, media, resource, field_validation=options.field_validation, warnings=exchange.warnings)
-    request = target.write(exchange, options, len(body), manager_of(backend, exchange, options))
-    written = await create_object(backend.access, request, obj)
-    await send_written(backend, exchange, target, written, representation, status=201)
+    kind = body_kind(target) if target.subresource else resource
+    obj = await read(body, media, kind, field_validation=options.field_validation, warnings=exchange.warnings)
+    request = WriteRequest(exchange.context, target, options, len(body), manager_of(backend, exchange, options))
+    created = await backend.verbs.of(target).create(request, obj)
+    await send(backend, exchange, target, created, representation, status=201)

@@ -5,34 +5,29 @@ from __future__ import annotations
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.options import decode_patch_options
-from kcp_py.registry.rest.apply import apply
 from kcp_py.registry.rest.patch import APPLY_PATCH, patch_types, read_patch
-from kcp_py.registry.rest.patch import patch as patch_object
+from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.server.exchange import Exchange
-from kcp_py.server.handlers.answer import representation_of, send_written
+from kcp_py.server.handlers.answer import representation_of, send
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.manager import manager_of
-from kcp_py.server.handlers.target import Target
 
 
-async def patch(backend: Backend, exchange: Exchange, target: Target) -> None:
+async def patch(backend: Backend, exchange: Exchange, target: Resolved) -> None:
     """Change the object as the body says, against its latest state; 200, or 201 where an apply made the object."""
     patch_type = _patch_type(exchange, target)
     applied = patch_type == APPLY_PATCH
     representation = representation_of(exchange, target.served.resource)
     body = await exchange.read_body(backend.limits.max_body_bytes)
     options = decode_patch_options(exchange.query, apply=applied)
-    if applied:
-        request = target.write(exchange, options, len(body), manager_of(backend, exchange, options, applied=True))
-        written = await apply(backend.access, request, body)
-    else:
-        change = await read_patch(body, patch_type, strict=options.field_validation != "Ignore")
-        request = target.write(exchange, options, len(body), manager_of(backend, exchange, options))
-        written = await patch_object(backend.access, request, change)
-    await send_written(backend, exchange, target, written, representation, status=201 if written.created else 200)
+    change = await read_patch(body, patch_type, strict=options.field_validation != "Ignore")
+    manager = manager_of(backend, exchange, options, applied=applied)
+    request = WriteRequest(exchange.context, target, options, len(body), manager)
+    written = await backend.verbs.of(target).patch(request, change)
+    await send(backend, exchange, target, written, representation, status=201 if written.created else 200)
 
 
-def _patch_type(exchange: Exchange, target: Target) -> str:
+def _patch_type(exchange: Exchange, target: Resolved) -> str:
     """The media type of the patch.
 
     Raises:

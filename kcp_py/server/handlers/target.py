@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.authz.forbidden import forbidden
 from kcp_py.logicalcluster import Name, Wildcard
-from kcp_py.registry.resource import Served, ServedResource, scale_paths
-from kcp_py.registry.scale import ScalePaths
+from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.scope import ClusterScope
-from kcp_py.registry.subresources import Code
-from kcp_py.registry.writerequest import FieldManager, Resolved, WriteOptions, WriteRequest
+from kcp_py.registry.writerequest import Resolved
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.server.exchange import Exchange
@@ -31,52 +29,7 @@ _OF_NODES: Final[Mapping[tuple[str, str], frozenset[str]]] = {
 _NO_NODES: Final = "{} is not available: this server stores objects, it has no nodes on which pods could run"
 
 
-class Target(NamedTuple):
-    """What a resource request is about."""
-
-    scope: ClusterScope | None
-    """None for all clusters."""
-    served: Served
-    namespace: str
-    """Empty for cluster-scoped resources, and for all namespaces."""
-    name: str
-    subresource: str
-
-    @property
-    def resource(self) -> ServedResource:
-        return self.served.resource
-
-    @property
-    def rest(self) -> Code | None:
-        """What serves the request; None for stored objects and views of them."""
-        resource = self.served.resource
-        return resource.subresources[self.subresource].rest if self.subresource else resource.rest
-
-    @property
-    def scale(self) -> ScalePaths | None:
-        """Where the values of a Scale are, of requests for one."""
-        return scale_paths(self.served.resource, self.subresource)
-
-    def write(self, exchange: Exchange, options: WriteOptions, size: int, manager: FieldManager | None = None) -> WriteRequest:
-        """The write that a request asks for.
-
-        Args:
-            exchange: the request.
-            options: of its query and body.
-            size: bytes of the body.
-            manager: who becomes the owner of changed fields.
-        """
-        target = Resolved(self.one_cluster(), self.served, self.namespace, self.name, self.subresource)
-        return WriteRequest(exchange.context, target, options, size, manager)
-
-    def one_cluster(self) -> ClusterScope:
-        """The scope of a request that is for one cluster, as all are but lists and watches."""
-        if self.scope is None:
-            raise errors.method_not_supported(self.resource.group_resource, "this verb", " in the `*` logical cluster")
-        return self.scope
-
-
-async def resolve(backend: Backend, exchange: Exchange) -> Target:
+async def resolve(backend: Backend, exchange: Exchange) -> Resolved:
     """Work out what a request is about.
 
     Raises:
@@ -107,8 +60,8 @@ async def resolve(backend: Backend, exchange: Exchange) -> Target:
     if exchange.method == "HEAD" and resource.builtin:
         # There are no such routes of built-in kinds; for custom resources it is a GET.
         raise method_not_allowed()
-    exchange.resolved = GroupVersionResource(resource.group, resource.version, resource.resource)
-    return Target(scope, served, namespace, info.name, info.subresource)
+    exchange.resolved = resource.key
+    return Resolved(scope, served, namespace, info.name, info.subresource)
 
 
 async def resolve_scope(backend: Backend, context: RequestContext, cluster: Name) -> ClusterScope:

@@ -6,29 +6,29 @@ time.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from kcp_py.apimachinery import errors
+from kcp_py.registry.rest.registry import changing
 from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.store.access import GUARD_ATTEMPTS, translate
+from kcp_py.registry.writerequest import Resolved
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.backend import Backend
-from kcp_py.server.handlers.computed import HANDLERS as COMPUTED
 from kcp_py.server.handlers.create import create
 from kcp_py.server.handlers.delete import delete, delete_collection
 from kcp_py.server.handlers.documents import Documents
 from kcp_py.server.handlers.get import get
 from kcp_py.server.handlers.list import list_objects
 from kcp_py.server.handlers.patch import patch
-from kcp_py.server.handlers.target import Target, method_not_allowed, resolve
+from kcp_py.server.handlers.target import method_not_allowed, resolve
 from kcp_py.server.handlers.update import update
 from kcp_py.server.handlers.watch import watch
 from kcp_py.storage.contract import StorageError
 from kcp_py.storage.keys import InvalidSegmentError
 
-Handler = Callable[[Backend, Exchange, Target], Awaitable[None]]
+Handler = Callable[[Backend, Exchange, Resolved], Awaitable[None]]
 
 _HANDLERS: Final[Mapping[str, Handler]] = {
     "get": get,
@@ -40,10 +40,6 @@ _HANDLERS: Final[Mapping[str, Handler]] = {
     "delete": delete,
     "deletecollection": delete_collection,
 }
-
-
-async def _refuse(_backend: Backend, exchange: Exchange, target: Target) -> None:
-    raise errors.method_not_supported(target.resource.group_resource, exchange.context.info.verb)
 
 
 class ResourceTree:
@@ -73,28 +69,21 @@ class ResourceTree:
         life = 0
         for attempt in range(GUARD_ATTEMPTS):
             target = await resolve(self._backend, exchange)
-            if target.scope is not None:
-                if life and target.scope.created_revision != life:
+            if target.only is not None:
+                if life and target.only.created_revision != life:
                     # What was asked of one cluster is not done in another that has its name by now.
                     raise errors.service_unavailable("the logical cluster was deleted, please try again", retry_after_seconds=1)
-                life = target.scope.created_revision
+                life = target.only.created_revision
             if handler is None:
                 raise method_not_allowed()
             try:
-                if target.rest is None:
-                    await handler(self._backend, exchange, target)
-                else:
-                    await COMPUTED.get(info.verb, _refuse)(self._backend, exchange, target)
+                await handler(self._backend, exchange, target)
             except StaleScopeError:
-                # What the write relied on is other than what was remembered: forget it, look again. The feed may still be on its way.
-                if target.scope is not None:
-                    self._backend.clusters.invalidate(target.scope.name)
-                    self._backend.tables.invalidate(target.scope.name)
+                if target.only is not None:
+                    await self._backend.forget(target.only.name, attempt)
                 exchange.warnings.clear()
-                if attempt:
-                    await asyncio.sleep(0.001 * 2**attempt)
             except InvalidSegmentError as error:
                 raise errors.not_found(target.resource.group_resource, target.name) from error
             else:
                 return
-        raise errors.service_unavailable("the logical cluster is changing, please try again", retry_after_seconds=1)
+        raise changing()

@@ -1,33 +1,33 @@
-"""PUT of an object, its status or its Scale."""
+"""PUT of an object or of a subresource."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from kcp_py.apimachinery.meta.options import decode_update_options
-from kcp_py.registry.rest.update import body_kind
-from kcp_py.registry.rest.update import update as update_object
+from kcp_py.registry.rest.kinds import body_kind
+from kcp_py.registry.rest.storage import WrittenObject
+from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.server.exchange import Exchange
-from kcp_py.server.handlers.answer import representation_of, send_written
+from kcp_py.server.handlers.answer import representation_of, send
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.body import read
 from kcp_py.server.handlers.manager import manager_of
-from kcp_py.server.handlers.target import Target
 from kcp_py.server.negotiation import request_media
 
 
-async def update(backend: Backend, exchange: Exchange, target: Target) -> None:
+async def update(backend: Backend, exchange: Exchange, target: Resolved) -> None:
     """Replace the object by that of the body; 200, or 201 where the kind lets PUT create."""
     resource = target.served.resource
     representation = representation_of(exchange, resource)
     body = await exchange.read_body(backend.limits.max_body_bytes)
     options = decode_update_options(exchange.query)
     media = request_media(exchange.headers.get(b"content-type"), protobuf=resource.protobuf)
-    request = target.write(exchange, options, len(body), manager_of(backend, exchange, options))
-    kind = body_kind(request.target)
-
-    async def source() -> dict[str, Any]:
-        return await read(body, media, kind, field_validation=options.field_validation, warnings=exchange.warnings)
-
-    written = await update_object(backend.access, request, source)
-    await send_written(backend, exchange, target, written, representation, status=201 if written.created else 200)
+    kind = body_kind(target)
+    validation = options.field_validation
+    obj = await read(body, media, kind, field_validation=validation, warnings=exchange.warnings)
+    again = partial(read, body, media, kind, field_validation="Ignore", warnings=[])
+    request = WriteRequest(exchange.context, target, options, len(body), manager_of(backend, exchange, options), again)
+    updated = await backend.verbs.of(target).update(request, obj)
+    created = isinstance(updated, WrittenObject) and updated.created
+    await send(backend, exchange, target, updated, representation, status=201 if created else 200)

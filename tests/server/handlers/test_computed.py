@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from kcp_py.apimachinery.meta.options import DeleteOptions
 from kcp_py.controlplane import ControlPlane
-from kcp_py.logicalcluster import Name
+from kcp_py.logicalcluster import WILDCARD, Name
 from kcp_py.registry.admission import AdmissionPlugin, Attributes
 from kcp_py.registry.computed import ComputedResource
 from kcp_py.registry.rest.storage import Object, ObjectEvent, ReadRequest, RestStorage
 from kcp_py.registry.writerequest import WriteRequest
+from kcp_py.storage.contract import UnavailableError
 from tests.server.handlers.conftest import Api, Watch, config_map, options
 
 pytestmark = pytest.mark.anyio
@@ -35,9 +37,12 @@ class Quotes(RestStorage):
         self.closed = asyncio.Event()
         self.users: list[str] = []
         self.endless = False
+        self.failing: dict[str, Exception] = {}
 
     async def list(self, request: ReadRequest) -> Sequence[Object]:
         self.users.append(request.context.user.name)
+        if (failure := self.failing.get(request.target.scope.name)) is not None:
+            raise failure
         found = [quote(name, size, request.target.scope.name) for name, size in (("long", 9), ("short", 1))]
         return [one for one in found if request.target.namespace in {"", "default"}]
 
@@ -249,6 +254,10 @@ class Notes(RestStorage):
         assert not request.dry_run
         return obj
 
+    async def update(self, request: WriteRequest, obj: Object) -> Object:
+        assert request.target.name == obj["metadata"]["name"]
+        return obj
+
     async def delete(self, request: WriteRequest) -> None:
         assert isinstance(request.options, DeleteOptions)
         self.deleted.append(request.options)
@@ -261,13 +270,14 @@ def notes() -> Notes:
 
 @pytest.fixture
 async def writable(tmp_path: Path, notes: Notes) -> AsyncIterator[Api]:
-    resource = ComputedResource(group="example.com", version="v1", resource="notes", kind="Note", rest=notes)
+    resource = ComputedResource(group="example.com", version="v1", resource="notes", kind="Note", rest=notes, subresources={"text": notes})
     async with ControlPlane(options(tmp_path), apis=[resource]) as control_plane:
         transport = httpx.ASGITransport(control_plane.app)
         async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:
             yield Api(client, control_plane)
 
 
+NOTE = GroupVersionResource("example.com", "v1", "notes")
 NOTES = "/clusters/a/apis/example.com/v1/namespaces/default/notes"
 
 
@@ -291,13 +301,65 @@ async def test_a_new_object_is_of_the_namespace_of_its_url(writable: Api) -> Non
     assert (await writable("POST", NOTES, note)).status_code == 201
 
 
-async def test_the_client_of_the_process_does_not_store_computed_objects(writable: Api) -> None:
-    """405, as long as it does not call their storage for writes."""
-    resource = GroupVersionResource("example.com", "v1", "notes")
-    note = {"metadata": {"name": "n", "namespace": "default"}}
-    with pytest.raises(errors.StatusError) as refused:
-        await writable.control_plane.client.create(Name("a"), resource, note)
-    assert refused.value.code == 405
+async def test_the_client_of_the_process_writes_computed_objects(writable: Api, notes: Notes) -> None:
+    """Through their code and admission, as HTTP does; what the code does not offer is 405."""
+    client = writable.control_plane.client
+    made = await client.create(Name("a"), NOTE, {"metadata": {"name": "n", "namespace": "default"}})
+    assert (made["apiVersion"], made["kind"], made["metadata"]["annotations"]) == ("example.com/v1", "Note", {"kcp.io/cluster": "a"})
+    assert (await client.update(Name("a"), NOTE, {**made, "text": "x"}))["text"] == "x"
+    await client.delete(Name("a"), NOTE, "default", "n", uid="u")
+    assert [one.preconditions and one.preconditions.uid for one in notes.deleted] == ["u"]
+    for call in (
+        client.get(Name("a"), NOTE, "default", "n"),
+        client.patch(Name("a"), NOTE, "default", "n", document={}),
+        client.delete_collection(Name("a"), NOTE, "default"),
+    ):
+        with pytest.raises(errors.StatusError) as refused:
+            await call
+        assert refused.value.code in {405, 415}
+
+
+async def test_the_client_of_the_process_reads_computed_objects(api: Api, quotes: Quotes) -> None:
+    """By name, in lists with selectors of one cluster and of all, by watch, and it posts to subresources."""
+    client, resource = api.control_plane.client, GroupVersionResource("example.com", "v1", "quotes")
+    assert (await client.get(Name("a"), resource, "default", "long"))["spec"]["size"] == 9
+    listed = await client.list(Name("a"), resource, "default", label_selector="size=1")
+    assert [one["metadata"]["name"] for one in listed.items] == ["short"]
+    everywhere = await client.list(WILDCARD, resource, metadata_only=True)
+    assert {(one["kind"], one["metadata"]["clusterName"]) for one in everywhere.items} == {("PartialObjectMetadata", "root")}
+    async with aclosing(client.watch(Name("a"), resource, resource_version=listed.resource_version, label_selector="size=1")) as events:
+        assert (await anext(events)).obj["metadata"]["name"] == "short"
+        quotes.changes.put_nowait(ObjectEvent("MODIFIED", quote("short", 2, "a")))
+        assert (await anext(events)).type == "DELETED"
+    await asyncio.wait_for(quotes.closed.wait(), 10)
+    body = {"metadata": {"namespace": "default"}, "spec": {"text": "x"}}
+    encoded = await client.create(Name("a"), resource, body, name="long", subresource="base64")
+    assert encoded["kind"] == "Encoding"
+
+
+async def test_a_put_names_the_object_of_its_url(writable: Api) -> None:
+    """Also of a subresource: 400 for another name or namespace."""
+    for path in (f"{NOTES}/n", f"{NOTES}/n/text"):
+        note = {"apiVersion": "example.com/v1", "kind": "Note", "metadata": {"name": "n"}}
+        assert (await writable.ok("PUT", path, note))["metadata"]["name"] == "n"
+        for wrong in ({"name": "other"}, {}, {"name": "n", "namespace": "other"}):
+            await writable.fails(400, "PUT", path, {**note, "metadata": wrong})
+
+
+@pytest.mark.parametrize(
+    "failure", [errors.internal("no quotes today"), KeyError("secret"), UnavailableError("down")], ids=lambda one: type(one).__name__
+)
+async def test_a_cluster_that_fails_is_left_out_of_a_list_of_all(api: Api, quotes: Quotes, failure: Exception) -> None:
+    """With a warning that names it, and hides what a client must not see; the others are listed."""
+    for cluster in ("a", "b"):
+        await api.ok("POST", f"/clusters/{cluster}/api/v1/namespaces/default/configmaps", config_map("one"))
+    quotes.failing["b"] = failure
+    answer = await api("GET", "/clusters/*/apis/example.com/v1/quotes")
+    assert {one["metadata"]["clusterName"] for one in answer.json()["items"]} == {"a", "root"}
+    (warning,) = answer.headers.get_list("warning")
+    assert "objects of the logical cluster b are left out" in warning
+    assert "secret" not in warning
+    assert (await api("GET", QUOTES.replace("/a/", "/b/", 1))).status_code >= 500
 
 
 async def test_a_watch_ends_with_its_cluster(api: Api, quotes: Quotes) -> None:

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from kcp_py.controlplane import ControlPlane
+from kcp_py.registry.rest import listing
 from kcp_py.registry.store import rendered
-from kcp_py.server.handlers import list as list_handler
 from tests.server.handlers.conftest import Api, config_map, options
 
 pytestmark = pytest.mark.anyio
@@ -51,7 +51,7 @@ async def each(api: Api) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("chunk", [10_000, 4], ids=["in parts", "in a stream"])
 async def test_a_list_is_its_objects(stored: Api, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     """In every encoding, the first time and again, after an object changed too."""
-    monkeypatch.setattr(list_handler, "_WHOLE_LIST_CHUNK", chunk)
+    monkeypatch.setattr(listing, "_WHOLE_LIST_CHUNK", chunk)
     for round_ in range(3):
         expected = await each(stored)
         response = await stored("GET", MAPS)

@@ -12,7 +12,7 @@ import pytest
 from starlette.types import Message
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.server.handlers import list as list_handler
+from kcp_py.registry.rest import listing
 from kcp_py.server.handlers.listbudget import ListBudget
 from tests.server.handlers.conftest import ADMIN, Api, config_map
 
@@ -154,7 +154,7 @@ async def test_a_long_list_is_never_in_memory_as_a_whole(
     api: Api, monkeypatch: pytest.MonkeyPatch, accept: str, query: str, path: str
 ) -> None:
     """It is read in pages of so many bytes, and has all objects as of one revision, although one is deleted meanwhile."""
-    monkeypatch.setattr(list_handler, "_WHOLE_LIST_BYTES", 1_000_000)
+    monkeypatch.setattr(listing, "_WHOLE_LIST_BYTES", 1_000_000)
     for number in range(40):
         await api.ok("POST", MAPS.format("a"), config_map(f"large-{number:02}", {"a": f"{number:02}" * 250_000}))
     names: set[bytes] = set()
@@ -204,7 +204,7 @@ async def test_a_collection_that_is_deleted_is_not_in_memory_decoded(api: Api) -
 
 async def test_a_page_of_selected_large_objects_ends_early(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit is not reached where the objects that were selected take too much; the list goes on behind them."""
-    monkeypatch.setattr(list_handler, "LARGEST_PAGE_BYTES", 1_000_000)
+    monkeypatch.setattr(listing, "LARGEST_PAGE_BYTES", 1_000_000)
     for number in range(7):
         await api.ok("POST", MAPS.format("a"), config_map(f"large-{number}", {"a": "x" * 400_000}))
     params = {"limit": "500", "fieldSelector": "metadata.name!=large-1"}

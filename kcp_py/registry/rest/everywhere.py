@@ -9,59 +9,63 @@ from typing import Final
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import InvalidClusterError, Name, parse_name
+from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.store.read import find
-from kcp_py.server.exchange import Exchange
-from kcp_py.server.handlers.backend import Backend
-from kcp_py.server.handlers.target import Target
+from kcp_py.registry.writerequest import Resolved
 
 _AT_ONCE: Final = 64
-"""Clusters that are looked into at the same time."""
+"""Clusters in which an object is looked up at the same time."""
 _MOST_NAMED: Final = 10
 """Clusters that an error names."""
 
 
-async def find_everywhere(backend: Backend, exchange: Exchange, target: Target) -> Target:
-    """The target in the cluster that the query names (`?cluster=`), or else in the only one that has the object.
+async def find_everywhere(registry: Registry, target: Resolved, cluster: str = "") -> Resolved:
+    """The target in the named cluster, or else in the only one that has the object.
+
+    Args:
+        registry: the clusters and their objects.
+        target: over all clusters.
+        cluster: as the client names it (`?cluster=`); empty where it names none.
 
     Raises:
         StatusError: 400 for an invalid `cluster`, 404 where no cluster has the object, 409 with their names where several have.
     """
-    if asked := exchange.query.get("cluster"):
+    if cluster:
         try:
-            clusters: Sequence[Name] = [parse_name(asked[0])]
+            clusters: Sequence[Name] = [parse_name(cluster)]
         except InvalidClusterError as error:
             raise errors.bad_request(str(error)) from None
     elif target.served.per_cluster:
-        clusters = await backend.wildcard.clusters(target.resource.group, target.resource.resource)
+        clusters = await registry.wildcard.clusters(target.resource.group, target.resource.resource)
     else:
-        clusters = await backend.clusters.names()
-    found: list[Target] = []
+        clusters = await registry.clusters.names()
+    found: list[Resolved] = []
     for start in range(0, len(clusters), _AT_ONCE):
-        looked = await asyncio.gather(*(_look(backend, target, cluster) for cluster in clusters[start : start + _AT_ONCE]))
+        looked = await asyncio.gather(*(_look(registry, target, name) for name in clusters[start : start + _AT_ONCE]))
         found += [one for one in looked if one is not None]
         if len(found) > _MOST_NAMED:
             break
     if not found:
         raise errors.not_found(target.resource.group_resource, target.name)
     if len(found) > 1:
-        raise _ambiguous(target, [one.one_cluster().name for one in found])
+        raise _ambiguous(target, [one.scope.name for one in found])
     return found[0]
 
 
-async def _look(backend: Backend, target: Target, cluster: Name) -> Target | None:
+async def _look(registry: Registry, target: Resolved, cluster: Name) -> Resolved | None:
     """The target in one cluster; None where there is no such object."""
-    scope = await backend.clusters.scope(cluster)
+    scope = await registry.clusters.scope(cluster)
     if scope is None:
         return None
-    served = await backend.tables.served_in(cluster, target.served)
-    if served is None or (served.per_cluster and served.resource.namespaced is not bool(target.namespace)):
+    served = await registry.tables.served_in(cluster, target.served)
+    if served is None or served.resource.namespaced is not target.resource.namespaced:
         return None
-    if await find(backend.access, scope, served, target.namespace, target.name) is None:
+    if await find(registry.access, scope, served, target.namespace, target.name) is None:
         return None
-    return target._replace(scope=scope, served=served)
+    return target._replace(only=scope, served=served)
 
 
-def _ambiguous(target: Target, clusters: Sequence[Name]) -> StatusError:
+def _ambiguous(target: Resolved, clusters: Sequence[Name]) -> StatusError:
     named = sorted(clusters)[:_MOST_NAMED]
     more = ", ..." if len(clusters) > _MOST_NAMED else ""
     resource = target.resource.group_resource

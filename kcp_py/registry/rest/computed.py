@@ -1,0 +1,324 @@
+"""`ComputedObjects`: what the server does around a `RestStorage` that holds no stored objects.
+
+The storage is asked about one cluster at a time and gives what it has. Selectors, admission, reads over all clusters and the fields that
+the server adds to answers are the same for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Final, NamedTuple
+
+import structlog
+
+from kcp_py.aio.cooperative import TimeSlice
+from kcp_py.apimachinery import errors, fielderrors
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.meta.options import ListOptions
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.admission import Operation, attributes_of
+from kcp_py.registry.resource import Served
+from kcp_py.registry.rest.create import check_namespace
+from kcp_py.registry.rest.items import left_out_warnings
+from kcp_py.registry.rest.kinds import body_kind
+from kcp_py.registry.rest.listing import Listing
+from kcp_py.registry.rest.patch import Patch
+from kcp_py.registry.rest.registry import Registry
+from kcp_py.registry.rest.selection import Selection
+from kcp_py.registry.rest.storage import Object, ObjectEvent, ReadRequest, RestStorage, WrittenObject
+from kcp_py.registry.rest.stored import DeletedObjects
+from kcp_py.registry.rest.update import check_identity
+from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.store.access import translate
+from kcp_py.registry.writerequest import Resolved, WriteRequest
+from kcp_py.storage.contract import StorageError
+from kcp_py.watchcache import Watcher
+
+_CLUSTERS_AT_ONCE: Final = 100
+_HIDDEN: Final = "the server could not complete the request; the audit id of the response finds the cause in its log"
+
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.registry")
+
+
+Objects = list[Object]
+
+
+class ObjectList(NamedTuple):
+    """A list of computed objects, selected and with the fields that the server adds to answers."""
+
+    items: Sequence[Object]
+    revision: int
+
+
+class ComputedObjects:
+    """The verbs of a computed resource or subresource."""
+
+    def __init__(self, registry: Registry, rest: RestStorage) -> None:
+        """Wrap a storage. Made for each request."""
+        self._registry = registry
+        self._rest = rest
+
+    async def get(self, request: ReadRequest) -> Object:
+        """One object, or what a subresource gives.
+
+        Raises:
+            StatusError: of the storage.
+            StaleScopeError: the cluster changed meanwhile.
+        """
+        scope = request.target.scope
+        found = await self._rest.get(request)
+        await self._registry.clusters.confirm(scope)
+        return answered(_object(found), request.target)
+
+    async def list(self, request: ReadRequest) -> ObjectList:
+        """The objects that the selectors leave, of one cluster or of all.
+
+        Over all, a cluster whose list fails is left out with a warning.
+
+        Raises:
+            StatusError: 400 for a continue token: lists of computed objects are answered whole.
+            StaleScopeError: the cluster changed meanwhile.
+        """
+        target, options = request.target, request.options
+        if options.continue_token:
+            raise errors.bad_request("continue: lists of this resource are answered whole")
+        selection = Selection(options, target.resource)
+        revision = self._registry.fanout.revision
+        found: Objects = []
+        if target.only is not None:
+            await self._select(request, selection, found)
+            await self._registry.clusters.confirm(target.only)
+            return ObjectList(found, revision)
+        left_out: dict[Name, StatusError] = {}
+        async for scope in _scopes(self._registry, target.served):
+            try:
+                await self._select(request._replace(target=target._replace(only=scope)), selection, found, wildcard=True)
+            except StatusError as error:
+                left_out[scope.name] = error
+            except StorageError as error:
+                left_out[scope.name] = translate(error)
+            except Exception:  # noqa: BLE001 - the code of a resource is that of others
+                resource = str(target.resource.group_resource)
+                _log.exception("list_failed", audit_id=request.context.audit_id, cluster=scope.name, resource=resource)
+                left_out[scope.name] = errors.internal(_HIDDEN)
+        request.context.warnings.extend(left_out_warnings(left_out))
+        return ObjectList(found, revision)
+
+    async def _select(self, request: ReadRequest, selection: Selection, found: Objects, *, wildcard: bool = False) -> None:
+        turns = TimeSlice()
+        listed = await self._rest.list(request)
+        assert not isinstance(listed, Listing), "no store holds computed objects"
+        selected: Objects = []
+        for obj in listed:
+            one = answered(obj, request.target, wildcard=wildcard)
+            if selection.matches(one):
+                selected.append(one)
+            await turns.yield_if_due()
+        found += selected
+
+    def watch(self, request: ReadRequest) -> ComputedWatch:
+        """A watch in one cluster that has yet to be started.
+
+        Raises:
+            StatusError: 405 over all clusters, 422 where initial events are asked for: their end is known to the generator alone. Clients
+                list first then, as with servers that do not know the option.
+        """
+        scope = request.target.scope
+        if request.options.send_initial_events:
+            problem = fielderrors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for watches of computed resources")
+            raise errors.invalid("ListOptions.meta.k8s.io", "", [problem])
+        return ComputedWatch(self._registry, self._rest, request, scope)
+
+    async def create(self, request: WriteRequest, obj: Object) -> Object:
+        """What a POST answers with.
+
+        Raises:
+            StatusError: of a plugin or of the storage.
+        """
+        check_namespace(obj, request.target)
+        await self._admit("CREATE", request, obj)
+        return answered(_object(await self._rest.create(request, obj)), request.target)
+
+    async def update(self, request: WriteRequest, obj: Object) -> Object:
+        """What a PUT answers with.
+
+        Raises:
+            StatusError: 400 for another name or namespace than that of the URL; of a plugin or of the storage.
+        """
+        check_identity(obj, request.target)
+        await self._admit("UPDATE", request, obj)
+        return answered(_object(await self._rest.update(request, obj)), request.target)
+
+    async def delete(self, request: WriteRequest) -> Object | None:
+        """Delete an object; None where there is nothing to show.
+
+        Raises:
+            StatusError: of a plugin or of the storage.
+        """
+        await self._admit("DELETE", request, None)
+        gone = await self._rest.delete(request)
+        return answered(_object(gone), request.target) if gone is not None else None
+
+    async def patch(self, request: WriteRequest, change: Patch) -> WrittenObject:
+        """Not offered.
+
+        Raises:
+            StatusError: 405.
+        """
+        del change
+        raise errors.method_not_supported(request.target.resource.group_resource, "patch")
+
+    def delete_collection(self, request: WriteRequest, options: ListOptions) -> DeletedObjects:
+        """Not offered.
+
+        Raises:
+            StatusError: 405.
+        """
+        del options
+        raise errors.method_not_supported(request.target.resource.group_resource, "deletecollection")
+
+    async def _admit(self, operation: Operation, request: WriteRequest, obj: Object | None) -> None:
+        """Ask admission. There is no stored object to compare with, and no transaction: conditions of plugins hold when they are asked.
+
+        Raises:
+            StatusError: a plugin refuses the write.
+        """
+        target = request.target
+        name = target.name or (obj or {}).get("metadata", {}).get("name", "")
+        attributes = attributes_of(operation, request, target.namespace, name, obj=obj, old=None, compares=[])
+        admission = self._registry.access.admission
+        await admission.mutate(attributes, own_kind=body_kind(target) is target.resource)
+        await admission.validate(attributes)
+
+
+class ComputedWatch:
+    """One watch of a computed resource, which its generator, the cluster, the server or its client ends."""
+
+    def __init__(self, registry: Registry, rest: RestStorage, request: ReadRequest, scope: ClusterScope) -> None:
+        self._registry = registry
+        self.target: Final = request.target
+        self._request = request
+        self._scope = scope
+        self._selected = _SelectedEvents(Selection(request.options, request.target.resource))
+        events = rest.watch(request)
+        assert isinstance(events, AsyncGenerator), "computed watches are generators"
+        self._events: AsyncGenerator[ObjectEvent, None] = events
+        # Nothing is ever stored below this prefix: the watcher notices the end of the cluster and of the server alone.
+        self.watcher: Final[Watcher] = registry.fanout.reserve(request.target.resource.keys.prefix, cluster=scope.name)
+
+    async def start(self) -> None:
+        """Check that the cluster is still that of the request.
+
+        Raises:
+            StaleScopeError: it is not.
+        """
+        await self._registry.clusters.confirm(self._scope)
+        self._registry.fanout.begin(self.watcher, self._registry.fanout.revision)
+
+    async def aclose(self) -> None:
+        """End the watch; safe to call twice."""
+        await self._registry.fanout.detach(self.watcher)
+        await self._events.aclose()
+
+    async def changes(self, seconds: float | None = None) -> AsyncGenerator[ObjectEvent, None]:
+        """The selected changes, until the generator or the watcher ends, or for a time.
+
+        Raises:
+            StatusError: of the storage; 500 where it has failed otherwise, which is logged.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = None if seconds is None else loop.time() + seconds
+        ended = asyncio.ensure_future(_until_end(self.watcher))
+        following: asyncio.Future[ObjectEvent | None] | None = None
+        events = self._shown()
+        try:
+            while deadline is None or deadline > loop.time():
+                following = asyncio.ensure_future(anext(events, None))
+                left = None if deadline is None else deadline - loop.time()
+                await asyncio.wait((following, ended), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                if ended.done() or not following.done():
+                    return
+                if (event := following.result()) is None:
+                    return
+                yield event
+        finally:
+            ended.cancel()
+            if following is not None and not following.done():
+                # A generator that runs cannot be closed.
+                following.cancel()
+                await asyncio.wait((following,))
+            await events.aclose()
+
+    async def _shown(self) -> AsyncGenerator[ObjectEvent, None]:
+        target = self._request.target
+        try:
+            async with aclosing(self._events) as events:
+                async for event in events:
+                    obj = answered(event.obj, target)
+                    if kind := self._selected.kind_of(event.type, obj):
+                        yield ObjectEvent(kind, obj)
+        except StatusError:
+            raise
+        except StorageError as error:
+            raise translate(error) from error
+        except Exception as error:
+            _log.exception("watch_failed", audit_id=self._request.context.audit_id, resource=str(target.resource.group_resource))
+            raise errors.internal(_HIDDEN) from error
+
+
+async def _until_end(watcher: Watcher) -> None:
+    while not watcher.ended:
+        await watcher.wait()
+
+
+class _SelectedEvents:
+    """Event types under selectors: an object that begins to match is ADDED, one that ceases to match is DELETED."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._shown: set[tuple[str, str]] = set()
+        """Namespace and name of each object that the client knows; empty where everything is selected."""
+
+    def kind_of(self, kind: str, obj: Object) -> str:
+        """The type of the event for the client; empty for an event that it does not see."""
+        if self._selection.empty:
+            return kind
+        place = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+        known = place in self._shown
+        if kind == "DELETED" or not self._selection.matches(obj):
+            self._shown.discard(place)
+            return "DELETED" if known else ""
+        self._shown.add(place)
+        return "MODIFIED" if known else "ADDED"
+
+
+def answered(obj: Object, target: Resolved, *, wildcard: bool = False) -> Object:
+    """A computed object as clients get it: with apiVersion and kind, and with the annotation that names its cluster.
+
+    The document of a subresource that has a kind of its own gets nothing but that.
+    """
+    resource = target.resource
+    kind = resource.subresources[target.subresource].kind if target.subresource else None
+    if kind is not None:
+        return {"apiVersion": str(kind.group_version), "kind": kind.kind, **obj}
+    document = {"apiVersion": resource.group_version, "kind": resource.kind, **obj}
+    return resource.renderer.dress(document, 0, target.scope.name, wildcard=wildcard)
+
+
+def _object(found: object) -> Object:
+    assert isinstance(found, dict), "no store holds computed objects"
+    return found
+
+
+async def _scopes(registry: Registry, served: Served) -> AsyncGenerator[ClusterScope, None]:
+    """All clusters that exist and serve a resource."""
+    first: Name | None = None
+    while page := await registry.clusters.scopes(first, _CLUSTERS_AT_ONCE + 1, 0):
+        for scope in page[:_CLUSTERS_AT_ONCE]:
+            if await registry.tables.served_in(scope.name, served) is not None:
+                yield scope
+        if len(page) <= _CLUSTERS_AT_ONCE:
+            return
+        first = page[-1].name

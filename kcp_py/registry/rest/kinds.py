@@ -1,0 +1,43 @@
+"""The kinds of the bodies of requests: those of resources, of Scales, and of subresources that are served by code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from kcp_py.apimachinery.kinds import GroupVersionKind
+from kcp_py.registry.rest.conform import BodyKind
+from kcp_py.registry.rest.scale import SCALE
+from kcp_py.registry.writerequest import Resolved
+from kcp_py.schema.compilation import compile_schema
+from kcp_py.schema.contract import CompiledSchema
+
+ANY_OBJECT: Final[Mapping[str, Any]] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+"""The schema of an object of which nothing is known."""
+
+
+class _ForeignKind(NamedTuple):
+    """A `BodyKind` of which nothing is known but its name."""
+
+    group: str
+    version: str
+    kind: str
+    group_version: str
+    builtin: bool
+    schema: CompiledSchema
+
+
+def body_kind(target: Resolved) -> BodyKind:
+    """The kind of the bodies of requests for a target, and of what is patched."""
+    if not target.subresource:
+        return target.served.resource
+    if target.subresource == "scale":
+        return SCALE
+    kind = target.served.resource.subresources[target.subresource].kind
+    return target.served.resource if kind is None else _foreign(kind)
+
+
+@cache
+def _foreign(kind: GroupVersionKind) -> BodyKind:
+    return _ForeignKind(kind.group, kind.version, kind.kind, str(kind.group_version), True, compile_schema(ANY_OBJECT))

@@ -1,0 +1,98 @@
+"""`Registry`: what the verbs work with, as the composition root puts it together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.continue_token import ContinueTokens
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.catalog.tables import ResourceTables
+from kcp_py.registry.catalog.wildcard import WildcardTables
+from kcp_py.registry.resource import Served
+from kcp_py.registry.rest.conversions import WildcardConversions
+from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.store import Access
+from kcp_py.registry.store.scan import ServedScan
+from kcp_py.watchcache import Fanout
+
+
+class Clusters(Protocol):
+    """The logical clusters: `tenancy.LogicalClusters`."""
+
+    def cached(self, cluster: Name) -> ClusterScope | None:
+        """The scope of a cluster, if it is at hand."""
+        ...
+
+    async def scope(self, cluster: Name) -> ClusterScope | None:
+        """The scope of an existing cluster."""
+        ...
+
+    def unborn(self, cluster: Name) -> ClusterScope:
+        """The scope of a cluster that has no object yet."""
+        ...
+
+    async def names(self) -> Sequence[Name]:
+        """All clusters that exist, in the order of keys."""
+        ...
+
+    async def scopes(self, first: Name | None, limit: int, revision: int) -> Sequence[ClusterScope]:
+        """The clusters that existed at a revision (0: now), from `first` on."""
+        ...
+
+    async def confirm(self, scope: ClusterScope) -> None:
+        """Check that a scope is still that of its cluster.
+
+        Raises:
+            StaleScopeError: it is not.
+        """
+        ...
+
+    def invalidate(self, cluster: Name) -> None:
+        """Forget a cluster's scope."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Registry:
+    """The store, what each cluster serves, and the changes."""
+
+    access: Access
+    tables: ResourceTables
+    wildcard: WildcardTables
+    clusters: Clusters
+    fanout: Fanout
+    tokens: ContinueTokens
+    conversions: WildcardConversions = field(default_factory=WildcardConversions)
+
+    def serving(self, served: Served) -> ServedScan | None:
+        """Which clusters serve a resource, for a scan over all of them; None where the scan needs not know."""
+        return self.wildcard.serving(served, scope_of=self.clusters.scope, scopes=self.clusters.scopes)
+
+    async def forget(self, cluster: Name, attempt: int) -> None:
+        """See `forget`."""
+        await forget(self.clusters, self.tables, cluster, attempt)
+
+
+async def forget(clusters: Clusters, tables: ResourceTables, cluster: Name, attempt: int) -> None:
+    """Forget what a request relied on that is outdated, before its next attempt. The fan-out may still be on its way.
+
+    Args:
+        clusters: whose state may be outdated.
+        tables: which may be outdated.
+        cluster: of the request.
+        attempt: how many attempts have failed before this one: later ones wait longer.
+    """
+    clusters.invalidate(cluster)
+    tables.invalidate(cluster)
+    if attempt:
+        await asyncio.sleep(0.001 * 2**attempt)
+
+
+def changing() -> StatusError:
+    """503 for a request of which every attempt has met a change of its cluster or of its definition."""
+    return errors.service_unavailable("the logical cluster is changing, please try again", retry_after_seconds=1)
