@@ -1,7 +1,7 @@
-"""asyncio primitives that any program could use.
+"""asyncio primitives for any program.
 
-Belongs here: small building blocks without any word of Kubernetes. Does not belong here: anything that knows of
-requests, objects or stores.
+Belongs here: small building blocks that do not depend on Kubernetes. Does not belong here: code that depends on requests, objects or
+stores.
 """
 
 from kcp_py.aio.alarms import Alarms

@@ -1,4 +1,4 @@
-"""`Alarms`: one timer of the event loop for all who want to be woken at some time."""
+"""`Alarms`: one timer of the event loop for many sleepers."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ _FINEST: Final = -4
 _STEPS: Final = 9
 """Between two powers of two of seconds there are 2 ** (9 - 1) steps."""
 _LONGEST_SECONDS: Final = 3600.0
-"""Loops count milliseconds in integers of their library: no timer of theirs is set further ahead."""
+"""Event loops count milliseconds in integers of limited size, so no timer is set further ahead."""
 
 
 class Sleeper(Protocol):
-    """Who can be woken."""
+    """An object that an alarm wakes."""
 
     def wake(self) -> None:
-        """Called when the time has come. Must not raise."""
+        """Called at the time of the alarm. Must not raise."""
 
 
 class Alarms:
-    """Wakes sleepers at their times, rounded up: by less than 1/16 s, or by less than 0.4 % of what lies ahead.
+    """Wakes sleepers at their times, which are rounded up by less than 1/16 s, or by less than 0.4 % of the delay.
 
-    A timer of the loop costs 550 bytes; a place among those who are woken at the same time costs 50. As the times of many fall together,
-    there are a few thousand of them at most, however many the sleepers are. Use one instance in one event loop.
+    A timer of the event loop takes 550 bytes, and a sleeper that shares its time with others takes 50. Rounding limits the number of
+    different times to a few thousand, independent of the number of sleepers. Use one instance in one event loop.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Begin empty.
+        """Create alarms without sleepers.
 
         Args:
-            loop: for tests; the one that runs when the first alarm is set otherwise.
+            loop: the event loop, for tests; by default the one that runs when the first alarm is set.
         """
         self._loop = loop
         self._sleepers: dict[float, set[Sleeper]] = {}
-        # The keys of `_sleepers`, the next first.
+        # The keys of `_sleepers` as a heap, the next time first.
         self._times: list[float] = []
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -46,10 +46,10 @@ class Alarms:
         return self._count
 
     def set(self, when: float, sleeper: Sleeper) -> float:
-        """Wake `sleeper` once when the loop's clock has come to `when` (seconds).
+        """Wake `sleeper` once when the clock of the event loop reaches `when` (seconds).
 
         Returns:
-            The time that it was rounded to, which `cancel` takes.
+            The rounded time, which is the argument of `cancel`.
         """
         loop = self._loop
         if loop is None:
@@ -68,11 +68,11 @@ class Alarms:
         return time
 
     def cancel(self, time: float, sleeper: Sleeper) -> None:
-        """Take back the alarm that `set` rounded to `time`; harmless where it has gone off."""
+        """Cancel the alarm that `set` rounded to `time`. It has no effect if the alarm has gone off."""
         sleepers = self._sleepers.get(time)
         if sleepers is None or sleeper not in sleepers:
             return
-        # The time stays, with nobody to wake: it must not be remembered again and again while sleepers come and go.
+        # The time remains in the heap without sleepers, so that repeated `set` and `cancel` do not add it several times.
         sleepers.discard(sleeper)
         self._count -= 1
         if not self._count:

@@ -1,8 +1,8 @@
-"""`separate_allocation`: heavy work takes its small objects from the C library, which returns free memory page by page.
+"""`separate_allocation`: heavy work allocates its small objects from the C library, which returns free memory page by page.
 
 The interpreter keeps objects of up to 512 bytes in arenas of a megabyte, and returns an arena only when it is empty. Heavy work fills
-hundreds of arenas with objects that end with it. But what other tasks allocate in the meantime and keep, such as events for watches, lies
-in between, and one object of 64 bytes keeps a whole arena. The C library has a heap for each thread, and returns every free page of it.
+hundreds of arenas with temporary objects. Objects that other tasks allocate and keep in the meantime, such as events for watches, lie
+between them, and one object of 64 bytes keeps a whole arena. The C library has a heap for each thread, and returns every free page of it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class _Allocator(ctypes.Structure):
 
 
 class _Allocators:
-    """The usual allocators, and those that differ from them in where new objects come from.
+    """The usual allocators, and allocators that differ only in the source of new objects.
 
-    The functions that resize and free are the usual ones. They hand on what is not in an arena of theirs, since objects of more than 512
-    bytes always come from the C library. So an object can be resized and freed whichever allocator is set, and a thread that allocates
-    while the allocators are exchanged does no harm.
+    The functions that resize and free are the usual ones. They pass objects outside of their arenas to the C library, because objects of
+    more than 512 bytes always come from there. An object can therefore be resized and freed with either allocator, and threads may allocate
+    while the allocators are exchanged.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class _Allocators:
             domain: _Allocator(None, raw.malloc, raw.calloc, usual.realloc, usual.free) for domain, usual in self._usual.items()
         }
         self.are_known = not any(allocator.context for allocator in (raw, *self._usual.values()))
-        """Whether nothing that traces or checks allocations is in between."""
+        """Whether no tracer or checker of allocations is installed."""
 
     def separate(self) -> None:
         self._exchange(self._usual, self._separate)
@@ -59,17 +59,17 @@ class _Allocators:
     @staticmethod
     def _exchange(before: dict[int, _Allocator], behind: dict[int, _Allocator]) -> None:
         for domain in _DOMAINS:
-            # A tracer may have been started. It would miss what is allocated without it.
+            # A tracer that was started in the meantime must not be replaced: it would miss allocations.
             if bytes(_current(domain)) == bytes(before[domain]):
                 ctypes.pythonapi.PyMem_SetAllocator(domain, ctypes.byref(behind[domain]))
 
 
 @contextmanager
 def separate_allocation() -> Iterator[None]:
-    """Within it, new small objects of all threads come from the C library. Not to be nested, and for one thread at a time.
+    """Within this context, new small objects of all threads come from the C library. Use it in one thread at a time, and do not nest it.
 
-    It is of no effect where the interpreter's allocators are not the usual ones. What `sys.getallocatedblocks` counts is too small later:
-    it is told that these objects are freed, but not that they were made.
+    It has no effect if the allocators of the interpreter are not the usual ones. Afterwards `sys.getallocatedblocks` is too small, because
+    it counts the release of these objects but not their allocation.
     """
     allocators = _allocators()
     if allocators is None:

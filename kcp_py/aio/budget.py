@@ -1,4 +1,4 @@
-"""`FairBudget`: a bounded amount of something, shared by owners who take turns."""
+"""`FairBudget`: a bounded amount of a resource, shared by owners that take turns."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ PATIENCE_SECONDS: Final = 30.0
 
 
 class BudgetExceededError(Exception):
-    """There is no room, and none was made in time, or too many wait for it already."""
+    """The amount was not available in time, or too many requests wait already."""
 
 
 class FairBudget:
-    """Gives out amounts up to a bound for all and a bound for each owner; what exceeds them waits.
+    """Grants amounts up to a total bound and a bound for each owner. Requests beyond them wait.
 
-    Owners that wait are served in turn, one request each, and the requests of one owner in the order in which they came. An owner without
-    any amount gets any amount that there is room for, and the only amount given out may be of any size, so that no request waits for ever.
+    Waiting owners take turns, one request each; requests of one owner are served in order. An owner without an amount gets any amount that
+    fits into the total, and a single amount may have any size, so no request waits forever.
 
-    The owner whose turn it is keeps it while there is no room for it in all: small requests do not overtake large ones for ever.
+    The next owner keeps its turn while its request does not fit into the total, so small requests cannot overtake a large one forever.
     """
 
     def __init__(self, total: int, share: int, *, queue: int = 200, queues: int = 2000, patience: float = PATIENCE_SECONDS) -> None:
-        """Begin with nothing given out.
+        """Create a budget without granted amounts.
 
         Args:
-            total: the amount for all.
-            share: the amount for one owner.
-            queue: how many requests of one owner may wait.
-            queues: how many requests may wait in all.
+            total: the bound for all owners together.
+            share: the bound for one owner.
+            queue: the number of requests of one owner that may wait.
+            queues: the total number of requests that may wait.
             patience: seconds that a request may wait.
         """
         self._total = total
@@ -39,29 +39,29 @@ class FairBudget:
         self._patience = patience
         self._given: dict[str, int] = {}
         self._sum = 0
-        # By owner, in the order of their turns.
+        # Requests by owner, in the order of the owners' turns.
         self._waiting: dict[str, deque[_Request]] = {}
         self._count = 0
 
     @property
     def given(self) -> int:
-        """What is given out."""
+        """The sum of the granted amounts."""
         return self._sum
 
     @property
     def waiting(self) -> int:
-        """How many requests wait."""
+        """The number of waiting requests."""
         return self._count
 
     def given_to(self, owner: str) -> int:
-        """What is given out to one owner."""
+        """The amount that one owner has."""
         return self._given.get(owner, 0)
 
     async def acquire(self, owner: str, amount: int) -> None:
-        """Return once the amount is given out. To be given back with `release`.
+        """Wait until the amount is granted. Give it back with `release`.
 
         Raises:
-            BudgetExceededError: it is not.
+            BudgetExceededError: the amount was not granted.
         """
         if not self._waiting and self._is_room(amount) and self._is_share(owner, amount):
             self._give(owner, amount)
@@ -120,7 +120,7 @@ class FairBudget:
             request.given.set_result(None)
 
     def _next(self) -> str | None:
-        """Whose turn it is."""
+        """The owner whose request is granted next, or None if the next request does not fit."""
         for owner, queue in self._waiting.items():
             amount = queue[0].amount
             if self._is_share(owner, amount):
@@ -133,7 +133,7 @@ class FairBudget:
         if not queue:
             del self._waiting[owner]
         self._count -= 1
-        # It may have stood in the way of others.
+        # Others may have waited behind this request.
         self._serve()
 
 

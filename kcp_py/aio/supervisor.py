@@ -1,4 +1,4 @@
-"""`Supervisor`: background tasks that never die unseen."""
+"""`Supervisor`: background tasks whose failures are reported."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ LONGEST_DELAY_SECONDS: Final = 30.0
 
 Sleep = Callable[[float], Awaitable[Any]]
 Report = Callable[[str, BaseException, float], None]
-"""Name of the task, what ended it, seconds until it is started again."""
+"""Name of the task, the error that ended it, seconds until the task is restarted."""
 
 
 class Supervisor:
-    """Runs tasks for as long as its `async with` lasts; a task that fails is reported and started again, ever more slowly.
+    """Runs tasks while its `async with` is open. A task that fails is reported and restarted with increasing delays.
 
-    A task that returns has done its work and is not started again.
+    A task that returns is finished and not restarted.
     """
 
     def __init__(self, report: Report, *, sleep: Sleep = asyncio.sleep) -> None:
-        """Make a supervisor.
+        """Create a supervisor.
 
         Args:
-            report: called with every failure.
-            sleep: for tests.
+            report: called for each failure.
+            sleep: waits between restarts; replaced in tests.
         """
         self._report = report
         self._sleep = sleep
@@ -37,7 +37,7 @@ class Supervisor:
         return Supervisor(self._report, sleep=self._sleep)
 
     def start(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        """Run `run` in a task of its own, again and again until it returns."""
+        """Run `run` in a task of its own, and restart it until it returns."""
         task = asyncio.create_task(self._keep_running(name, run), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -52,7 +52,7 @@ class Supervisor:
         while True:
             try:
                 await run()
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is reported and the task goes on
+            except Exception as error:  # noqa: BLE001 - every error is reported and the task is restarted
                 self._report(name, error, delay)
             else:
                 return
@@ -63,7 +63,7 @@ class Supervisor:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Cancel every task and wait until the last one has ended."""
+        """Cancel all tasks and wait for their end."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""`away_from_work`: who waits for the network leaves its work place to others in the meantime."""
+"""`away_from_work`: a task releases its place for heavy work while it waits for the network."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ class Workplace(Protocol):
     """One of a bounded number of places for heavy work."""
 
     def rest(self) -> None:
-        """Leave it for a while."""
+        """Release the place temporarily."""
         ...
 
     async def resume(self) -> None:
-        """Return once there is room again."""
+        """Wait until a place is free again, and take it."""
         ...
 
 
 WORKPLACE: Final[ContextVar[Workplace | None]] = ContextVar("workplace", default=None)
-"""The place that the current task works at; set where it is taken. One that was given back for good may remain: it cannot be resumed."""
+"""The place of the current task, set when it is taken. It may still contain a place that was returned and cannot be resumed."""
 
 
 @asynccontextmanager
 async def away_from_work() -> AsyncIterator[None]:
-    """Within it, the current task has no work place. After a failure it does not get it back, as its work is over."""
+    """Within this context, the current task has no place. After a failure it does not take the place again, because its work ended."""
     place = WORKPLACE.get()
     if place is None:
         yield

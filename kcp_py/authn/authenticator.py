@@ -1,4 +1,4 @@
-"""What an authenticator is, and the union of several."""
+"""The protocol of authenticators, and their union."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Headers = Mapping[bytes, bytes]
 class Authenticator(Protocol):
     """Turns credentials into a user.
 
-    Returns None where the request carries no credential of the kind that it knows.
+    Returns None if the request has no credential of a supported type.
 
     Raises:
-        StatusError: 401, for a credential of its kind that is not valid.
+        StatusError: 401, for an invalid credential of a supported type.
     """
 
     async def authenticate(self, headers: Headers, peer_certificate_der: bytes | None) -> UserInfo | None: ...
 
 
 class Union:
-    """Asks one authenticator after the other; the first user counts. A bad credential fails the request only if no other one is good."""
+    """Returns the user of the first authenticator that has one. An invalid credential is an error only if no other one is valid."""
 
     def __init__(self, *authenticators: Authenticator) -> None:
         self._authenticators = authenticators

@@ -27,14 +27,14 @@ class _Certificate(NamedTuple):
 
 
 class ClientCertificates:
-    """Reads certificates that TLS has verified. What one says is kept, by its complete bytes; its dates are checked with every request."""
+    """Reads certificates that TLS has verified. Users are cached by the complete bytes of their certificates. Dates are always checked."""
 
     def __init__(self, *, now: Callable[[], float] = time.time, size: int = _CACHED_CERTIFICATES) -> None:
-        """Make an authenticator.
+        """Create an authenticator.
 
         Args:
             now: seconds since the epoch.
-            size: how many certificates are remembered.
+            size: the number of cached certificates.
         """
         self._now = now
         self._certificates: LRU[bytes, _Certificate] = LRU(size)
@@ -58,7 +58,7 @@ def _read(der: bytes) -> _Certificate:
         groups = _texts(certificate, NameOID.ORGANIZATION_NAME)
     except ValueError:
         raise unauthorized() from None
-    # As upstream reads it: the last common name counts, and a certificate without one says nothing about a user.
+    # As upstream: the last common name is the user, and a certificate without a common name identifies no user.
     if not names or not names[-1]:
         user = None
     else:

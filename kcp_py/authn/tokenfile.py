@@ -17,7 +17,7 @@ MAX_TOKEN_BYTES: Final = 16 * 1024
 
 
 class TokenFileError(ValueError):
-    """The file does not hold tokens; `str()` is one line that names the record, never its content."""
+    """The file is not a valid token file. `str()` is one line that names the record without its content."""
 
 
 def parse_tokens(text: str, source: str) -> Mapping[bytes, UserInfo]:
@@ -25,10 +25,10 @@ def parse_tokens(text: str, source: str) -> Mapping[bytes, UserInfo]:
 
     Args:
         text: CSV.
-        source: what errors call the file.
+        source: the name of the file in errors.
 
     Returns:
-        The SHA-256 of each token -> its user. Of equal tokens the last one counts; records without a token are passed over, as upstream
+        The SHA-256 of each token -> its user. Of equal tokens the last one is used; records without a token are skipped, as upstream
         does.
 
     Raises:
@@ -56,13 +56,13 @@ def parse_tokens(text: str, source: str) -> Mapping[bytes, UserInfo]:
 
 
 class StaticTokens:
-    """Knows the tokens of a file. They are looked up by their hash, so that the time that takes tells nothing about them."""
+    """The tokens of a file. They are looked up by their hash, so that the time of the lookup does not depend on the token."""
 
     def __init__(self, tokens: Mapping[bytes, UserInfo]) -> None:
         self._tokens = tokens
 
     def replace(self, tokens: Mapping[bytes, UserInfo]) -> None:
-        """Take another set of tokens from the next request on; those that are gone are 401 at once."""
+        """Replace the tokens from the next request on. Requests with removed tokens are answered with 401."""
         self._tokens = tokens
 
     async def authenticate(self, headers: Headers, peer_certificate_der: bytes | None) -> UserInfo | None:  # noqa: ARG002 - the protocol
@@ -76,28 +76,28 @@ class StaticTokens:
 
 
 class TokenFiles:
-    """Follows token files: `reload_if_changed` is for whoever has a clock, such as a background task."""
+    """Tokens of files that may change. A background task calls `reload_if_changed`."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         """Read the files.
 
         Raises:
-            OSError: one cannot be read.
-            TokenFileError: one does not hold tokens.
+            OSError: a file cannot be read.
+            TokenFileError: a file is not a valid token file.
         """
         self._paths = tuple(paths)
         self._seen = self._identity()
         self.tokens = StaticTokens(self._read())
 
     def reload_if_changed(self) -> bool:
-        """Read the files again if one is another than before; blocks for the time of the read.
+        """Read the files again if one has changed. It blocks for the time of the read.
 
         Returns:
-            Whether other tokens are valid now.
+            Whether the tokens have changed.
 
         Raises:
-            OSError: one cannot be read; the old tokens stay.
-            TokenFileError: one does not hold tokens; the old ones stay.
+            OSError: a file cannot be read; the old tokens remain valid.
+            TokenFileError: a file is invalid; the old tokens remain valid.
         """
         seen = self._identity()
         if seen == self._seen:
@@ -121,10 +121,10 @@ class TokenFiles:
 
 
 def bearer_token(headers: Headers) -> bytes | None:
-    """The bearer token of the Authorization header, None where there is none or the scheme is another.
+    """The bearer token of the Authorization header, or None without the header or with another scheme.
 
     Raises:
-        StatusError: 401, for a token that no issuer would make so long.
+        StatusError: 401, for a token longer than any issuer creates.
     """
     value = headers.get(b"authorization")
     if not value:

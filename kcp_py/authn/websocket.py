@@ -1,4 +1,4 @@
-"""Bearer tokens of browsers: their WebSocket API sends no Authorization header, so that the token comes as a subprotocol.
+"""Bearer tokens of browsers: their WebSocket API cannot send an Authorization header, so the token is sent as a subprotocol.
 
 Source: k8s.io/apiserver `pkg/authentication/request/websocket/protocol.go`.
 """
@@ -16,19 +16,19 @@ _PREFIX: Final = "base64url.bearer.authorization.k8s.io."
 
 
 class Subprotocols(NamedTuple):
-    """What a client offers."""
+    """The subprotocols that a client offers."""
 
     token: bytes | None
-    """The bearer token among them."""
+    """The bearer token, if the client sent one as a subprotocol."""
     others: tuple[str, ...]
-    """Those that are protocols."""
+    """The remaining subprotocols."""
 
 
 def split_subprotocols(offered: Sequence[str]) -> Subprotocols:
-    """Take the token out of the subprotocols that a client offers, as it must not be echoed.
+    """Separate the token from the subprotocols that a client offers, because the token must not be echoed.
 
     Raises:
-        StatusError: 401 for several tokens, for one that is no unpadded base64url of UTF-8, and for one without any protocol beside it.
+        StatusError: 401 for several tokens, for a token that is not unpadded base64url of UTF-8, and for a token without another protocol.
     """
     tokens = [protocol.removeprefix(_PREFIX) for protocol in offered if protocol.startswith(_PREFIX)]
     others = tuple(protocol for protocol in offered if not protocol.startswith(_PREFIX))

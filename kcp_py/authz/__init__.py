@@ -1,7 +1,7 @@
-"""Who may do what in which logical cluster.
+"""Authorization of requests in logical clusters.
 
-Belongs here: decisions over a user, a cluster and the info of a request, and the texts of denials. Does not belong here: finding out
-who the user is (authn), HTTP.
+Belongs here: decisions about a user, a cluster and the info of a request, and the messages of denials. Does not belong here:
+identification of the user (authn), HTTP.
 """
 
 from kcp_py.authz.authorizer import ALLOWED, DENIED, Authorizer, Decision, Union

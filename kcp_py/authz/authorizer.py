@@ -1,4 +1,4 @@
-"""What an authorizer is, and the union of several."""
+"""The protocol of authorizers, and their union."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Decision(NamedTuple):
 
     allowed: bool
     reason: str = ""
-    """Appended to the message of a denial; must not tell more than the caller may know."""
+    """Appended to the message of a denial. It must not contain information that the caller may not read."""
 
 
 ALLOWED: Final = Decision(allowed=True)
@@ -22,13 +22,13 @@ DENIED: Final = Decision(allowed=False)
 
 
 class Authorizer(Protocol):
-    """Decides, or returns None where it has no opinion."""
+    """Decides about a request, or returns None to leave the decision to other authorizers."""
 
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None: ...
 
 
 class Union:
-    """Asks one authorizer after the other; the first opinion counts, and none at all denies."""
+    """Asks authorizers in order and returns the first decision. Without a decision the request is denied."""
 
     def __init__(self, *authorizers: Authorizer) -> None:
         self._authorizers = authorizers

@@ -15,7 +15,7 @@ _SANITIZED: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def forbidden(user: UserInfo, info: RequestInfo, reason: str = "") -> StatusError:
-    """What the caller is told: only what stood in the request, whether or not the resource or the cluster exists."""
+    """The error for the caller. It contains only values of the request, so it does not show whether the resource or the cluster exists."""
     message = _message(user, info).translate(_SANITIZED)
     if reason:
         message = f"{message}: {reason}"

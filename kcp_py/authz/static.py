@@ -1,4 +1,4 @@
-"""Authorizers that need no stored rules."""
+"""Authorizers without stored rules."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.request.user import SYSTEM_MASTERS, UserInfo
 
 PUBLIC_PATHS: Final = ("/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/version", "/version/")
-"""What everybody may read, authenticated or not, with or without a cluster before it."""
+"""Paths that all callers may read, authenticated or not, with or without a cluster in the path."""
 
 
 class AlwaysAllowPaths:
-    """Reads of fixed paths, and of what is below those that end with `/*` (`authorization/path` of k8s.io/apiserver)."""
+    """Allows reads of fixed paths, and of the paths below entries that end with `/*` (`authorization/path` of k8s.io/apiserver)."""
 
     def __init__(self, paths: Iterable[str] = PUBLIC_PATHS) -> None:
         listed = frozenset(paths)
@@ -30,7 +30,7 @@ class AlwaysAllowPaths:
 
 
 class PrivilegedGroups:
-    """Members of these groups may do anything, in every cluster and in the wildcard."""
+    """Allows all requests of members of these groups, in every cluster and in the wildcard."""
 
     def __init__(self, groups: Iterable[str] = (SYSTEM_MASTERS,)) -> None:
         self._groups = frozenset(groups)

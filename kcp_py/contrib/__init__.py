@@ -1,5 +1,5 @@
-"""Adapters that let frameworks of others work with all logical clusters.
+"""Adapters for frameworks, so that they work with all logical clusters.
 
-One module for each framework. A module here imports its framework, which is an optional dependency, and nothing else of this package:
-adapters are clients and talk to a server over HTTP only.
+One module for each framework. A module imports its framework, which is an optional dependency. Adapters are clients and use a server
+only over HTTP.
 """

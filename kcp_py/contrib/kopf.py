@@ -19,11 +19,11 @@ module gives kopf an HTTP session that sends each write to the cluster of the ob
         print(multicluster.cluster_of(body))
 
 The credentials must be allowed to use the wildcard. Everything that kopf does for an object works: finalizers, progress, status, retries,
-daemons, timers, events, and CRDs and clusters that appear later. What is keyed by namespace and name alone, such as the keys that an
-`@kopf.index` function returns, has to include the cluster.
+daemons, timers, events, and CRDs and clusters that appear later. Keys that consist of namespace and name, such as those that an
+`@kopf.index` function returns, have to include the cluster.
 
 Importing this module wraps `process_resource_event` of kopf, the function that every event of an object goes through. Objects without the
-annotation `kcp.io/cluster`, and with them operators that use no wildcard, are not affected.
+annotation `kcp.io/cluster`, and therefore operators that do not use the wildcard, are not affected.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _current: ContextVar[str | None] = ContextVar("kcp_py_cluster", default=None)
 
 
 class _Clusters:
-    """The clusters of the objects handled last, by uid. Kubernetes events are sent by another task, which knows their object's uid only."""
+    """The clusters of recently handled objects by uid. Another task sends Kubernetes events, and has only the uid of their object."""
 
     def __init__(self) -> None:
         self._by_uid: LRU[str, str] = LRU(REMEMBERED_OBJECTS)
@@ -107,16 +107,16 @@ def server_of(server: str, cluster: str) -> str:
 
 
 def configure(settings: kopf.OperatorSettings) -> None:
-    """Set what an operator over all clusters needs. Call it in a startup handler.
+    """Configure an operator for all clusters. Call it in a startup handler.
 
-    Peering is switched off: below the wildcard, peering objects of every cluster would look like peers of this operator, so that any
+    Peering is disabled: below the wildcard, peering objects of every cluster would look like peers of this operator, so that any
     tenant could pause it.
     """
     settings.peering.standalone = True
 
 
 def connect(info: kopf.ConnectionInfo | None) -> kopf.AiohttpSession | None:
-    """What a login handler returns to make the operator handle all logical clusters.
+    """The connection that a login handler returns, so that the operator handles all logical clusters.
 
     Args:
         info: how to reach the server, with or without a cluster in its URL, such as `kopf.login_with_kubeconfig(**kwargs)` returns it.
@@ -138,7 +138,7 @@ def connect(info: kopf.ConnectionInfo | None) -> kopf.AiohttpSession | None:
 class _Session:
     """The part of `aiohttp.ClientSession` that kopf uses, with the cluster put into the URLs of writes.
 
-    The real session is made by the first request: login handlers may run in a thread, where aiohttp makes none.
+    The first request creates the real session, because login handlers may run in a thread, where aiohttp cannot create one.
     """
 
     def __init__(self, info: kopf.ConnectionInfo, server: str) -> None:

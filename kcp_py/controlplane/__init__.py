@@ -1,7 +1,7 @@
-"""The composition root: the one place where everything meets.
+"""The composition root, which connects all parts of a server.
 
-Belongs here: building each part from the options and handing it to those that need it, in the order of the layers, and taking all
-down again. Does not belong here: any behaviour of its own.
+Belongs here: creating each part from the options, passing it to the parts that need it, in the order of the layers, and closing all
+of them. Does not belong here: behaviour of its own.
 """
 
 from kcp_py.controlplane.controlplane import ControlPlane

@@ -1,4 +1,4 @@
-"""`build_catalog`: what the clusters of a server serve, put together from the options and from what a library user adds."""
+"""`build_catalog`: the resources that the clusters of a server serve, from the options and from the arguments of a library user."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ Api = ComputedResource | StoredResource | ResourceSource
 
 
 class Catalog(NamedTuple):
-    """What clusters serve."""
+    """The resources that clusters serve."""
 
     builtins: Sequence[ServedResource]
-    """What every cluster serves."""
+    """The resources that every cluster serves."""
     upstream: Sequence[ServedResource]
-    """Of those, the kinds of Kubernetes that the options add."""
+    """The kinds of Kubernetes among them that the options add."""
     tables: ResourceTables
     crds: CRDSource
     wildcard: WildcardTables
@@ -55,10 +55,10 @@ def build_catalog(access: Access, fanout: Fanout, options: Options, *, apis: Seq
 
     Args:
         access: the store.
-        fanout: its changes.
+        fanout: the changes of the store.
         options: the settings.
-        apis: what a library user adds.
-        webhooks: calls those that convert custom resources.
+        apis: the resources and sources of a library user.
+        webhooks: calls conversion webhooks.
 
     Raises:
         ValueError: a resource of `apis` has the name or the kind of another one that every cluster serves.
@@ -69,7 +69,7 @@ def build_catalog(access: Access, fanout: Fanout, options: Options, *, apis: Seq
     context = SourceContext(access.storage, fanout, root, options.cluster_annotation == "always")
     upstream: tuple[ServedResource, ...] = ()
     if options.builtin_kinds:
-        # Loaded where it is asked for: see `registry.catalog.compilation`.
+        # Imported only if the options need it: see `registry.catalog.compilation`.
         from kcp_py.apis.upstream.resources import known_resources  # noqa: PLC0415
 
         upstream = known_resources(root, options.builtin_kinds, defaults)

@@ -68,9 +68,9 @@ class ControlPlane:
 
     Attributes:
         app: the ASGI application; set while the context is open.
-        backend: what the handlers work with.
+        backend: the parts that the handlers use.
         client: the in-process client.
-        gauges: further metrics that are shown; add to them at any time.
+        gauges: further metrics, which may be added at any time.
     """
 
     app: ASGIApp
@@ -90,14 +90,14 @@ class ControlPlane:
         apis: Sequence[Api] = (),
         filters: Sequence[Filter] = (),
     ) -> None:
-        """Prepare; nothing is opened before the context is entered.
+        """Create a control plane. It opens the store when the context is entered.
 
         Args:
             options: the settings.
-            storage: an unopened store to use instead of the one that the options name.
-            services: finds the services that webhooks refer to; without it there are none.
-            authenticators: find out who makes a request, before client certificates and tokens are looked at.
-            authorizers: decide what users may do, after the paths that are open to all and before `system:masters`.
+            storage: an unopened store that replaces the store of the options.
+            services: resolves the services of webhooks; without it services are refused.
+            authenticators: identify callers, before client certificates and tokens.
+            authorizers: decide about requests, after the public paths and before the group `system:masters`.
             admission: plugins that see every write, after those of the server.
             apis: resources that are stored or served by code in every cluster, and sources that add resources to some clusters. Entering
                 the context raises ValueError for a resource that has the name or the kind of another one that every cluster serves, and
@@ -132,14 +132,14 @@ class ControlPlane:
         await self._stack.aclose()
 
     def begin_shutdown(self) -> None:
-        """Stop being ready, end every watch and let none begin; requests in flight go on."""
+        """Fail readiness, end all watches and refuse new ones. Requests in flight continue."""
         self._stopping = True
         if hasattr(self, "backend"):
             self.backend.shutting_down = True
             self.backend.fanout.end_watches()
 
     async def root_cluster_uid(self) -> str:
-        """The uid of the logical cluster `root`: it tells one set of data from another."""
+        """The uid of the logical cluster `root`, which identifies the data of the store."""
         root = await self.backend.clusters.scope(ROOT)
         return root.uid if root is not None else ""
 
@@ -235,7 +235,7 @@ class ControlPlane:
             checks.add("storage-space", partial(_check_room, storage), endpoints=["readyz"], informative=True)
         checks.add("informer-sync", self._check_feed, endpoints=["readyz"])
         checks.add("shutdown", self._check_running, endpoints=["readyz"])
-        # A server's own token is there only where the command line made one; the operator's file was asked for.
+        # The server's own token file exists only if the command line created it. The operator's file must exist.
         token_files = TokenFiles([path for path in options.token_auth_files if path == options.token_auth_file or path.exists()])
         supervisor.start("token files", lambda: _reload(token_files))
         access_log = _access_log_of(options)
@@ -302,13 +302,13 @@ def _storage_of(options: Options) -> Storage:
 
 
 async def _check_room(storage: TellsRoom) -> None:
-    """Whether objects can be created; the disk may have room for deletions only."""
+    """Whether objects can be created. The disk may have space for deletions only."""
     if storage.full:
         raise NoSpaceError("the disk is full: nothing but deletions and small changes is taken")
 
 
 async def _token_key(storage: Storage, root: str) -> bytes:
-    """The key that signs continue tokens, made once and shared by all servers of a store."""
+    """The key that signs continue tokens, created once and shared by all servers of a store."""
     key = internal_key(root, "continue-token-key")
     while True:
         found = await storage.get(key)
@@ -321,7 +321,7 @@ async def _token_key(storage: Storage, root: str) -> bytes:
 
 
 async def _preload() -> None:
-    """Load what starting does not wait for, and what would hold the event loop when the first definition with rules comes."""
+    """Import modules that the start does not need but that would block the event loop at the first definition with rules."""
     await offload(importlib.import_module, "kcp_py.schema.crd.rule_checks")
 
 
@@ -333,6 +333,6 @@ async def _reload(token_files: TokenFiles) -> None:
 
 
 def _report(name: str, error: BaseException, delay: float) -> None:
-    # An outage of the store says all by its text; anything else is a fault, and where it happened matters.
+    # The text of an outage of the store is sufficient. Any other error is a defect and is logged with its traceback.
     trace = None if isinstance(error, StorageError) else error
     _log.error("task_failed", task=name, error=str(error) or type(error).__name__, restart_seconds=delay, exc_info=trace)

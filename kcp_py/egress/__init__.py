@@ -1,7 +1,7 @@
-"""HTTPS requests to hosts that others name: webhooks, and whatever else a tenant's object lets the server call.
+"""HTTPS requests to hosts that tenants name, such as webhooks.
 
-Belongs here: which networks may be reached, name resolution that is checked and pinned, TLS, connection reuse, and the bounds of time,
-size and number. Does not belong here: what is sent and what an answer means, which is with those who ask.
+Belongs here: the allowed networks, checked and pinned name resolution, TLS, connection reuse, and the bounds of time, size and
+number. Does not belong here: the content of requests and the meaning of answers.
 """
 
 from kcp_py.egress.caller import Caller

@@ -1,10 +1,10 @@
 """`Caller`: POSTs JSON to HTTPS endpoints that tenants name.
 
-A name is resolved once per connection, every address it has is checked, and the connection goes to the address that was checked, so a
-name that changes its mind in between reaches nothing else. Redirects are answers like any other. Nothing of an endpoint's TLS or of its
-connections is shared but between endpoints that are equal in every byte: their origin and their authorities.
+A name is resolved once per connection, all its addresses are checked, and the connection goes to the checked address. A name that
+changes in the meantime therefore cannot lead to another address. Redirects are not followed. Endpoints share connections and TLS settings
+only if their origins and authorities are equal in every byte.
 
-The texts of `CallError` are those of Go's `net/http`, which operators know from kube-apiserver.
+The messages of `CallError` are those of Go's `net/http`, as in kube-apiserver.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
     from kcp_py.egress.connecting import Connector
 
 TIMEOUT_SECONDS: Final = 30.0
-"""Of a whole call, as upstream's client of conversion webhooks."""
+"""The duration of a whole call, as in upstream's client of conversion webhooks."""
 
 _POOLS: Final = 200
-"""Endpoints whose connections are kept, as many as upstream keeps clients."""
+"""The number of endpoints whose connections are kept, as upstream's number of clients."""
 _CONNECTIONS_PER_POOL: Final = 16
 _CALLS: Final = 256
-"""Calls at once, to whomever."""
+"""Concurrent calls to all endpoints."""
 _IDLE_SECONDS: Final = 60.0
 _CHUNK_BYTES: Final = 65536
 
 
 class Caller:
-    """Calls endpoints: a bounded number at once, for a bounded time each, over connections that are kept."""
+    """Calls endpoints: a bounded number at a time, for a bounded time each, over persistent connections."""
 
     def __init__(self, networks: Networks, *, services: ServiceResolver | None = None, timeout: float = TIMEOUT_SECONDS) -> None:
-        """Prepare; nothing is imported or opened before the first call.
+        """Prepare calls. No module is imported and no connection is opened before the first call.
 
         Args:
-            networks: what may be reached.
-            services: finds services; without it there are none.
-            timeout: seconds that a call may take, waiting included.
+            networks: the networks that may be reached.
+            services: resolves services; without it services are refused.
+            timeout: seconds that a call may take, including the time in the queue.
         """
         self._networks = networks
         self._services = services
@@ -58,15 +58,15 @@ class Caller:
         self._contexts: dict[bytes, asyncio.Task[ssl.SSLContext]] = {}
 
     async def post(self, endpoint: Endpoint, body: bytes, *, max_bytes: int) -> Answer:
-        """Send JSON and wait for all of the answer.
+        """Send JSON and read the whole answer.
 
         Args:
-            endpoint: where to.
+            endpoint: the receiver.
             body: JSON.
-            max_bytes: of the answer's body.
+            max_bytes: the maximum size of the body of the answer.
 
         Raises:
-            CallError: no connection, no trust, no answer in time, or one too large.
+            CallError: the connection or its TLS failed, or the answer was late or too large.
         """
         url = f"{endpoint.url}?timeout={self._timeout:g}s"
         if not url.isascii():
@@ -80,7 +80,7 @@ class Caller:
             raise CallError(f'Post "{url}": {error}') from None
 
     async def _post(self, endpoint: Endpoint, url: str, body: bytes, max_bytes: int) -> Answer:
-        import httpcore  # noqa: PLC0415 - most servers never call anybody, and it costs tens of milliseconds
+        import httpcore  # noqa: PLC0415 - most servers make no calls, and the import takes tens of milliseconds
 
         try:
             pool = await self._pool_of(endpoint)
@@ -90,7 +90,7 @@ class Caller:
             try:
                 return await _exchange(pool.connections, url, body, max_bytes)
             except (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError):
-                # A kept connection may have been closed while the request was on its way, as Go's transport allows for.
+                # The endpoint may have closed a persistent connection during the request. Go's transport retries in this case, too.
                 return await _exchange(pool.connections, url, body, max_bytes)
         except (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError):
             raise CallError("EOF") from None
@@ -131,7 +131,7 @@ class Caller:
         return pool
 
     async def _release(self, pool: _Pool) -> None:
-        """Take note that a call is over, and close what has not been used for longest where there is too much."""
+        """Record the end of a call, and close the least recently used connections beyond the bound."""
         pool.users -= 1
         while len(self._pools) > _POOLS:
             unused = next((key for key, other in self._pools.items() if not other.users), None)
@@ -156,7 +156,7 @@ class Caller:
         )
 
     async def _context_of(self, authorities: bytes) -> ssl.SSLContext:
-        """The TLS settings, worked out in a thread: authorities are many, and some are hostile."""
+        """The TLS settings, created in a thread because authorities may be numerous or hostile."""
         from kcp_py.egress.connecting import client_context  # noqa: PLC0415 - as above
 
         task = self._contexts.get(authorities)
@@ -164,7 +164,7 @@ class Caller:
             task = self._contexts[authorities] = asyncio.ensure_future(asyncio.to_thread(client_context, authorities))
 
             def made(done: asyncio.Task[ssl.SSLContext]) -> None:
-                # Those of the system stay: reading them takes long. Others live as long as the connections made with them.
+                # The system's settings are kept, because reading them is slow. Others live as long as the connections that use them.
                 if authorities or done.cancelled() or done.exception() is not None:
                     self._contexts.pop(authorities, None)
 
@@ -173,7 +173,7 @@ class Caller:
 
 
 class _Pool:
-    """Kept connections, and how many calls use them right now."""
+    """Persistent connections, and the number of calls that use them."""
 
     __slots__ = ("connections", "users")
 

@@ -1,4 +1,4 @@
-"""Connecting: names to checked addresses, and TLS. Loaded when something is first called, since it brings the HTTP library."""
+"""Connections to checked addresses, and TLS. Imported at the first call, because it imports the HTTP library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kcp_py.egress.endpoint import CallError, Service, ServiceResolver
 from kcp_py.egress.networks import Networks
 
 _RESOLVING_THREADS: Final = 8
-"""Of their own: a name server that does not answer must not hold up anything but calls."""
+"""Separate threads, so that a name server that does not answer delays only calls."""
 _MAX_ADDRESSES: Final = 16
 
 _VERIFY_TEXTS: Final = {
@@ -29,11 +29,11 @@ _VERIFY_TEXTS: Final = {
     20: "x509: certificate signed by unknown authority",
     21: "x509: certificate signed by unknown authority",
 }
-"""By OpenSSL's code of what is wrong with a certificate, in the words of Go's `crypto/x509`."""
+"""OpenSSL's code of an invalid certificate -> the message of Go's `crypto/x509`."""
 
 
 class Connector:
-    """Finds out where to connect to."""
+    """Resolves hosts and services to addresses."""
 
     def __init__(self, networks: Networks, services: ServiceResolver | None) -> None:
         self._networks = networks
@@ -41,11 +41,11 @@ class Connector:
         self._threads = ThreadPoolExecutor(_RESOLVING_THREADS, thread_name_prefix="resolve")
 
     def close(self) -> None:
-        """Let the threads go."""
+        """End the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        """Those addresses of a host that may be called.
+        """The addresses of a host that may be called.
 
         Raises:
             CallError: the name is unknown, or none of its addresses may be called.
@@ -56,7 +56,7 @@ class Connector:
             found = await self._resolved(host, port)
         allowed = [address for address in found if self._networks.allow(address)]
         if not allowed:
-            # Without the addresses: what a name stands for inside the operator's network is not for tenants.
+            # The message omits the addresses, because tenants must not learn names of the operator's network.
             raise CallError(f"dial tcp: {host} is in no network that webhooks may reach")
         return allowed[:_MAX_ADDRESSES]
 
@@ -64,7 +64,7 @@ class Connector:
         """Host and port of a service.
 
         Raises:
-            CallError: there is none.
+            CallError: the service does not exist.
         """
         found = await self._services(service) if self._services is not None else None
         if found is None:
@@ -85,7 +85,7 @@ def _look_up(host: str, port: int) -> list[str]:
 
 
 class CheckedNetwork(httpcore.AsyncNetworkBackend):
-    """Opens connections to checked addresses only. The name stays what the certificate is checked for."""
+    """Opens connections to checked addresses only. The certificate is verified for the name."""
 
     def __init__(self, connector: Connector, service: Service | None) -> None:
         self._connector = connector
@@ -100,10 +100,10 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to the first address that lets us.
+        """Connect to the first address that accepts the connection.
 
         Raises:
-            CallError: none does, or none may be called.
+            CallError: no address accepts it, or none may be called.
         """
         del local_address
         if self._service is not None:
@@ -123,7 +123,7 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         raise CallError(problem)
 
     async def connect_unix_socket(self, path: str, timeout: float | None = None, socket_options: Any = None) -> httpcore.AsyncNetworkStream:
-        """Refused: sockets of the machine are nobody's endpoints."""
+        """Unix sockets are not allowed as endpoints."""
         del timeout, socket_options
         raise CallError(f"dial unix {path}: not allowed")
 
@@ -133,7 +133,7 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
 
 
 def _reason(error: BaseException) -> str:
-    """What the operating system says, in its own words as Go prints them."""
+    """The message of the operating system, as Go prints it."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno:
@@ -143,7 +143,7 @@ def _reason(error: BaseException) -> str:
 
 
 def tls_failure(error: BaseException, host: str) -> str:
-    """What went wrong while TLS was set up, as Go says it."""
+    """The message of Go for a failed TLS handshake."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -158,10 +158,10 @@ def tls_failure(error: BaseException, host: str) -> str:
 
 
 def client_context(authorities: bytes) -> ssl.SSLContext:
-    """TLS 1.2 and later, with trust in `authorities` alone, or in those of the system where there are none given.
+    """Settings for TLS 1.2 and later that trust `authorities`, or the authorities of the system if none are given.
 
     Raises:
-        CallError: the authorities are no certificates.
+        CallError: the authorities are not certificates.
     """
     try:
         context = ssl.create_default_context(cadata=authorities.decode("ascii") if authorities else None)
@@ -169,7 +169,7 @@ def client_context(authorities: bytes) -> ssl.SSLContext:
         raise CallError("unable to load root certificates: unable to parse bytes as PEM block") from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.hostname_checks_common_name = False
-    # As Go: a certificate that is trusted needs no issuer that is, and old forms of extensions are read.
+    # As Go: a trusted certificate needs no trusted issuer, and old forms of extensions are accepted.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context

@@ -1,4 +1,4 @@
-"""What is called, what it answers, and the one error."""
+"""Endpoints, their answers, and the error of calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class CallError(Exception):
-    """There is no usable answer."""
+    """The call has no usable answer."""
 
 
 class Service(NamedTuple):
@@ -19,23 +19,23 @@ class Service(NamedTuple):
 
 
 ServiceResolver = Callable[[Service], Awaitable[tuple[str, int] | None]]
-"""From a service to the host and port that serve it; None where there is no such service. What it names is called, whatever the networks
-that tenants may name: it is the operator's word."""
+"""Returns the host and port of a service, or None if it does not exist. The result is called even outside of the allowed networks,
+because the operator chose it."""
 
 
 class Endpoint(NamedTuple):
-    """What is called. Equal endpoints share connections."""
+    """The receiver of a call. Equal endpoints share connections."""
 
     url: str
     """`https://host[:port][/path]`."""
     authorities: bytes = b""
-    """PEM certificates that the server's certificate is checked with; empty for those of the system."""
+    """PEM certificates of the trusted authorities; empty for the authorities of the system."""
     service: Service | None = None
-    """Where the URL's host stands for a service."""
+    """The service that the host of the URL represents, if any."""
 
 
 class Answer(NamedTuple):
-    """What an endpoint answered."""
+    """The answer of an endpoint."""
 
     status: int
     body: bytes

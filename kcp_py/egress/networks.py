@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 PUBLIC: Final = "public"
-"""The word for every address that is routed in the internet."""
+"""The name of all addresses that are routed on the internet."""
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -16,16 +16,16 @@ _IPV4_MASK: Final = 0xFFFFFFFF
 
 
 class Networks:
-    """Some networks, and addresses in or outside of them. Immutable."""
+    """A set of networks. Immutable."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Read the names.
+        """Parse the names.
 
         Args:
-            names: `public`, networks (`10.0.0.0/8`, `fd00::/8`) and single addresses. None at all: nothing may be called.
+            names: `public`, networks (`10.0.0.0/8`, `fd00::/8`) and single addresses. Without names no address is allowed.
 
         Raises:
-            ValueError: no network.
+            ValueError: a name is not a network.
         """
         names = tuple(names)
         self._public = PUBLIC in names
@@ -34,8 +34,8 @@ class Networks:
     def allow(self, address: str) -> bool:
         """Whether an address may be called.
 
-        An IPv6 address that is an IPv4 address in other words (mapped, NAT64) is judged as that one. One that leads to an IPv4 address
-        through a tunnel (6to4, Teredo) needs both to be allowed.
+        An IPv6 address that represents an IPv4 address (mapped, NAT64) is allowed if that address is. For an address that leads to an IPv4
+        address through a tunnel (6to4, Teredo) both have to be allowed.
         """
         try:
             found = ipaddress.ip_address(address.partition("%")[0])

@@ -1,13 +1,13 @@
-"""What a logical cluster is called: `Name`, `Path` and the wildcard. Value types only; nothing here does I/O or imports the project.
+"""Names of logical clusters: `Name`, `Path` and the wildcard. Value types only, without I/O and without imports of other packages.
 
-A *name* identifies one logical cluster and is what storage keys, caches and authorization are keyed by::
+A *name* identifies one logical cluster. Storage keys, caches and authorization use it::
 
     team-a            one segment
     root              always exists
-    system:admin      names that start with `system:` hold colons and still are one name
+    system:admin      names that start with `system:` may contain colons
 
-A *path* is what a client writes between `/clusters/` and the next slash. A path of one segment, or one that starts with `system:`,
-is a name; any other (`root:org:team`) has to be resolved to a name by whoever knows the tree of workspaces.
+A *path* is the text between `/clusters/` and the next slash of a URL. A path of one segment, or one that starts with `system:`,
+is a name; any other path (`root:org:team`) has to be resolved to a name in the tree of workspaces.
 
 The rules are kcp's (`logicalcluster/v3`): a segment is a DNS label, a path is segments joined by colons, `*` means every cluster.
 """

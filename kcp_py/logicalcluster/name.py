@@ -29,7 +29,7 @@ WILDCARD: Final = Wildcard()
 ROOT: Final = Name("root")
 
 ClusterSelection = Name | Wildcard
-"""What a request is for, once its path is resolved: one cluster or all of them."""
+"""The target of a request after its path is resolved: one cluster or all of them."""
 
 _SEGMENT: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _PATH: Final = re.compile(rf"{_SEGMENT}(?::{_SEGMENT})*")
@@ -37,14 +37,14 @@ _SYSTEM_PREFIX: Final = "system:"
 
 
 class InvalidClusterError(ValueError):
-    """The text is no cluster path. `str()` is the message that clients get with status 400, worded as kcp words it."""
+    """The text is not a cluster path. `str()` is the message for clients with status 400, worded as in kcp."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f'invalid cluster: "{text}" does not match the regex')
 
 
 def parse_path(text: str) -> Name | Path | Wildcard:
-    """Parse what stands between `/clusters/` and the next slash.
+    """Parse the text between `/clusters/` and the next slash of a URL.
 
     Returns:
         `WILDCARD` for `*`, a `Name` for a single segment or a `system:` path, else a `Path`.

@@ -1,11 +1,11 @@
-"""How much history a store keeps, and the loops that see to it.
+"""The amount of history that a store keeps, and the loops that compact it.
 
-An embedded store (`run_compaction`) bounds age and number: what is older than `seconds` goes, and of the rest what is more than `revisions`
-changes ago, so that a burst of writes cannot fill the disk with history.
+An embedded store (`run_compaction`) bounds the age and the number of revisions: history older than `seconds` is removed, and so is
+history beyond the last `revisions` changes, so that a burst of writes cannot fill the disk.
 
 A store that several servers use (`run_shared_compaction`) is compacted as Kubernetes compacts etcd (`--etcd-compaction-interval`, the rule
-of `storage/etcd3/compact.go`): once an interval, by whichever server comes first, at the revision of an interval ago, so that one to two
-intervals are kept. A client that was away for longer lists anew.
+of `storage/etcd3/compact.go`): once per interval, by the first server, at the revision of one interval ago, so that one to two intervals
+are kept. A client that was disconnected for longer lists again.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.stora
 
 
 class CompactionPolicy(NamedTuple):
-    """What is kept."""
+    """The history that is kept."""
 
     seconds: float = 300.0
     """History younger than this is kept ..."""
     revisions: int = 500_000
     """... unless it is more than so many revisions ago."""
     interval: float = 10.0
-    """Seconds between two looks; the age is exact to this."""
+    """Seconds between two checks, which is the precision of the age."""
 
 
 class Compaction:
-    """The rule, without a clock or a store of its own."""
+    """The rule as a pure state machine, without a clock or a store."""
 
     def __init__(self, policy: CompactionPolicy) -> None:
         self._policy = policy
@@ -53,14 +53,14 @@ class Compaction:
         self._compacted = 0
 
     def step(self, now: float, revision: int) -> int:
-        """Take note of where the store is.
+        """Record the current revision of the store.
 
         Args:
-            now: seconds on any clock that does not go back.
-            revision: the store's.
+            now: seconds of a monotonic clock.
+            revision: the revision of the store.
 
         Returns:
-            The revision to compact at, or 0 where there is nothing to do.
+            The revision to compact at, or 0 for none.
         """
         seen = self._seen
         seen.append((now, revision))
@@ -72,7 +72,7 @@ class Compaction:
         return target if target > self._compacted else 0
 
     def compacted(self, revision: int) -> None:
-        """Take note that the store was compacted at a revision, by whomever."""
+        """Record that the store was compacted at a revision, by this or another server."""
         self._compacted = max(self._compacted, revision)
 
 
@@ -83,14 +83,14 @@ async def run_compaction(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> None:
-    """Compact a store for ever; cancel to end.
+    """Compact a store until cancelled.
 
-    A store that is full or cannot be reached is tried again at the next look.
+    If the store is full or unavailable, the next check tries again.
 
     Args:
         storage: the store.
-        policy: how much is kept.
-        clock: seconds that do not go back.
+        policy: the amount of history to keep.
+        clock: monotonic seconds.
         sleep: waits.
     """
     compaction = Compaction(policy)
@@ -111,7 +111,7 @@ async def run_compaction(
 
 
 class _Outage:
-    """Logs the first of several failures in a row, and their end."""
+    """Logs the first of several consecutive failures, and their end."""
 
     def __init__(self, interval: float) -> None:
         self._interval = interval
@@ -131,10 +131,10 @@ class _Outage:
 class SharedCompaction:
     """One server's part in the compaction of a store that several servers use.
 
-    A record in the store says which revision was compacted last. Who replaces it as it stood an interval ago compacts, all others learn
-    that somebody has; so servers neither repeat each other's compactions nor have to know of each other. It is written below the servers'
-    own prefix (upstream's `compact_rev_key` is not), so that rights on that prefix suffice; servers with different prefixes compact
-    independently, which does no harm.
+    A record in the store contains the last compacted revision. The server that replaces the record, unchanged since one interval ago,
+    compacts. The others see the new record. Servers therefore neither repeat compactions nor need to know each other. The record is below
+    the prefix of the servers (unlike upstream's `compact_rev_key`), so permissions for that prefix are sufficient. Servers with different
+    prefixes compact independently, which is harmless.
     """
 
     def __init__(self, storage: Storage, record_key: str) -> None:
@@ -142,18 +142,18 @@ class SharedCompaction:
         self._storage = storage
         self._key = record_key
         self._record = 0
-        """The record's mod revision at the last look; 0: there was none."""
+        """The mod revision of the record at the last check; 0 if it did not exist."""
         self._revision = 0
-        """The store's revision at the last look; 0: unknown."""
+        """The revision of the store at the last check; 0 if unknown."""
         self._compacted = 0
 
     async def look(self) -> None:
-        """Compact at the revision of the last look, unless another server has done so since.
+        """Compact at the revision of the last check, unless another server has compacted since.
 
-        A store in which nothing but the record was written is not written to, so that an idle one stays idle.
+        If only the record was written since, nothing is done, so that an idle store stays idle.
 
         Raises:
-            UnavailableError: the store cannot be reached; the next look makes up for it.
+            UnavailableError: the store is unavailable. The next check compacts.
         """
         current = await self._storage.revision()
         if 0 < current == self._record:
@@ -167,7 +167,7 @@ class SharedCompaction:
             self._record = conflict.current.mod_revision if conflict.current is not None else 0
             self._revision = current
         except NoSpaceError:
-            # The record has no room, and nothing else will have before history goes: better twice than never.
+            # The store is full, and only a compaction frees space. Two servers may compact, which is harmless.
             await self._compact(self._revision)
             self._revision = current
         else:
@@ -192,7 +192,7 @@ class SharedCompaction:
 async def run_shared_compaction(
     storage: Storage, record_key: str, interval: float, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
 ) -> None:
-    """Take part in a shared store's compaction for ever; cancel to end.
+    """Take part in the compaction of a shared store until cancelled.
 
     Args:
         storage: the store.

@@ -1,4 +1,4 @@
-"""What every storage driver does. Read this before any driver.
+"""The contract of storage drivers. Read this before any driver.
 
 The store is a sorted map from text keys to bytes with one revision counter, as in etcd (the rules and words are those of etcd's `mvcc`):
 
@@ -48,7 +48,7 @@ class RangeResult(NamedTuple):
     more: bool
     """Whether keys remain behind the last item."""
     total: int
-    """How many keys stood in the whole range asked for (from `start` on, without regard to `limit`); -1 where it was not asked for."""
+    """The number of keys in the requested range (from `start` on, regardless of `limit`); -1 if it was not requested."""
 
 
 class Event(NamedTuple):
@@ -120,7 +120,7 @@ class ConflictError(StorageError):
 
 
 class CompactedError(StorageError):
-    """The revision asked for is older than what is kept."""
+    """The requested revision is older than the kept history."""
 
     def __init__(self, revision: int, compact_revision: int) -> None:
         super().__init__(f"revision {revision} has been compacted; the oldest that is kept is {compact_revision}")
@@ -143,11 +143,11 @@ class UnavailableError(StorageError):
 
 
 class UnknownOutcomeError(UnavailableError):
-    """A write was sent and its answer did not come: it may have taken effect, now or later. Never to be repeated unseen."""
+    """A write was sent and its answer was lost. It may take effect now or later, and must not be repeated without a read."""
 
 
 class DamagedError(StorageError):
-    """Stored bytes are not what was written, and are not given out."""
+    """Stored bytes are damaged and are not returned."""
 
     def __init__(self, keys: Sequence[str] = (), found: RangeResult | None = None) -> None:
         what = f"what is stored at {', '.join(keys[:_NAMED_KEYS])}" if keys else "a part of the store"
@@ -155,7 +155,7 @@ class DamagedError(StorageError):
         self.keys = tuple(keys)
         """The keys that cannot be read; empty where the keys themselves cannot."""
         self.found = found
-        """What a range has beside them; None where that is not known."""
+        """The readable part of the range; None if it is unknown."""
 
 
 class NoSpaceError(StorageError):
@@ -219,7 +219,7 @@ class Storage(Protocol):
         ...
 
     def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
-        """Every change of keys under `prefix` from `start_revision` on (inclusive), without gap or repetition, for ever.
+        """Every change of keys under `prefix` from `start_revision` on (inclusive), without gap or repetition, until `aclose`.
 
         A batch without events comes whenever the store has come further without a change under the prefix, at least once at the beginning
         when the watch has caught up, so that a reader knows that nothing is missing. A `start_revision` in the future is legal: earlier
@@ -234,11 +234,11 @@ class Storage(Protocol):
         ...
 
     async def revision(self) -> int:
-        """The store's current revision; 0 for an empty one. Never below what a read that ended before has seen, acknowledged or not."""
+        """The current revision; 0 for an empty store. It is never lower than the revision of an earlier read, acknowledged or not."""
         ...
 
     async def compact(self, revision: int) -> None:
-        """Forget what was overwritten or deleted at or before `revision`. Current keys stay. Returns at once; the work is sliced.
+        """Remove values that were overwritten or deleted at or before `revision`. Current keys remain. Returns at once; the work is sliced.
 
         Raises:
             CompactedError: that or a later revision was compacted before.
@@ -261,19 +261,19 @@ class Storage(Protocol):
 
 @runtime_checkable
 class TellsRoom(Protocol):
-    """A driver that keeps room on the disk for deletions."""
+    """A driver that reserves disk space for deletions."""
 
     @property
     def full(self) -> bool:
-        """Whether nothing but deletions and small changes is taken, because the disk is full."""
+        """Whether only deletions and small changes are accepted, because the disk is full."""
         ...
 
 
 async def readable(reading: Awaitable[RangeResult]) -> RangeResult:
-    """What can be read of a range, for those who serve many clusters together: what is damaged is left out, and the driver has logged it.
+    """The readable part of a range, for callers that serve many clusters together. Damaged keys are left out; the driver has logged them.
 
     Raises:
-        StorageError: of every other kind.
+        StorageError: any error except damage.
     """
     try:
         return await reading

@@ -1,8 +1,8 @@
-"""The live feed of a driver that commits in this process: events go to watchers at commit, and who falls behind reads history again.
+"""The live feed of an embedded driver: watchers receive events at the commit, and slow watchers read from the history.
 
-A watcher begins with a bounded buffer, which `publish` fills, and reads slices of the driver's history up to the revision at which its
-buffer began; then it is live and reads the buffer. Nothing is lost or repeated in between, and a store under constant writes is caught up
-with. A full buffer is dropped, and the watcher begins anew from the revision that it has delivered.
+A watcher starts with a bounded buffer, which `publish` fills. It reads slices of the driver's history up to the revision at which its
+buffer started, and then the buffer. No event is lost or repeated in between, and the watcher catches up under constant writes. A full
+buffer is dropped, and the watcher starts again from the last revision that it delivered.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LONGEST_BUFFER: Final = 4096
 """Events that a live watcher may leave unread."""
 
 LARGEST_BUFFER: Final = 16 << 20
-"""Bytes of values that a live watcher may leave unread (shared between watchers, but kept alive by the slowest)."""
+"""Bytes of values that a live watcher may leave unread. Watchers share the values; the slowest one keeps them in memory."""
 
 
 class Changes(NamedTuple):
@@ -31,12 +31,12 @@ class Changes(NamedTuple):
 ReadChanges = Callable[[str, int, int], Awaitable[Changes]]
 """Reads history: (prefix, after, until) -> events with `after` < revision <= `Changes.revision` <= `until`.
 
-Never splits a revision, always advances. Raises CompactedError where events after `after` are no longer all kept.
+Never splits a revision, always advances. Raises CompactedError if events after `after` were compacted.
 """
 
 
 class Feed:
-    """Hands the events of one store to its watchers."""
+    """Passes the events of one store to its watchers."""
 
     def __init__(
         self,
@@ -50,15 +50,15 @@ class Feed:
         """Start a feed.
 
         Args:
-            read_changes: how to read history.
-            revision: the revision that the store is at.
-            progress_interval: seconds for which news of a higher revision may be withheld from watchers without events, so that many
-                writes wake them once; 0 wakes them in the event loop's next turn.
+            read_changes: reads the history.
+            revision: the current revision of the store.
+            progress_interval: seconds by which progress without events may be delayed, so that many writes wake a watcher once; 0 wakes it
+                in the next iteration of the event loop.
             longest_buffer: see `LONGEST_BUFFER`.
             largest_buffer: see `LARGEST_BUFFER`.
         """
         self.revision = revision
-        """Of the last `publish`."""
+        """The revision of the last `publish`."""
         self._read_changes = read_changes
         self._progress_interval = progress_interval
         self._longest_buffer = longest_buffer
@@ -69,7 +69,7 @@ class Feed:
         self._closed = False
 
     def publish(self, events: Sequence[Event], revision: int) -> None:
-        """Tell the watchers that the store has come to `revision` with `events`: in revision order, complete since the last call."""
+        """Publish `revision` and all `events` since the last call, in revision order."""
         self.revision = revision
         watchers = self._watchers
         if not watchers:
@@ -109,7 +109,7 @@ class Feed:
             watcher = _Watcher(self._longest_buffer, self._largest_buffer)
             self._join(prefix, watcher)
             try:
-                joined = self.revision  # what comes later is in the buffer
+                joined = self.revision  # later events are in the buffer
                 while position < joined:
                     changes = await self._read_changes(prefix, position, joined)
                     position = changes.revision

@@ -1,4 +1,4 @@
-"""Where objects live: the only module that builds or reads storage keys.
+"""Storage keys: the only module that builds or parses them.
 
 A key is ::
 
@@ -10,7 +10,7 @@ so that one resource over *all* clusters is one prefix, of one cluster another, 
 a key is built: whatever a caller passes, a key never leaves the cluster and resource that it was asked for (`InvalidSegmentError`
 otherwise).
 
-A key says by itself which object it is for (`route_of`), whatever resources a server knows. The third segment after the root is either
+A key identifies its object without knowledge of the resources (`route_of`). The third segment after the root is either
 an identity or a cluster, and no text is both: the cluster named `customresources` has the segment `customresources.`, and identities
 are never valid cluster names. The number of the segments that follow says whether there is a namespace.
 """
@@ -36,15 +36,15 @@ _GROUP_OR_RESOURCE: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
 _FORBIDDEN_IN_NAME: Final = re.compile(r"[/%\x00-\x1f\x7f\ud800-\udfff]")
 _LONGEST_NAME: Final = 253
 _LONGEST_CLUSTER_SEGMENT: Final = 63
-"""Of names without a colon."""
+"""The maximum length of cluster names without a colon."""
 
 
 class InvalidSegmentError(ValueError):
-    """A text cannot be a segment of a key. A client error was let through by an earlier check, or a bug; never written."""
+    """A text cannot be a segment of a key. An earlier check missed an error of a client, or the caller has a defect."""
 
 
 class Route(NamedTuple):
-    """What a key says of the object below it."""
+    """The parts of a key."""
 
     prefix: str
     """The resource's prefix, `ResourceKeys.prefix`."""
@@ -129,7 +129,7 @@ class ResourceKeys(NamedTuple):
 
     @property
     def foreign_prefix(self) -> str:
-        """Keys below `prefix` that belong to custom resources of the same name; empty where `prefix` holds nothing else.
+        """The prefix of keys below `prefix` that belong to custom resources of the same name; empty if `prefix` contains no such keys.
 
         A kind may be defined by CRDs first, and built in later (`--builtin-kinds`).
         """
@@ -166,7 +166,7 @@ def internal_key(root: str, name: str) -> str:
 
 
 def route_of(key: str, root: str) -> Route | None:
-    """Take a key apart; None for keys that no resource owns, such as the server's own."""
+    """The parts of a key, or None for keys that belong to no resource, such as internal keys."""
     if not key.startswith(root):
         return None
     segments = key[len(root) + 1 :].split("/")
@@ -200,7 +200,7 @@ def prefix_in_cluster(prefix: str, cluster: str) -> str:
 
 
 def resource_prefix(key: str, root: str) -> str:
-    """The prefix of everything that is stored of the resource of a key, built in or custom; empty for the server's own keys."""
+    """The prefix of all objects of the resource of a key, built in or custom; empty for internal keys."""
     group, _, rest = key[len(root) + 1 :].partition("/")
     resource, slash, _ = rest.partition("/")
     return f"{root}/{group}/{resource}/" if slash and not group.startswith(".") else ""
@@ -221,7 +221,7 @@ def unambiguous_key(key: str, root: str, namespace: str | None) -> str:
     Args:
         key: where the object is stored.
         root: the store's prefix.
-        namespace: in the metadata of the object; None where that is not known yet, and any answer but the same key is provisional.
+        namespace: the namespace in the metadata of the object. None means unknown; an answer other than `key` is then provisional.
     """
     prefix = resource_prefix(key, root)
     ambiguous = ambiguous_prefix(prefix)

@@ -1,4 +1,4 @@
-"""Opens the store that the settings name. Drivers are imported here and only when chosen, so a driver's library costs nothing elsewhere."""
+"""Opens the store of the settings. A driver and its library are imported only if they are selected."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Literal
 from kcp_py.storage.contract import Storage
 
 StorageKind = Literal["memory", "sqlite"]
-"""The drivers that need no server; the `etcd` package has a constructor of its own, because its settings are many."""
+"""The embedded drivers. The `etcd` package has its own constructor, because it has many settings."""
 
 
 def open_storage(kind: StorageKind, *, path: str | Path | None = None, reserve_bytes: int = 0) -> Storage:
-    """The store of a kind, to be entered with `async with`.
+    """The store of a driver, to be entered with `async with`.
 
     Args:
-        kind: which driver.
-        path: the database file; for `sqlite` only, where it is needed.
-        reserve_bytes: room on the disk that is kept for deletions once it is full; for `sqlite` only.
+        kind: the driver.
+        path: the database file, required for `sqlite` and not used otherwise.
+        reserve_bytes: disk space reserved for deletions on a full disk; for `sqlite` only.
     """
     if kind == "memory":
         from kcp_py.storage.memory import MemoryStorage  # noqa: PLC0415

@@ -1,14 +1,14 @@
-"""`Spans`: what was made of contiguous ranges of keys, kept until one of the keys is written.
+"""`Spans`: a cache of rendered contiguous ranges of keys. A write of a key drops its range.
 
-A list of thousands of objects costs milliseconds in the database and as many to print, and most lists that are asked for again have hardly
-changed. So their bytes are kept in spans of some hundred keys: a write drops the one span that its key falls into, and the next list reads
-that span alone.
+Reading a list of thousands of objects takes milliseconds, and rendering it takes as long. Most repeated lists have changed little.
+Therefore their bytes are cached in spans of some hundred keys. A write drops the one span that contains its key, and the next list reads
+only that span.
 
-Nothing that is kept is ever stale. A driver that offers spans tells of each key *before* the write of it can be seen (`writing`) and again
-when the write is acknowledged or failed (`committed`). A span is dropped at the first, and none that holds the key is kept before the
-second. Who fills spans opens a `reading` before it reads: what is written from then on is known to it, and is not kept as it was read.
+Cached spans are never stale. A driver with spans calls `writing` for each key *before* the write becomes visible, and `committed` when the
+write is acknowledged or has failed. `writing` drops the span of the key, and no span with this key is kept before `committed`. A reader
+that fills spans opens a `reading` before it reads. The reading records all writes from then on, and spans with these keys are not kept.
 
-A span answers for every revision from `since`, at which it was read, until now.
+A span is valid for every revision from `since`, at which it was read, until now.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from kcp_py.aio.lru import LRU
 from kcp_py.storage.contract import Storage
 
 _MOST_WRITING: Final = 1_000
-"""Keys being written that are looked through; with more of them every prefix counts as being written."""
+"""The number of keys being written that are searched. With more keys every prefix counts as being written."""
 _MOST_COUNTS: Final = 256
-"""Ranges whose keys were counted: as many lists may be read in pages at a time."""
+"""The number of ranges with a cached number of keys, which is the number of lists that can be read in pages concurrently."""
 _KEY_OVERHEAD: Final = 64
-"""Bytes that a key takes beside its characters."""
+"""Bytes that a key takes in addition to its characters."""
 
 
 class Span:
-    """The elements made of the keys in [lower, upper), in key order, each led by a comma."""
+    """The rendered elements of the keys in [lower, upper), in key order, each preceded by a comma."""
 
     __slots__ = ("_ends", "data", "keys", "lower", "since", "size", "upper")
 
@@ -46,7 +46,7 @@ class Span:
         self.data = b"".join((b",", b",".join(elements))) if elements else b""
         self._ends = array("Q", accumulate(map(len, elements)))
         self.size = len(self.data) + sum(map(len, keys)) + _KEY_OVERHEAD * len(keys)
-        """Bytes of memory, about."""
+        """The approximate number of bytes in memory."""
 
     def part(self, first: int, end: int) -> bytes:
         """The elements from the position `first` on, up to `end` (exclusive)."""
@@ -62,16 +62,16 @@ _lower: Final = attrgetter("lower")
 
 
 class _Table:
-    """The spans of one prefix: disjoint, in order."""
+    """The spans of one prefix, disjoint and in order."""
 
     __slots__ = ("maker", "since", "size", "spans", "touched")
 
     def __init__(self, maker: Hashable, since: int) -> None:
         self.maker = maker
         self.since = since
-        """From this revision on every write below the prefix is known."""
+        """The revision from which every write below the prefix is recorded."""
         self.touched = 0
-        """The revision of the last of them; perhaps a later one, never an earlier."""
+        """The revision of the last recorded write, or a later revision."""
         self.spans: list[Span] = []
         self.size = 0
 
@@ -83,7 +83,7 @@ class _Table:
         return span if key < span.upper else None
 
     def behind(self, key: str) -> Span | None:
-        """The first span that begins behind a key."""
+        """The first span that begins after a key."""
         position = bisect_right(self.spans, key, key=_lower)
         return self.spans[position] if position < len(self.spans) else None
 
@@ -93,20 +93,20 @@ class _Table:
 
 
 class Reading:
-    """One reader of a prefix, from before it read."""
+    """One reader of a prefix, opened before it reads."""
 
     __slots__ = ("blind", "prefix", "written")
 
     def __init__(self, prefix: str, written: dict[str, int], *, blind: bool) -> None:
         self.prefix = prefix
         self.written = written
-        """The keys that were written since, or were being written then, and at which revision at the latest."""
+        """The keys that were written since it was opened, or were being written then, with their latest revision."""
         self.blind = blind
-        """Not all of them are known: nothing is kept."""
+        """Whether writes may be missing in `written`, so that no span is kept."""
 
 
 class Spans:
-    """Bounded by bytes: a prefix takes half of them at the most, and the one that was not used for longest gives way."""
+    """The cache of all spans, bounded in bytes. One prefix takes at most half of them, and the least recently used prefix is evicted."""
 
     def __init__(self, *, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -119,13 +119,13 @@ class Spans:
 
     @property
     def size(self) -> int:
-        """Bytes of memory that are in use, about."""
+        """The approximate number of bytes in use."""
         return self._size
 
-    # The driver's side
+    # Called by the driver
 
     def writing(self, key: str, revision: int) -> None:
-        """A key is about to be changed, at this revision or not at all."""
+        """Record that a key is going to be changed at this revision, unless the write fails."""
         self._writing[key] = revision
         for reading in self._readings:
             if key.startswith(reading.prefix):
@@ -146,35 +146,35 @@ class Spans:
             end = key.find("/", end + 1)
 
     def committed(self) -> None:
-        """The writes are over, this way or the other, and nobody has been told yet."""
+        """Record that all writes finished, successfully or not. Called before the callers receive their results."""
         if self._writing:
             self._writing = {}
 
     def compacted(self, revision: int) -> None:
-        """Earlier revisions are no longer answered for."""
+        """Record that earlier revisions were compacted."""
         self._compacted = revision
 
     def clear(self) -> None:
-        """Forget everything: others may write from now on."""
+        """Drop all spans, because another process may write from now on."""
         for reading in self._readings:
             reading.blind = True
         self._tables.clear()
         self._counts.clear()
         self._size = 0
 
-    # The reader's side
+    # Called by readers
 
     def settled(self, prefix: str) -> bool:
-        """Whether no key below a prefix is being written: then all that can be seen of it has been acknowledged."""
+        """Whether no key below a prefix is being written, so that all visible writes are acknowledged."""
         return len(self._writing) <= _MOST_WRITING and not any(key.startswith(prefix) for key in self._writing)
 
     def find(self, prefix: str, maker: Hashable, key: str, revision: int) -> Span | None:
-        """The span that holds the place of a key, if it answers for a revision.
+        """The span that contains the position of a key, if it is valid for a revision.
 
         Args:
-            prefix: what the span was kept under.
-            maker: what made its elements.
-            key: the place.
+            prefix: the prefix of the span.
+            maker: the renderer of its elements.
+            key: the position.
             revision: 0 for now.
         """
         table = self._tables.get(prefix)
@@ -187,23 +187,23 @@ class Spans:
         return span
 
     def count(self, lower: str, upper: str, revision: int) -> int:
-        """How many keys there were in [lower, upper) at a revision; -1 where nobody has counted them lately."""
+        """The number of keys in [lower, upper) at a revision; -1 if it is not cached."""
         number = self._counts.get((lower, upper, revision))
         return -1 if number is None else number
 
     def counted(self, lower: str, upper: str, revision: int, number: int) -> None:
-        """Remember that: the past does not change, and the next page of a list begins where the one before it ended."""
+        """Cache the number of keys. Old revisions do not change, and the next page of a list needs the same number."""
         self._counts.set((lower, upper, revision), number)
 
     def next_lower(self, prefix: str, maker: Hashable, key: str) -> str:
-        """Where the first span begins that lies behind a key; empty where there is none."""
+        """The lower bound of the first span after a key; empty without such a span."""
         table = self._tables.get(prefix)
         span = table.behind(key) if table is not None and table.maker == maker else None
         return span.lower if span is not None else ""
 
     @contextmanager
     def reading(self, prefix: str) -> Iterator[Reading]:
-        """To be open from before a read below a prefix until what it found is kept."""
+        """A context around a read below a prefix and the `keep` of its result."""
         blind = len(self._writing) > _MOST_WRITING
         written = {} if blind else {key: revision for key, revision in self._writing.items() if key.startswith(prefix)}
         reading = Reading(prefix, written, blind=blind)
@@ -214,13 +214,13 @@ class Spans:
             self._readings.discard(reading)
 
     def keep(self, reading: Reading, maker: Hashable, span: Span, *, latest: bool) -> None:
-        """Keep a span, unless it may not be what is there now.
+        """Keep a span unless it may be stale.
 
         Args:
-            reading: open since before the span was read; its prefix begins all keys of the span, and ends with a slash.
-            maker: what made the elements. One prefix has spans of one maker.
-            span: what was read, at its `since`.
-            latest: `since` was found to be the latest revision with this reading open; nobody asked for it.
+            reading: opened before the span was read. All keys of the span begin with its prefix, which ends with a slash.
+            maker: the renderer of the elements. One prefix has spans of one renderer.
+            span: the result of the read at the revision `since`.
+            latest: whether `since` was the latest revision while this reading was open, instead of a requested revision.
         """
         prefix = reading.prefix
         if reading.blind or any(span.lower <= key < span.upper for key in reading.written):
@@ -252,14 +252,14 @@ class Spans:
 
 @runtime_checkable
 class OffersSpans(Protocol):
-    """A driver that sees every write of the store before anybody else does."""
+    """A driver that processes every write of the store before it becomes visible."""
 
     @property
     def spans(self) -> Spans:
-        """What is kept of ranges."""
+        """The cached spans."""
         ...
 
 
 def spans_of(storage: Storage) -> Spans | None:
-    """The store's spans; None where somebody else may write to it."""
+    """The spans of a store, or None if another process may write to it."""
     return storage.spans if isinstance(storage, OffersSpans) else None

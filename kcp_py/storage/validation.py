@@ -1,4 +1,4 @@
-"""What a transaction must look like before any driver carries it out; the same for all, so that a bug shows on every store."""
+"""Validation of transactions, shared by all drivers, so that a defect of a caller appears with every driver."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 from kcp_py.storage.contract import Compare, Operation, Put
 
 MOST_OPERATIONS: Final = 500
-"""Of one transaction."""
+"""The maximum number of operations of one transaction."""
 
 
 def check_transaction(compares: Sequence[Compare], operations: Sequence[Operation]) -> None:
-    """Refuse what the contract excludes.
+    """Refuse transactions that violate the contract.
 
     Raises:
-        ValueError: too many operations, a key in two of them, an empty value, or a key that cannot be stored. A bug of the caller.
+        ValueError: too many operations, a key in two of them, an empty value, or an invalid key. This is a defect of the caller.
     """
     if len(operations) > MOST_OPERATIONS:
         raise ValueError(f"{len(operations)} operations in one transaction; at most {MOST_OPERATIONS}")

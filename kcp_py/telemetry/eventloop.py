@@ -14,7 +14,7 @@ LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1
 
 
 class EventLoopLag:
-    """Asks for a turn four times a second and notes how late it came: what one request made all others wait."""
+    """Sets a timer four times a second and measures its delay, which is the time that one request blocks all others."""
 
     def __init__(self) -> None:
         self.lag = Histogram(LAG_BUCKETS)
@@ -32,7 +32,7 @@ class EventLoopLag:
         """Measure until cancelled.
 
         Args:
-            clock: seconds that do not go back; the loop's if not given.
+            clock: monotonic seconds; by default those of the event loop.
             sleep: waits.
         """
         now = clock if clock is not None else asyncio.get_running_loop().time

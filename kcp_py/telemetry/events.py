@@ -1,7 +1,7 @@
 """Every event that the server logs: its name, levels, fields and meaning. docs/logs.md is generated from this table.
 
-A name is in snake_case and a literal at the place where it is logged, so that it can be found in the code; `hack/verify_log_events.py`
-compares the two. Fields that are always there (`timestamp`, `level`, `event`) are left out.
+A name is in snake_case and a literal in the call that logs it, so that a search finds it. `hack/verify_log_events.py` compares
+both. Fields that are always there (`timestamp`, `level`, `event`) are left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`Gauges`: numbers that are asked for when they are shown, and histograms that others fill."""
+"""`Gauges`: numbers that are read when metrics are requested, and histograms of other modules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Value = float | Histogram
 Read = Callable[[], Mapping[tuple[str, ...], Value] | Value | None]
-"""A value; or values by the values of the labels; or None where there is none at present. Called from any thread."""
+"""Returns a value, or values by the values of the labels, or None without a current value. It may be called from any thread."""
 
 
 class _Family(NamedTuple):
@@ -24,7 +24,7 @@ class _Family(NamedTuple):
 
 
 class Gauges:
-    """A collector made of functions, each of which reads one family. Labels must be of a small fixed set."""
+    """A collector of functions, each of which reads one family. Label values must belong to a small fixed set."""
 
     def __init__(self) -> None:
         self._families: list[_Family] = []
@@ -41,16 +41,16 @@ class Gauges:
         """Add a family.
 
         Args:
-            name: of the family; of counters without `_total`.
+            name: the name of the family; for counters without `_total`.
             documentation: one sentence.
-            read: reads the present values.
-            kind: what they are.
+            read: returns the current values.
+            kind: the type of the family.
             labels: names of the labels.
         """
         self._families.append(_Family(name, documentation, kind, labels, read))
 
     def collect(self) -> Iterator[Metric]:
-        """The families with their present values; those without a value are left out."""
+        """The families with their current values. Families without a value are left out."""
         from prometheus_client.core import (  # noqa: PLC0415 - slow to import, and metrics may never be requested
             CounterMetricFamily,
             GaugeMetricFamily,

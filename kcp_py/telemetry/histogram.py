@@ -1,4 +1,4 @@
-"""`Histogram`: counts by upper bound, as plain numbers that cost little to add to."""
+"""`Histogram`: counts by upper bound, as plain numbers that are cheap to increase."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Histogram:
     __slots__ = ("_bounds", "_counts", "_total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """Make an empty histogram with these upper bounds, in rising order; the last bucket is without a bound."""
+        """Create an empty histogram with these upper bounds, in rising order. The last bucket has no bound."""
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._total = 0.0
@@ -35,7 +35,7 @@ class Histogram:
 
 
 def bound_text(bound: float) -> str:
-    """A bound as Go's client library writes it, so that queries that name a bucket fit: `0.05`, `1`, `1e+06`."""
+    """A bound as Go's client library writes it, so that queries by bucket match: `0.05`, `1`, `1e+06`."""
     return f"{bound:.17g}" if bound >= 1e6 and bound % 1 else f"{bound:g}" if bound >= 1e6 else repr(bound).removesuffix(".0")
 
 

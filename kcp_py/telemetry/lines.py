@@ -1,8 +1,8 @@
 """Log lines: one event as one line of JSON or as text for a terminal.
 
-Values may hold what clients sent. No value can end a line, move the cursor of a terminal or pass for another line: every character that is
+Values may contain text of clients. No value can end a line, move the cursor of a terminal or imitate another line: every character that is
 not printable (`str.isprintable`: control characters, line and paragraph separators, bidirectional overrides, lone surrogates) is escaped.
-Credentials in texts are replaced, whatever they came in.
+Credentials in texts are always replaced.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _replacement(match: re.Match[str]) -> str:
 
 
 def json_line(line: Mapping[str, Any]) -> bytes:
-    """A line of JSON with its newline. Values that JSON does not know are written as their `repr`."""
+    """A line of JSON with its newline. Values without a JSON form are written as their `repr`."""
     try:
         written = orjson.dumps(line, default=repr, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:
@@ -65,7 +65,7 @@ def _plain_value(value: Any) -> Any:
 
 
 def _without_surrogates(text: str) -> str:
-    """The text with lone surrogates written out in hexadecimal: strict decoders refuse an escaped one."""
+    """The text with lone surrogates in hexadecimal, because strict decoders refuse escaped surrogates."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

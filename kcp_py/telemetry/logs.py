@@ -1,6 +1,6 @@
 """Logging: structlog for events, a bundling writer for access lines.
 
-Every event is named in `kcp_py.telemetry.events`. Fields have the words of Kubernetes (`audit_id`, `verb`, `user`, `cluster`).
+Every event is named in `kcp_py.telemetry.events`. Fields have the names of Kubernetes (`audit_id`, `verb`, `user`, `cluster`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kcp_py.telemetry.lines import console_line, json_line, redact
 
 Level = Literal["debug", "info", "warning", "error"]
 Style = Literal["auto", "json", "console", "text"]
-"""`auto` is `console` on a terminal and `json` elsewhere; `text` is another name of `console`."""
+"""`auto` is `console` on a terminal and `json` elsewhere; `text` is an alias of `console`."""
 
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _LATEST_WRITE_SECONDS: Final = 0.1
@@ -33,7 +33,7 @@ Render = Callable[[Mapping[str, Any]], bytes]
 
 
 def renderer(style: Style, stream: BinaryIO) -> Render:
-    """What makes a line of an event, for a stream; colours are used on terminals only, and not where NO_COLOR is set."""
+    """The renderer of events for a stream. Colours are used only on terminals without NO_COLOR."""
     terminal = stream.isatty()
     if style == "json" or (style == "auto" and not terminal):
         return json_line
@@ -45,9 +45,9 @@ def configure_logging(level: Level = "info", style: Style = "auto", stream: Bina
     """Set up structlog for this process.
 
     Args:
-        level: the least severity that is logged.
-        style: how lines look.
-        stream: where lines go; standard error if not given.
+        level: the lowest severity that is logged.
+        style: the format of lines.
+        stream: the output; standard error by default.
     """
     out = stream if stream is not None else sys.stderr.buffer
     render = renderer(style, out)
@@ -61,7 +61,7 @@ def configure_logging(level: Level = "info", style: Style = "auto", stream: Bina
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            # Not the renderer's own choice of tracebacks: the rich ones print local variables, credentials among them.
+            # The default tracebacks of the renderer print local variables, which may contain credentials.
             structlog.processors.format_exc_info,
             finish,
         ],
@@ -72,14 +72,14 @@ def configure_logging(level: Level = "info", style: Style = "auto", stream: Bina
 
 
 def _write(stream: BinaryIO, data: bytes) -> None:
-    # A closed pipe or a full disk below the log must not fail the request that is logged.
+    # A closed pipe or a full disk must not make the logged request fail.
     with contextlib.suppress(OSError, ValueError):
         stream.write(data)
         stream.flush()
 
 
 class _LineLogger:
-    """The innermost logger: takes whole lines."""
+    """The innermost logger, which receives whole lines."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -91,7 +91,7 @@ class _LineLogger:
 
 
 class AccessLog:
-    """Access lines, one per request, written in bundles so that a request never waits for the disk or the terminal."""
+    """Access lines, one per request, written in groups so that requests never wait for the disk or the terminal."""
 
     def __init__(
         self,
@@ -101,14 +101,13 @@ class AccessLog:
         every: bool = True,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Make a log.
+        """Create a log.
 
         Args:
-            write: takes whole lines and passes them on at once; called from the event loop at most ten times a second, or sooner when many
-                lines wait.
-            render: makes a line, with its newline.
-            every: whether every request is recorded, and not only those that failed or took long.
-            now: seconds that do not go back.
+            write: writes whole lines at once. It is called on the event loop at most ten times a second, or earlier when many lines wait.
+            render: returns a line with its newline.
+            every: whether all requests are recorded, or only those that failed or were slow.
+            now: monotonic seconds.
         """
         self._write = write
         self._render = render
@@ -122,7 +121,7 @@ class AccessLog:
 
     @classmethod
     def to_stream(cls, stream: BinaryIO, style: Style = "json", *, every: bool = True) -> AccessLog:
-        """A log that writes to a file or to standard error, without leaving lines in its buffer."""
+        """A log that writes to a file or to standard error and flushes its buffer."""
 
         def write(lines: bytes) -> None:
             _write(stream, lines)
@@ -130,7 +129,7 @@ class AccessLog:
         return cls(write, render=renderer(style, stream), every=every)
 
     def admit(self) -> bool:
-        """Whether one more problem may be recorded: clients that cause them must not fill the disk. Others are counted."""
+        """Whether one more problem may be recorded. Their number is limited, because clients that cause them must not fill the disk."""
         now = self._now()
         if now >= self._window:
             self._window = now + _WINDOW_SECONDS
@@ -142,7 +141,7 @@ class AccessLog:
         return True
 
     def record(self, line: MutableMapping[str, Any]) -> None:
-        """Add one line; it says how many problems were not admitted before it."""
+        """Add one line. It contains the number of problems that were suppressed before it."""
         if self._suppressed:
             line["suppressed"], self._suppressed = self._suppressed, 0
         self._lines.append(self._render(line))
@@ -152,7 +151,7 @@ class AccessLog:
             self._timer = asyncio.get_running_loop().call_later(_LATEST_WRITE_SECONDS, self.flush)
 
     def flush(self) -> None:
-        """Write what waits; also to be called at shutdown."""
+        """Write the waiting lines. Also called at shutdown."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,8 +1,8 @@
 """`RequestMetrics`: kube-apiserver's request metrics, with labels that callers cannot grow.
 
-Names, labels, verbs and buckets are those of k8s.io/apiserver `pkg/endpoints/metrics/metrics.go`. A label holds only what was resolved: a
-verb of a fixed set, a status code, a resource that the cluster serves. What tenants can invent in any number (clusters, users, names, user
-agents, unknown groups) is in no label. Tenants can also create many CRDs: resources beyond a budget share one label value.
+Names, labels, verbs and buckets are those of k8s.io/apiserver `pkg/endpoints/metrics/metrics.go`. A label contains only resolved values: a
+verb of a fixed set, a status code, a resource that the cluster serves. Labels contain no values that tenants can choose freely (clusters,
+users, names, user agents, unknown groups). Tenants can also create many CRDs: resources beyond a budget share one label value.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 MAX_RESOURCES: Final = 500
-"""Distinct resources with labels of their own."""
+"""The number of resources with labels of their own."""
 OTHER: Final = "other"
 
 _VERBS: Final = frozenset(("APPLY", "CONNECT", "DELETE", "GET", "LIST", "PATCH", "POST", "PUT", "WATCH"))
@@ -30,7 +30,7 @@ SIZE_BUCKETS: Final = exponential(1000.0, 10.0, 7)
 EVENT_SIZE_BUCKETS: Final = exponential(1024.0, 2.0, 8)
 
 Resolved = tuple[str, str, str, str]
-"""Group, version, resource, subresource; all empty where no resource was resolved."""
+"""Group, version, resource, subresource; all empty if no resource was resolved."""
 UNRESOLVED: Final[Resolved] = ("", "", "", "")
 _OTHERS: Final[Resolved] = (OTHER, OTHER, OTHER, OTHER)
 _LABELS: Final = ("group", "version", "resource", "subresource", "scope", "component")
@@ -46,15 +46,15 @@ class RequestSeries:
         self.durations = Histogram(DURATION_BUCKETS)
         self.sizes = Histogram(SIZE_BUCKETS) if verb in _MEASURED_SIZES else None
         self.running: int | None = None
-        """Long-running requests that have not ended; None where there never was one."""
+        """The number of running long-running requests, or None if none was ever started."""
 
     def record(self, code: int, seconds: float, size: int = 0) -> None:
         """Count a request that has ended.
 
         Args:
-            code: HTTP status; 0 where the client left before there was one.
-            seconds: from the request's head to the end of the response.
-            size: bytes of the response's body.
+            code: HTTP status; 0 if the client disconnected before the answer.
+            seconds: the time from the head of the request to the end of the response.
+            size: the bytes of the body of the response.
         """
         self.codes[code] = self.codes.get(code, 0) + 1
         self.durations.observe(seconds)
@@ -71,7 +71,7 @@ class EventSeries:
         self.sizes = Histogram(EVENT_SIZE_BUCKETS)
 
     def record(self, frames: Sequence[bytes]) -> None:
-        """Count events that were sent, encoded."""
+        """Count encoded events that were sent."""
         observe = self.sizes.observe
         for frame in frames:
             observe(len(frame))
@@ -84,8 +84,8 @@ _Key = tuple[str, str, Resolved, str]
 class RequestMetrics:
     """The request metrics of one server.
 
-    Recording happens with every request, on the event loop alone: plain numbers in dictionaries, which `collect` turns into metric families
-    when they are requested.
+    Each request is recorded on the event loop, as plain numbers in dictionaries. `collect` turns them into metric families when they are
+    requested.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -97,11 +97,11 @@ class RequestMetrics:
         registry.register(self)
 
     def series(self, verb: str, resolved: Resolved, *, scope: str = "", dry_run: str = "") -> RequestSeries:
-        """Where to count a request.
+        """The series in which a request is counted.
 
         Args:
-            verb: upstream's, in capitals; unknown ones share a label.
-            resolved: `UNRESOLVED`, or what the cluster really serves.
+            verb: upstream's verb, in capitals; unknown verbs share a label.
+            resolved: `UNRESOLVED`, or a resource that the cluster serves.
             scope: `resource`, `namespace`, `cluster` or empty.
             dry_run: `All`, `invalid` or empty.
         """
@@ -116,7 +116,7 @@ class RequestMetrics:
         return series
 
     def events(self, group: str, version: str, resource: str) -> EventSeries:
-        """Where to count the events of a watch of a resource that is served."""
+        """The series in which the events of a watch of a served resource are counted."""
         resolved = (group, version, resource, "")
         if resolved not in self._resources:
             resolved = self._admit(resolved)
@@ -182,7 +182,7 @@ class RequestMetrics:
 
 
 def _merged(histograms: Iterable[Histogram]) -> tuple[list[tuple[str, float]], float]:
-    """Histograms with the same bounds as one: dry runs are a label of durations, and none of sizes."""
+    """The sum of histograms with equal bounds. Durations have a label for dry runs, and sizes do not."""
     columns = [histogram.buckets() for histogram in histograms]
     buckets = [(column[0][0], sum(count for _, count in column)) for column in zip(*columns, strict=True)]
     return buckets, sum(histogram.total for histogram in histograms)

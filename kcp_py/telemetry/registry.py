@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 class Collector(Protocol):
-    """Something that has numbers. `collect` may be called from any thread, and imports what it needs of the library itself."""
+    """A source of metrics. `collect` may be called from any thread, and imports the parts of the library that it needs."""
 
     def collect(self) -> Iterable[Metric]: ...
 
 
 class Registry(Protocol):
-    """Where collectors meet: a `MetricsRegistry`, or the library's own `CollectorRegistry`."""
+    """A registry of collectors: a `MetricsRegistry`, or the library's `CollectorRegistry`."""
 
     def register(self, collector: Collector, /) -> None: ...
     def collect(self) -> Iterable[Metric]: ...
@@ -29,7 +29,7 @@ class MetricsRegistry:
         self._collectors: list[Collector] = []
 
     def register(self, collector: Collector, /) -> None:
-        """Add a collector, for as long as the server lives."""
+        """Add a collector for the lifetime of the server."""
         self._collectors.append(collector)
 
     def collect(self) -> Iterator[Metric]:

@@ -1,7 +1,7 @@
-"""Logical clusters: which exist, how they begin and end.
+"""The life of logical clusters: existence, creation and deletion.
 
 Belongs here: the LogicalCluster object as the life of a cluster, and the registry's view of it (`ClusterScope`). Does not belong
-here: HTTP, what is in a cluster, who may enter it.
+here: HTTP, the content of clusters, authorization.
 """
 
 from kcp_py.tenancy.clusters import LogicalClusters

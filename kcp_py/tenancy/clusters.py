@@ -1,4 +1,4 @@
-"""`LogicalClusters`: which clusters exist, as scopes to work in."""
+"""`LogicalClusters`: the existing clusters and their states."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from kcp_py.watchcache import Fanout, ObjectEvent
 _VIRTUAL_UID_SPACE: Final = uuid.UUID("6b637020-7079-5c6c-8d75-737465727321")
 
 Gone = Callable[[Name], None]
-"""Called when a cluster ends, or when it is switched off: forget what is remembered of it, end its watches."""
+"""Called when a cluster is deleted or deactivated, so that its cached values are dropped and its watches end."""
 
 
 class LogicalClusters(ClusterCache[ClusterScope | None]):
-    """Scopes of clusters, worked out from their LogicalCluster objects on demand; a bounded number is kept.
+    """Scopes of clusters, computed from their LogicalCluster objects on demand; a bounded number is cached.
 
-    `get` knows the clusters that have an object, `scope` those too that exist without one.
+    `get` returns only clusters that have an object; `scope` also returns those that exist without one.
     """
 
     def __init__(
         self, access: Access, fanout: Fanout, *, root: str, url: str = "", capacity: int = 2_000, builtins: Iterable[ServedResource] = ()
     ) -> None:
-        """Follow the feed.
+        """Follow the changes of the store.
 
         Args:
             access: the store.
-            fanout: its changes.
+            fanout: the changes of the store.
             root: the store's prefix.
             url: the server's base URL, for the status of new clusters.
-            capacity: how many scopes are kept.
-            builtins: what every cluster serves besides namespaces: default objects among it come and go with their clusters.
+            capacity: the number of cached scopes.
+            builtins: the built-in resources in addition to namespaces; their default objects exist as long as the cluster.
         """
         super().__init__(self._load, capacity=capacity)
         self._access = access
@@ -59,16 +59,16 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
             fanout.derive(events.sources, keys.prefix, events)
 
     def on_gone(self, callback: Gone) -> None:
-        """Have a function called whenever a cluster ends."""
+        """Register a function that is called when a cluster ends."""
         self._on_gone.append(callback)
 
     def url_of(self, cluster: Name) -> str:
-        """Where a cluster is reached; empty where the server does not know its own address."""
+        """The URL of a cluster; empty if the address of the server is unknown."""
         return cluster_url(self._url, cluster) if self._url else ""
 
     @property
     def prefix(self) -> str:
-        """Of the keys of LogicalClusters."""
+        """The prefix of the keys of LogicalClusters."""
         return self._keys.prefix
 
     def key(self, cluster: Name) -> str:
@@ -76,7 +76,7 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
         return self._keys.object_key(cluster, "", NAME)
 
     async def scope(self, cluster: Name) -> ClusterScope | None:
-        """The scope of an existing cluster; None where there is none of that name. `root` and `system:` clusters always exist."""
+        """The scope of a cluster, or None if it does not exist. `root` and `system:` clusters always exist."""
         scope = self.cached(cluster)
         if scope is None:
             scope = await self.get(cluster)
@@ -90,10 +90,10 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
         return [self._keys.parse(item.key).cluster for item in found.items]
 
     async def confirm(self, scope: ClusterScope) -> None:
-        """Check that a scope is still that of its cluster, as far as the feed has come.
+        """Check that a scope is still valid, according to the events that were distributed.
 
         Raises:
-            StaleScopeError: the cluster was deleted, created, or switched off or on, since the scope was worked out.
+            StaleScopeError: the cluster was deleted, created, activated or deactivated since the scope was computed.
             StorageError: the store cannot be read.
         """
         current = self.cached(scope.name) or await self.get(scope.name)
@@ -102,7 +102,7 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
             raise StaleScopeError(self.key(scope.name))
 
     def unborn(self, cluster: Name) -> ClusterScope:
-        """The scope of a cluster that has no object yet: reads find it empty, the first write brings it into being."""
+        """The scope of a cluster that has no object yet. Reads find the cluster empty, and the first write creates it."""
         now = self._access.now()
         key = self.key(cluster)
         birth = encode_stored(new_logical_cluster(cluster, self._access.new_uid(), now, url=self._url))
@@ -111,7 +111,7 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
         return ClusterScope(cluster, virtual_uid, 0, now, guard=absent, birth=(Put(key, birth),), life=(Compare(key, create_revision=0),))
 
     async def ensure(self, cluster: Name) -> None:
-        """Create the cluster's object if there is none."""
+        """Create the object of the cluster unless it exists."""
         if await self._access.storage.get(self.key(cluster)) is None:
             scope = self.unborn(cluster)
             try:

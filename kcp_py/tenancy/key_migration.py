@@ -6,8 +6,8 @@ the identity of custom resources (see `storage.keys`). One such key could mean t
     /registry/apps/deployments/customresources/x/web    the Deployment x/web of the cluster `customresources`, or
                                                         the cluster-scoped custom resource web of the cluster x
 
-The stored object tells which: objects of namespaced kinds hold their namespace. The LogicalCluster object is moved last, so a migration
-that was interrupted goes on at the next start.
+The stored object resolves the ambiguity: objects of namespaced kinds contain their namespace. The LogicalCluster object is moved last, so
+an interrupted migration continues at the next start.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.tenan
 
 
 async def migrate_keys(storage: Storage, root: str) -> int:
-    """Move the objects of the cluster named `customresources` to keys with one meaning. One read where there is nothing to do.
+    """Move the objects of the cluster named `customresources` to keys with one meaning. It takes one read if there are no such objects.
 
     Several servers may do this at the same time.
 
     Returns:
-        How many objects this call has moved.
+        The number of objects that this call has moved.
 
     Raises:
-        StorageError: the store cannot be read or written; what was moved stays moved.
+        StorageError: the store cannot be read or written; objects that were moved remain at their new keys.
     """
     cluster_key = ambiguous_prefix(logical_cluster_keys(root).prefix) + NAME
     if await storage.get(cluster_key) is None:
@@ -56,7 +56,7 @@ async def migrate_keys(storage: Storage, root: str) -> int:
 
 
 async def _resource_prefixes(storage: Storage, root: str) -> AsyncIterator[str]:
-    """The prefixes of all resources of which objects are stored, each found with one read."""
+    """The prefixes of all resources with stored objects, each found with one read."""
     start = f"{root}/"
     while True:
         found = await storage.range(f"{root}/", start=start, limit=1, keys_only=True)
@@ -78,7 +78,7 @@ async def _pages(storage: Storage, prefix: str) -> AsyncIterator[Sequence[str]]:
 
 
 async def _move(storage: Storage, root: str, key: str) -> bool:
-    """Move one object, if its key is one of those with two meanings and it belongs to a built-in kind."""
+    """Move one object if its key has two meanings and the object belongs to a built-in kind."""
     if unambiguous_key(key, root, None) == key:
         return False
     item = await storage.get(key)
@@ -94,7 +94,7 @@ async def _move(storage: Storage, root: str, key: str) -> bool:
         if conflict.key == target:
             _log.warning("key_not_migrated", key=key, target=target)
             return False
-        # Another server moved or changed it: look again.
+        # Another server moved or changed the object: read it again.
         return await _move(storage, root, key)
     return True
 

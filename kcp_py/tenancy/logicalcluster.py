@@ -21,13 +21,13 @@ def logical_cluster_keys(root: str) -> ResourceKeys:
 
 
 def new_logical_cluster(cluster: Name, uid: str, created_at: str, *, url: str) -> dict[str, Any]:
-    """The object of a cluster that begins without a type, initializers or owner: it is ready at once.
+    """The object of a new cluster without a type, initializers or owner; the cluster is ready at once.
 
     Args:
         cluster: the name.
-        uid: of the object.
+        uid: the uid of the object.
         created_at: RFC 3339.
-        url: the server's; empty where that is not known.
+        url: the URL of the server; empty if it is unknown.
     """
     return {
         "apiVersion": f"{LOGICAL_CLUSTER.group}/{LOGICAL_CLUSTER.version}",
@@ -46,5 +46,5 @@ def new_logical_cluster(cluster: Name, uid: str, created_at: str, *, url: str) -
 
 
 def cluster_url(url: str, cluster: Name) -> str:
-    """Where clients reach a cluster of the server at `url`."""
+    """The URL of a cluster on the server at `url`."""
     return f"{url}/clusters/{cluster}"

@@ -1,10 +1,10 @@
-"""Recent history and fan-out: one watch on the store becomes as many watches as clients ask for.
+"""Recent history and fan-out: one watch of the store serves the watches of all clients.
 
-Belongs here: what every watch of the API has in common - the recent events, who is interested in which, bounded buffers.
-Events are still bytes under keys. Does not belong here: objects, selectors, encodings, HTTP.
+Belongs here: the common part of all watches of the API: recent events, subscriptions, bounded buffers. Events are bytes under keys.
+Does not belong here: objects, selectors, encodings, HTTP.
 
-`Fanout` reads the store's changes once, keeps the latest in a ring and hands each to the `Watcher`s of its resource.
-`Monitor` logs and measures the state of the store and of the feed.
+`Fanout` reads the changes of the store once, keeps the latest in a ring, and passes each to the `Watcher`s of its resource.
+`Monitor` logs and measures the state of the store and of the fan-out.
 """
 
 from kcp_py.storage.keys import Route

@@ -12,22 +12,22 @@ _PAGE: Final = 2_000
 
 
 class ObjectCount:
-    """Counts once, in pages, and keeps the number by the events of the feed: counting many objects anew would hold the event loop."""
+    """Counts once, in pages, and updates the number with each event, because repeated counts of many objects would block the event loop."""
 
     def __init__(self, storage: Storage, fanout: Fanout, prefix: str) -> None:
-        """Listen to the feed; `load` counts. `prefix` is the resource's."""
+        """Listen to the events of the resource with a prefix. `load` counts."""
         self._storage = storage
         self._prefix = prefix
         self.value: int | None = None
-        """The number as far as the feed has come; None while it is not known."""
+        """The number after the last distributed event; None while it is unknown."""
         self._counted_at = 0
         self._changes: list[tuple[int, int]] | None = None
-        """While a count is under way: revisions and differences."""
+        """Revisions and differences during a count."""
         fanout.listen(prefix, self._changed)
         fanout.listen_gaps(self._forget)
 
     async def load(self) -> None:
-        """Count, unless the number is known.
+        """Count unless the number is known.
 
         Raises:
             StorageError: the store cannot be read; call again.

@@ -1,4 +1,4 @@
-"""`ObjectEvent`: one change of one object, on its way to many watchers."""
+"""`ObjectEvent`: one change of one object."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from kcp_py.storage.keys import Route
 class ObjectEvent:
     """One change of one object.
 
-    Everybody who watches shares the same event, so whatever is worked out from it once (its decoded objects, its encoded frames)
-    is remembered in `memo`, under keys that hold everything the result depends on. An event belongs to exactly one cluster, and so
-    does its memo.
+    All watchers share one event. Values that are computed from it (decoded objects, encoded frames) are cached in `memo`, under keys
+    that contain everything on which the value depends. An event and its memo belong to exactly one cluster.
     """
 
     __slots__ = ("create_revision", "memo", "mod_revision", "previous", "resource_version", "route", "value")
@@ -23,8 +22,8 @@ class ObjectEvent:
         self.value: bytes | None = event.value
         self.mod_revision = event.mod_revision
         self.resource_version = event.mod_revision
-        """What clients get as the object's resourceVersion, from which they resume: smaller where another event of the revision follows
-        that they would miss."""
+        """The resourceVersion that clients receive and resume from. It is smaller than `mod_revision` if another event of the revision
+        follows, because a client that resumes would miss that event."""
         self.create_revision = event.create_revision
         self.previous: KeyValue | None = event.previous
         self.memo: dict[Any, Any] = {}

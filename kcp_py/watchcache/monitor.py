@@ -1,4 +1,4 @@
-"""`Monitor`: looks at the store and the feed at intervals, logs changes of their state, and keeps numbers for `/metrics`."""
+"""`Monitor`: checks the store and the fan-out at intervals, logs changes of their state, and provides metrics."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kcp_py.watchcache.fanout import Fanout
 
 INTERVAL_SECONDS: Final = 2.0
 SIZE_EVERY: Final = 15
-"""Looks between two questions for the size of a store elsewhere."""
+"""The number of checks between two requests for the size of a remote store."""
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.storage")
 
 SizeOf = Callable[[], Awaitable[float]]
-"""Bytes of the store's database, asked from the store itself."""
+"""Returns the bytes of the database of the store."""
 
 
 class _Behind(NamedTuple):
@@ -32,7 +32,7 @@ class _Behind(NamedTuple):
 
 
 class Monitor:
-    """The state of one server's store and feed."""
+    """The state of the store and the fan-out of one server."""
 
     def __init__(
         self,
@@ -44,14 +44,14 @@ class Monitor:
         size_of: SizeOf | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare; `run` looks.
+        """Create a monitor; `run` starts it.
 
         Args:
             storage: the store.
-            fanout: follows the store's changes.
-            clusters_prefix: of the keys of LogicalClusters.
-            database_file: of a store in a file.
-            size_of: of a store elsewhere.
+            fanout: the changes of the store.
+            clusters_prefix: the prefix of the keys of LogicalClusters.
+            database_file: the file of a local store.
+            size_of: the size of a remote store.
             clock: seconds that do not go back.
         """
         self._storage = storage
@@ -67,17 +67,17 @@ class Monitor:
         self._looks = 0
 
     async def run(self, *, sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep) -> None:
-        """Look until cancelled."""
+        """Check until cancelled."""
         while True:
             await self.look()
             await sleep(INTERVAL_SECONDS)
 
     async def look(self) -> None:
-        """Look once. A store that does not answer is no error."""
+        """Check once. A store that does not answer is not an error."""
         try:
             await self._storage.check()
             self._revision = await self._storage.revision()
-            # History that is compacted during a long count is no outage: the next look counts again.
+            # History that is compacted during a long count is not an outage: the next check counts again.
             with contextlib.suppress(CompactedError):
                 await self._clusters.load()
             if self._size_of is not None and self._looks % SIZE_EVERY == 0:
@@ -96,7 +96,7 @@ class Monitor:
 
     @property
     def feed_lag(self) -> float:
-        """For how many seconds the feed has not come to a revision that the store has, or the store has not answered."""
+        """The seconds for which the fan-out has been behind the store, or the store has not answered."""
         since = [self._outage] if self._outage is not None else []
         if self._behind is not None and self._fanout.revision < self._behind.revision:
             since.append(self._behind.since)

@@ -8,9 +8,9 @@ from kcp_py.watchcache.event import ObjectEvent
 
 
 class Ring:
-    """Events in revision order; the oldest give way to the newest.
+    """Events in revision order. New events replace the oldest ones.
 
-    `floor` is the revision from which on the ring is complete: it holds every event *after* `floor`.
+    The ring contains every event *after* the revision `floor`.
     """
 
     def __init__(self, *, floor: int, max_events: int, max_bytes: int) -> None:
@@ -31,10 +31,10 @@ class Ring:
             oldest = self._events.popleft()
             self._bytes -= oldest.size
             self.floor = oldest.mod_revision
-        # A revision that was dropped in part is not complete any more: floor already says so.
+        # A revision that was dropped in part is incomplete; `floor` already excludes it.
 
     def after(self, revision: int) -> list[ObjectEvent] | None:
-        """All events after `revision`, oldest first; None where some of them are gone."""
+        """All events after `revision`, oldest first, or None if some of them were dropped."""
         if revision < self.floor:
             return None
         found: list[ObjectEvent] = []

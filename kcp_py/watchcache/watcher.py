@@ -13,18 +13,18 @@ _NOT_BEGUN: Final = sys.maxsize
 
 
 class WatchEndedError(Exception):
-    """The watch is over and its stream ends without an error: its resource changed, its cluster is gone, or the server stops."""
+    """The watch ended without an error: its resource changed, its cluster was deleted, or the server stops."""
 
 
 class WatchOverflowError(Exception):
-    """The subscriber read too slowly: its buffer was full. It has to list again."""
+    """The subscriber read too slowly and its buffer was full. It has to list again."""
 
 
 class Watcher:
     """Events of one resource (of one cluster and namespace, or wider) from some revision on.
 
-    The feed puts, one task takes: `take` returns what is there, `wait` sleeps until there is something. A full buffer drops the
-    subscriber, never the event of another.
+    The fan-out adds events, and one task takes them: `take` returns the available events, `wait` sleeps until there are some. If the buffer
+    is full, the watch of this subscriber ends; other subscribers are not affected.
     """
 
     __slots__ = ("_after", "_backlog", "_buffer", "_ended", "_limit", "_waiter", "cluster", "name", "namespace", "prefix")
@@ -45,7 +45,7 @@ class Watcher:
         self._waiter: asyncio.Future[None] | None = None
 
     def wants(self, event: ObjectEvent) -> bool:
-        """Whether the event lies in what is watched."""
+        """Whether the event matches the watch."""
         route = event.route
         return (
             route.prefix == self.prefix
@@ -56,8 +56,8 @@ class Watcher:
         )
 
     def offer(self, event: ObjectEvent) -> None:
-        """Called by the feed for events of the prefix and cluster."""
-        # Nothing is taken in after the end: a cluster made again under the same name is a stranger to this watcher.
+        """Add an event of the prefix and cluster. Called by the fan-out."""
+        # Later events are dropped: a cluster that is created again under the same name is a different cluster.
         if event.mod_revision <= self._after or self._ended is not None:
             return
         if (self.namespace and event.route.namespace != self.namespace) or (self.name and event.route.name != self.name):
@@ -69,7 +69,7 @@ class Watcher:
         self.wake()
 
     def end(self, reason: Exception) -> None:
-        """Finish the watch: what is buffered is still delivered after a clean end, and lost after an overflow."""
+        """End the watch. Buffered events are still delivered after a clean end, and dropped after an overflow."""
         if self._ended is None:
             self._ended = reason
             if isinstance(reason, WatchOverflowError):
@@ -81,16 +81,16 @@ class Watcher:
         return self._ended is not None
 
     def raise_if_ended(self) -> None:
-        """Raise what `take` would raise once everything before the end was taken."""
+        """Raise the error that `take` raises after the last event."""
         if self._ended is not None:
             raise self._ended
 
     def begin(self, after: int) -> None:
-        """Take in events after a revision from now on. Called by the feed, once, for a watcher that was made without a start."""
+        """Accept events after a revision. The fan-out calls it once, for a watcher that was created without a start."""
         self._after = after
 
     def wake(self) -> None:
-        """Let the waiting task run, event or not."""
+        """Wake the waiting task, even without an event."""
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
@@ -100,12 +100,12 @@ class Watcher:
         self._backlog = backlog
 
     async def take(self) -> Sequence[ObjectEvent]:
-        """What has come since the last call, without waiting for more; older events first, in slices.
+        """The events since the last call, without waiting for more. Older events come first, in slices.
 
         Raises:
-            WatchEndedError: the end, once everything before it was taken.
-            WatchOverflowError: the reader was too slow.
-            CompactedError: the older events are no longer kept.
+            WatchEndedError: the watch ended, and all events before its end were taken.
+            WatchOverflowError: the subscriber was too slow.
+            CompactedError: the older events were compacted.
         """
         while self._backlog is not None:
             if isinstance(self._ended, WatchOverflowError):
@@ -125,15 +125,15 @@ class Watcher:
         return ()
 
     def wait(self) -> asyncio.Future[None]:
-        """Sleep until there is something to take, or until `wake`: to be awaited at once, by one task at a time."""
-        # Not a coroutine function: thousands of watches sleep here, and each would hold a coroutine more.
+        """Sleep until there are events to take, or until `wake`. Await the result at once, in one task at a time."""
+        # Not a coroutine function, because each of thousands of sleeping watches would hold one more coroutine.
         waiter = self._waiter = asyncio.get_running_loop().create_future()
         if self._buffer or self._ended is not None or self._backlog is not None:
             waiter.set_result(None)
         return waiter
 
     async def aclose(self) -> None:
-        """Release what the backlog holds."""
+        """Close the read of older events."""
         if self._backlog is not None:
             await self._backlog.aclose()
             self._backlog = None

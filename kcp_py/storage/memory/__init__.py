@@ -1,6 +1,6 @@
-"""The store that lives in memory: for tests and for servers whose state may vanish with them.
+"""The in-memory store, for tests and for servers without persistent state.
 
-Belongs here: the in-memory driver. Does not belong here: anything that another driver uses.
+Belongs here: the in-memory driver. Does not belong here: code that other drivers use.
 """
 
 from __future__ import annotations

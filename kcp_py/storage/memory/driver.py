@@ -30,7 +30,7 @@ _SLICE = 1000
 
 
 class MemoryStorage:
-    """A `Storage` without a disk. What was written outlives `__aexit__` and is there again at the next `__aenter__` of the same object."""
+    """A `Storage` without a disk. The data survives `__aexit__` and is available at the next `__aenter__` of the same object."""
 
     def __init__(self) -> None:
         self._keys: list[str] = []
