@@ -29,7 +29,7 @@ from kcp_py.options import Options
 from kcp_py.serving.certificates import CertificateError, ensure_certificates, expiring_certificates, serving_certificates
 from kcp_py.serving.files import make_private_directory
 from kcp_py.serving.seats import raise_descriptor_limit
-from kcp_py.serving.server import ListenError, listen, serve
+from kcp_py.serving.server import ListenError, event_loop_factory, listen, serve
 from kcp_py.serving.tls import ReloadingContext
 from kcp_py.storage.contract import StorageError
 from kcp_py.telemetry.logs import configure_logging
@@ -83,7 +83,7 @@ def run_server(options: Options, *, out: IO[str]) -> int:
             raise CommandError(_named(error, options.root_directory)) from None
         except (CertificateError, ValueError) as error:
             raise CommandError(str(error)) from None
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
             runner.run(_run(options, listener, began, tls=tls, issued=issued, out=out))
         _log.info("server_stopped", uptime_seconds=round(time.monotonic() - began, 1))
     return 0
@@ -268,15 +268,6 @@ def _locked(root_directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    loop: type[asyncio.AbstractEventLoop] = uvloop.Loop
-    return loop
 
 
 def _named(error: OSError, place: Path) -> str:

@@ -15,8 +15,9 @@ from typing import Final, Protocol
 
 import structlog
 
+from kcp_py.serving.addresses import client_of
 from kcp_py.serving.handshakes import Handshakes
-from kcp_py.serving.seats import Seat, Seats, client_of
+from kcp_py.serving.seats import Seat, Seats
 
 RETRY_SECONDS: Final = 0.1
 """How long nothing is accepted after the system refused to."""
@@ -29,7 +30,7 @@ _SHORTEST_HANDSHAKE_SECONDS: Final = 0.01
 """What is left to a client that used up its time before it said the first byte."""
 _SECONDS_BETWEEN_WARNINGS: Final = 60.0
 
-_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.cli")
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.serving")
 
 
 class SeatedProtocol(Protocol):

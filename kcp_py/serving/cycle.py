@@ -1,289 +1,216 @@
-"""`Cycle`: one request and its response on a connection, with the response's head and body in one write where both are known.
-
-ASGI lets a server hold the head back until the first part of the body is there. Nearly every answer of an API server has a known length and
-is sent at once, so that its head and body leave in one write: one system call, and one TLS record instead of two. Everything unusual
-(streams, responses without a Content-Length, HEAD, headers of rare names, a body in parts or of the wrong length) is written by uvicorn's
-own cycle, with the same rules as ever.
-"""
+"""`Cycle`: one request and its response between a connection and an ASGI application (https://asgi.readthedocs.io, version 3.0)."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from asyncio import Transport
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
 
-from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE, RequestResponseCycle
+import structlog
 
-Header = tuple[bytes, bytes]
+from kcp_py.serving.context import ASGIApp
+from kcp_py.serving.flow import FlowControl, LazyEvent
+from kcp_py.serving.http1.events import Header
+from kcp_py.serving.http1.responses import ResponseWriter
 
-_LOGGER: Final = logging.getLogger("uvicorn.error")
-_ACCESS_LOGGER: Final = logging.getLogger("uvicorn.access")
-
-_KNOWN_NAMES: Final = frozenset(
-    (
-        b"audit-id",
-        b"cache-control",
-        b"content-encoding",
-        b"content-length",
-        b"content-type",
-        b"etag",
-        b"location",
-        b"retry-after",
-        b"vary",
-        b"warning",
-        b"x-content-type-options",
-    )
-)
-"""Names that are known to be well-formed and say nothing about how the message is framed, but for Content-Length."""
-_CONTROL: Final = bytes((*range(9), *range(10, 32), 127))
-"""What no header value may hold (RFC 9110, 5.5), a line's own end included: everything that could end a header early."""
 _PIECE_BYTES: Final = 512 * 1024
 """Larger bodies go out in pieces of this size."""
-_JOINED_BYTES: Final = 64 * 1024
-"""Larger bodies are not copied behind their heads."""
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_FAILED: Final = b"Internal Server Error"
+_FAILED_HEADERS: Final = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"21"), (b"connection", b"close")]
+
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.serving")
 
 
-class Prefixes:
-    """The beginning of every head, up to the headers that are the same for all responses of the moment, such as Date."""
+class CycleConnection(Protocol):
+    """What a cycle needs of its connection."""
 
-    __slots__ = ("_headers", "_heads", "_lines")
+    @property
+    def transport(self) -> Transport: ...
 
-    def __init__(self) -> None:
-        self._headers: list[Header] | None = None
-        self._lines = b""
-        self._heads: dict[int, bytes] = {}
+    @property
+    def flow(self) -> FlowControl: ...
 
-    def of(self, status: int, headers: list[Header]) -> bytes:
-        """The status line and these headers.
+    @property
+    def default_headers(self) -> Sequence[Header]: ...
 
-        Args:
-            status: 100 to 599.
-            headers: the server's own; when others are due, they come in another list.
+    @property
+    def abandons_body(self) -> bool:
+        """Whether the rest of the request will not be read behind a response that begins now."""
 
-        Raises:
-            RuntimeError: a header that is none.
-        """
-        if headers is not self._headers:
-            for name, value in headers:
-                if HEADER_RE.search(name) or HEADER_VALUE_RE.search(value):
-                    raise RuntimeError("Invalid default header.")
-            self._lines = b"".join([b"%b: %b\r\n" % header for header in headers])
-            self._headers = headers
-            self._heads = {}
-        head = self._heads.get(status)
-        if head is None:
-            head = self._heads[status] = STATUS_LINE[status] + self._lines
-        return head
+    def want_body(self) -> None:
+        """The application takes the body, or has begun an answer that may take long."""
+
+    def response_complete(self) -> None:
+        """All of the response is written."""
 
 
-class Signal:
-    """An `asyncio.Event` that is not made before somebody waits: for most requests nobody does."""
-
-    __slots__ = ("_event", "is_set")
-
-    def __init__(self) -> None:
-        self.is_set = False
-        self._event: asyncio.Event | None = None
-
-    def set(self) -> None:
-        self.is_set = True
-        if self._event is not None:
-            self._event.set()
-
-    def clear(self) -> None:
-        self.is_set = False
-        if self._event is not None:
-            self._event.clear()
-
-    async def wait(self) -> None:
-        if not self.is_set:
-            if self._event is None:
-                self._event = asyncio.Event()
-            await self._event.wait()
-
-
-class Flow(FlowControl):
-    """uvicorn's flow control of a connection, with such a signal: most connections never have to wait for their client to read."""
-
-    # Not in the instances' dictionaries, which are compared with uvicorn's.
-    __slots__ = ("_held",)
-
-    def __init__(self, transport: Transport) -> None:
-        # The same attributes as those of uvicorn's, whose methods work with them; a test compares the two.
-        self._transport = transport
-        self.read_paused = False
-        self.write_paused = False
-        self._is_writable_event = Signal()  # type: ignore[assignment] # all that is called of it
-        self._is_writable_event.set()
-        self._held = False
-
-    def hold(self) -> None:
-        """Stop reading until `release`, also where a part of the body is asked for."""
-        self._held = True
-        self.pause_reading()
-
-    def release(self) -> None:
-        """End `hold`."""
-        self._held = False
-        self.resume_reading()
-
-    def resume_reading(self) -> None:
-        if not self._held:
-            super().resume_reading()
-
-
-class Cycle(RequestResponseCycle):
-    """uvicorn's cycle with a short way for whole responses.
+class Cycle:
+    """One request and its response.
 
     Attributes:
-        asked: whether the application has asked for the body.
-        long_body: whether the request's body is too long to be read behind the answer.
-        lingers: whether the connection ends behind the answer because of what the client may still send. The answer says so, and it is for
-            `on_response` to close the connection, not at once.
-        on_asked: called once when the application asks for the body for the first time, or starts an answer of unknown length; None for
-            nothing.
+        scope: of ASGI.
+        response: what is written.
+        body_wanted: whether the application has asked for the body.
+        more_body: whether the request is not complete.
+        disconnected: whether the client is gone, or will get no answer.
+        lingers: whether the connection ends behind the response because of what the client may still send. It is then closed only when the
+            client had time to read the response.
     """
 
-    asked = False
-    long_body = False
-    lingers = False
-    on_asked: Callable[[], None] | None = None
+    __slots__ = (
+        "_body",
+        "_changed",
+        "_connection",
+        "_expects_continue",
+        "body_wanted",
+        "disconnected",
+        "lingers",
+        "more_body",
+        "response",
+        "scope",
+    )
 
-    def __init__(  # noqa: PLR0917 # made with every request, where keywords cost
-        self,
-        scope: Any,
-        transport: Transport,
-        flow: FlowControl,
-        prefixes: Prefixes,
-        default_headers: list[Header],
-        expect_100_continue: bool,  # noqa: FBT001
-        keep_alive: bool,  # noqa: FBT001
-        on_response: Callable[[], None],
-    ) -> None:
-        # The same attributes as those of uvicorn's cycle, whose other methods work with them; a test compares the two.
+    def __init__(self, scope: dict[str, Any], connection: CycleConnection, response: ResponseWriter, *, expects_continue: bool) -> None:
+        """Begin behind the head of the request.
+
+        Args:
+            scope: of ASGI.
+            connection: the request came on.
+            response: not started.
+            expects_continue: whether the client waits for `100 Continue`.
+        """
         self.scope = scope
-        self.transport = transport
-        self.flow = flow
-        self.logger = _LOGGER
-        self.access_logger = _ACCESS_LOGGER
-        self.access_log = False
-        self.default_headers = default_headers
-        self.message_event = Signal()  # type: ignore[assignment] # all that is called of it
-        self.on_response = on_response
-        self.disconnected = False
-        self.keep_alive = keep_alive
-        self.waiting_for_100_continue = expect_100_continue
-        self.body: bytes | bytearray = b""  # type: ignore[assignment] # a bytearray from the second part on
+        self.response = response
+        self._connection = connection
+        self._expects_continue = expects_continue
+        self._body: bytes | bytearray = b""
+        # Set where `receive` has an answer: a part of the body, its end, or the end of the connection.
+        self._changed = LazyEvent()
+        self.body_wanted = False
         self.more_body = True
-        self.response_started = False
-        self.response_complete = False
-        self.chunked_encoding: bool | None = None
-        self.expected_content_length = 0
-        self._prefixes = prefixes
-        self._head: bytes | None = None
+        self.disconnected = False
+        self.lingers = False
 
-    def received(self, body: bytes) -> int:
-        """Take a part of the request's body; the bytes that wait to be read are returned."""
-        waiting = self.body
-        if not waiting:
-            self.body = body
-        elif isinstance(waiting, bytearray):
-            waiting += body
+    async def run(self, app: ASGIApp) -> None:
+        """Let the application answer."""
+        response = self.response
+        try:
+            await app(self.scope, self.receive, self.send)
+        except asyncio.CancelledError:
+            await self._fail()
+            raise
+        except Exception:  # noqa: BLE001 - logged; a fault of the application must not end the connection without an answer
+            _log.exception("application_failed")
+            await self._fail()
         else:
-            self.body = bytearray(waiting) + body
-        self.message_event.set()
-        return len(self.body)
+            if not response.complete and not self.disconnected:
+                _log.error("application_failed", reason="the application returned without completing its response")
+                await self._fail()
 
-    async def receive(self) -> Any:
-        if self.waiting_for_100_continue and not self.transport.is_closing():
-            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            self.waiting_for_100_continue = False
-        if not self.disconnected and not self.response_complete:
-            self.asked = True
-            self._ask()
-            if self.flow.read_paused:
-                self.flow.resume_reading()
-            await self.message_event.wait()
-            self.message_event.clear()
-        if self.disconnected or self.response_complete:
+    async def _fail(self) -> None:
+        if self.response.started:
+            self._connection.transport.close()
+        else:
+            await self.send({"type": "http.response.start", "status": 500, "headers": _FAILED_HEADERS})
+            await self.send({"type": "http.response.body", "body": _FAILED})
+
+    # What the connection reports
+
+    def add_body(self, data: bytes) -> int:
+        """Take a part of the request's body. Returns how many bytes wait for the application."""
+        waiting = self._body
+        if not waiting:
+            self._body = data
+        elif isinstance(waiting, bytearray):
+            waiting += data
+        else:
+            self._body = bytearray(waiting) + data
+        self._changed.set()
+        return len(self._body)
+
+    def end_body(self) -> None:
+        """The request is complete."""
+        self.more_body = False
+        self._changed.set()
+
+    def disconnect(self) -> None:
+        """The client is gone, or will get no answer."""
+        if not self.response.complete:
+            self.disconnected = True
+        self._changed.set()
+
+    # ASGI
+
+    async def receive(self) -> dict[str, Any]:
+        """The next part of the body, or `http.disconnect` behind the end of the response or of the connection."""
+        connection = self._connection
+        if self._expects_continue and not connection.transport.is_closing():
+            connection.transport.write(_CONTINUE)
+            self._expects_continue = False
+        if not self.disconnected and not self.response.complete:
+            if not self.body_wanted:
+                self.body_wanted = True
+                connection.want_body()
+            if connection.flow.read_paused:
+                connection.flow.resume_reading()
+            await self._changed.wait()
+            self._changed.clear()
+        if self.disconnected or self.response.complete:
             return {"type": "http.disconnect"}
-        body, self.body = self.body, b""
+        body, self._body = self._body, b""
         return {"type": "http.request", "body": bytes(body), "more_body": self.more_body}
 
-    def _ask(self) -> None:
-        if self.on_asked is not None:
-            asked, self.on_asked = self.on_asked, None
-            asked()
-
     async def send(self, message: Any) -> None:
-        body = message.get("body", b"")
-        if len(body) > _PIECE_BYTES and not self.disconnected:
-            # What is handed to the connection at once is copied and encrypted at once, and stays there until the client has read it.
-            last = (len(body) - 1) // _PIECE_BYTES * _PIECE_BYTES
-            for start in range(0, last, _PIECE_BYTES):
-                await self._send({"type": message["type"], "body": body[start : start + _PIECE_BYTES], "more_body": True})
-                await asyncio.sleep(0)
-            message = {**message, "body": body[last:]}
-        await self._send(message)
-
-    async def _send(self, message: Any) -> None:
-        if self.flow.write_paused and not self.disconnected:
-            await self.flow.drain()
+        """Write a part of the response. Returns once the connection takes more; after a disconnect it does nothing."""
+        flow = self._connection.flow
+        if flow.write_paused and not self.disconnected:
+            await flow.drain()
         if self.disconnected:
             return
-        head = self._head
-        if head is not None:
-            self._head = None
-            body = message.get("body", b"")
-            if message["type"] == "http.response.body" and len(body) == self.expected_content_length and not message.get("more_body"):
-                if len(body) <= _JOINED_BYTES:
-                    self.transport.write(head + body)
-                else:
-                    self.transport.write(head)
-                    self.transport.write(body)
-                self.expected_content_length = 0
-                self.response_complete = True
-                self.message_event.set()
-                if not self.keep_alive:
-                    self.transport.close()
-                self.on_response()
-                return
-            self.transport.write(head)
-        elif not self.response_started and message["type"] == "http.response.start":
-            if self.more_body and (self.long_body or self.waiting_for_100_continue):
-                # RFC 9112, 9.6, and RFC 9110, 10.1.1: the rest is not read, or it is not known whether there will be one.
-                self.keep_alive = False
-            if not self._hold(message):
-                await super().send(message)
-                # The answer may take long, and the body is read behind any answer.
-                self._ask()
-            if self.more_body and not self.keep_alive:
-                self.lingers = True
-                self.keep_alive = True
+        if message["type"] == "http.response.start":
+            self._start(message)
             return
-        await super().send(message)
+        if message["type"] != "http.response.body":
+            raise RuntimeError(f"not a message of ASGI for HTTP: {message['type']}")
+        body = message.get("body", b"")
+        if len(body) > _PIECE_BYTES:
+            # What is handed to the transport at once is copied and encrypted at once, and stays there until the client has read it.
+            last = (len(body) - 1) // _PIECE_BYTES * _PIECE_BYTES
+            for start in range(0, last, _PIECE_BYTES):
+                self._write(body[start : start + _PIECE_BYTES], more=True)
+                await asyncio.sleep(0)
+                if flow.write_paused and not self.disconnected:
+                    await flow.drain()
+                if self.disconnected:
+                    return
+            body = body[last:]
+        self._write(body, more=message.get("more_body", False))
 
-    def _hold(self, message: Any) -> bool:
-        """Keep the head of an ordinary response until its body is there; False for any other one, which is not touched."""
-        headers = message.get("headers", ())
-        if not isinstance(headers, list):
-            return False
-        by_name = dict(headers)
-        length = by_name.get(b"content-length", b"")
-        if len(by_name) != len(headers) or not length.isdigit() or not _KNOWN_NAMES.issuperset(by_name) or self.scope["method"] == "HEAD":
-            return False
-        lines = b"\r\n".join([b": ".join(header) for header in headers])
-        if len(lines.translate(None, _CONTROL)) != len(lines) - 2 * len(headers) + 2:
-            # Some value holds a line's end or another control character; uvicorn's cycle refuses it.
-            return False
-        end = b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n"
-        head = b"".join((self._prefixes.of(message["status"], self.default_headers), lines, end))
-        self._head = head
-        self.expected_content_length = int(length)
-        self.chunked_encoding = False
-        self.response_started = True
-        self.waiting_for_100_continue = False
-        return True
+    def _start(self, message: Any) -> None:
+        response = self.response
+        connection = self._connection
+        if response.started:
+            raise RuntimeError("a response has one head")
+        if self.more_body and (self._expects_continue or connection.abandons_body):
+            # RFC 9112, 9.6, and RFC 9110, 10.1.1: the rest is not read, or it is not known whether there will be one.
+            response.keep_alive = False
+        self._expects_continue = False
+        head = response.start(message["status"], message.get("headers", ()), connection.default_headers)
+        if head:
+            connection.transport.write(head)
+            # The answer may take long, and the body is read behind any answer.
+            connection.want_body()
+        self.lingers = self.more_body and not response.keep_alive
+
+    def _write(self, body: bytes, *, more: bool) -> None:
+        response = self.response
+        transport = self._connection.transport
+        for part in response.body(body, more=more):
+            transport.write(part)
+        if response.error is not None:
+            raise RuntimeError(response.error)
+        if response.complete:
+            self._changed.set()
+            self._connection.response_complete()

@@ -17,8 +17,6 @@ RECORD_BYTES: Final = 16 * 1024
 """The longest record of TLS (RFC 8446, 5.1). No part of one can be decrypted."""
 MOST_BYTES: Final = 256 * 1024
 """The most that is decrypted in one turn of the event loop, of a body that was asked for."""
-DISCARDED_BYTES: Final = 16 * 1024 * 1024
-"""What is thrown away of a request behind its answer, for clients that read the answer behind the last byte. Most bodies have 3 MiB."""
 
 
 class Receiver(Protocol):
@@ -29,8 +27,6 @@ class Receiver(Protocol):
         """Whether only bytes that the application has asked for can come next, or further ones of the same request."""
 
     def data_received(self, data: bytes) -> None: ...
-
-    def eof_received(self) -> None: ...
 
     def connection_lost(self, exc: Exception | None) -> None: ...
 
@@ -66,10 +62,6 @@ class Records(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self._receiver is not None:
             self._receiver.data_received(bytes(self._buffer.most[:nbytes]))
-
-    def eof_received(self) -> None:
-        if self._receiver is not None:
-            self._receiver.eof_received()
 
     def pause_writing(self) -> None:
         if self._receiver is not None:

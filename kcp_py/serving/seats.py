@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
+
+from kcp_py.serving.addresses import client_of
 
 AUTOMATIC: Final = -1
 """As a limit for each address: half of the connections that there may be in all."""
 
 _RESERVE: Final = 128
 _FALLBACK_OPEN: Final = 64
-_IPV6_NETWORK_BYTES: Final = 8
 
 
 class Seats:
@@ -82,20 +82,6 @@ class Seat:
         seats, self._seats = self._seats, None
         if seats is not None:
             seats.give_back(self._client)
-
-
-def client_of(host: str) -> str:
-    """What connections are counted by: an IPv4 address, or an IPv6 network of 64 bits, which one client has all of. Empty for loopback."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
-        elif not address.is_loopback:
-            return address.packed[:_IPV6_NETWORK_BYTES].hex()
-    return "" if address.is_loopback else str(address)
 
 
 def raise_descriptor_limit() -> None:

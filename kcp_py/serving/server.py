@@ -1,4 +1,9 @@
-"""Running an ASGI application on a listening socket until the process is told to stop."""
+"""Running an ASGI application on a listening socket until the process is told to stop.
+
+The only module that imports uvicorn. What is used of it, and nothing else, is listed in docs/adr/0019-http-without-inheritance.md:
+`Config`, `Server.serve`, three methods that are replaced (`startup`, `shutdown`, `capture_signals`), and the attributes `lifespan`,
+`servers`, `started`, `should_exit` and `server_state`.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +21,19 @@ from typing import Any, Final
 
 import structlog
 import uvicorn
-from uvicorn.config import STARTUP_FAILURE
 
 from kcp_py.options import Options
 from kcp_py.serving.accepting import Acceptor
-from kcp_py.serving.protocol import MAX_MESSAGE_BYTES, connection_class
+from kcp_py.serving.connection import Connection
+from kcp_py.serving.context import ASGIApp, ServerContext
+from kcp_py.serving.http1.states import Limits
 from kcp_py.serving.seats import Seats, connections_that_fit
 
+STARTUP_FAILED: Final = 3
+"""The exit code where the application's lifespan fails, as uvicorn's."""
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
-_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.cli")
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.serving")
 
 
 class ListenError(Exception):
@@ -56,15 +64,16 @@ def listen(options: Options) -> socket.socket:
 
 
 async def serve(
-    app: Callable[..., Awaitable[None]],
+    app: ASGIApp,
     listener: socket.socket,
     options: Options,
     *,
     tls: ssl.SSLContext | None,
     on_shutdown: Callable[[], Awaitable[None] | None],
     on_ready: Callable[[], None],
+    stop: asyncio.Event | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then end in order; return when the last request has ended.
+    """Serve until SIGTERM or SIGINT, or until `stop` is set, then end in order; return when the last request has ended.
 
     On the first signal `on_shutdown` is called while everything still works: it makes readiness fail and ends watches. Then no
     connection is accepted any more, and requests in flight have `Options.shutdown_grace_period` to finish before they are cancelled. A
@@ -77,15 +86,24 @@ async def serve(
         tls: None serves plain HTTP.
         on_shutdown: may be a coroutine function.
         on_ready: called when connections are accepted.
+        stop: set to end; signals are then left to the caller. None for signals, which need the main thread.
     """
+    acceptor = Acceptor(
+        listener,
+        Seats(total=connections_that_fit(), per_address=options.max_connections_per_address),
+        tls=tls,
+        handshake_timeout=options.tls_handshake_timeout,
+    )
+    limits = Limits(
+        max_head_bytes=options.max_request_header_bytes,
+        head_timeout=options.request_header_timeout,
+        idle_timeout=max(1, round(options.keep_alive_timeout)),
+    )
     config = uvicorn.Config(
         app,
-        http=connection_class(max_head_bytes=options.max_request_header_bytes, head_timeout=options.request_header_timeout),
-        # Connections are handed over by their own class; these are what it is told.
+        # Made by this module; named here so that uvicorn loads none of its own.
+        http=Connection,
         ws="none",
-        ws_max_size=MAX_MESSAGE_BYTES,
-        ws_ping_interval=None,
-        ws_per_message_deflate=False,
         loop="none",
         interface="asgi3",
         lifespan="auto",
@@ -93,43 +111,54 @@ async def serve(
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        backlog=options.listen_backlog,
-        timeout_keep_alive=max(1, round(options.keep_alive_timeout)),
         timeout_graceful_shutdown=math.ceil(options.shutdown_grace_period),
     )
-    acceptor = Acceptor(
-        listener,
-        Seats(total=connections_that_fit(), per_address=options.max_connections_per_address),
-        tls=tls,
-        handshake_timeout=options.tls_handshake_timeout,
-    )
-    await _Server(config, acceptor, on_shutdown=on_shutdown, on_ready=on_ready).serve([listener])
+    await _Server(config, app, acceptor, limits=limits, on_shutdown=on_shutdown, on_ready=on_ready, stop=stop).serve([listener])
+
+
+def event_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes the event loop that serves fastest; None for asyncio's own, where the extra package is not installed."""
+    try:
+        import uvloop  # noqa: PLC0415 # it is optional
+    except ImportError:
+        return None
+    loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.Loop
+    return loop
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server with an acceptor of its own, two hooks, and signals that go through the event loop."""
+    """uvicorn's server with connections and an acceptor of its own, two hooks, and signals that go through the event loop."""
 
-    def __init__(self, config: uvicorn.Config, acceptor: Acceptor, *, on_shutdown: Callable[[], Any], on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        app: ASGIApp,
+        acceptor: Acceptor,
+        *,
+        limits: Limits,
+        on_shutdown: Callable[[], Any],
+        on_ready: Callable[[], None],
+        stop: asyncio.Event | None,
+    ) -> None:
         super().__init__(config)
+        self._app = app
         self._acceptor = acceptor
+        self._limits = limits
         self._on_shutdown = on_shutdown
         self._on_ready = on_ready
+        self._stop = stop
         self._stopping: asyncio.Task[None] | None = None
-
-    def _make_connection(self) -> asyncio.BaseProtocol:
-        connection: asyncio.BaseProtocol = self.config.http_protocol_class(  # type: ignore[call-arg] # as uvicorn does
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-        )
-        return connection
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         del sockets
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             # The lifespan has logged why.
-            sys.exit(STARTUP_FAILURE)
+            sys.exit(STARTUP_FAILED)
         self.servers = [self._acceptor]  # type: ignore[list-item] # all that is called of it
-        self._acceptor.start(self._make_connection)
+        state: Any = self.server_state
+        context = ServerContext(self._app, state, self._limits, app_state=self.lifespan.state)
+        self._acceptor.start(lambda: Connection(context))
         self.started = True
         if not self.should_exit:
             self._on_ready()
@@ -143,15 +172,26 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         loop = asyncio.get_running_loop()
+        if self._stop is not None:
+            waiting = loop.create_task(self._wait_for_stop(self._stop))
+            try:
+                yield
+            finally:
+                waiting.cancel()
+            return
         for number in STOP_SIGNALS:
-            loop.add_signal_handler(number, self._stop, number)
+            loop.add_signal_handler(number, self._on_signal, number)
         try:
             yield
         finally:
             for number in STOP_SIGNALS:
                 loop.remove_signal_handler(number)
 
-    def _stop(self, number: signal.Signals) -> None:
+    async def _wait_for_stop(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        await self._stop_in_order()
+
+    def _on_signal(self, number: signal.Signals) -> None:
         if self._stopping is not None:
             _log.warning("server_killed", signal=number.name)
             os._exit(1)

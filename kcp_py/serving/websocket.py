@@ -1,67 +1,308 @@
-"""`WatchSocket`: uvicorn's WebSocket protocol for connections on which only the server has something to say.
+"""`WatchSocket`: WebSocket (RFC 6455) on connections on which only the server has something to say.
 
-What clients send is checked for its form and its size and thrown away. A client that sends and does not read is cut off before the answers
-to its pings fill the memory.
+The rules are those of `websockets.server.ServerProtocol`, which does no I/O. What clients send is checked for its form and its size and
+thrown away. A client that sends and does not read is cut off before the answers to its pings fill the memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from asyncio import TimerHandle
+from collections.abc import Mapping, Sequence
+from email.utils import formatdate
+from http import HTTPStatus
 from typing import Any, Final
 
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import Frame
+import structlog
+from websockets.datastructures import Headers
+from websockets.exceptions import InvalidState
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.http11 import Request, Response
+from websockets.server import ServerProtocol
 
-from kcp_py.serving.ending import LINGER, Unread
+from kcp_py.serving.context import ServerContext
+from kcp_py.serving.flow import LazyEvent
+from kcp_py.serving.http1.closing import LINGER_SECONDS, StallDetector
 from kcp_py.serving.seats import Seat
+
+MAX_MESSAGE_BYTES: Final = 64 * 1024
+"""Of what clients send; beyond that the connection is closed with 1009."""
+CLOSE_SECONDS: Final = 10.0
+"""How long a client may take to answer the end of a stream."""
 
 _MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024
 """More waits to be sent only where the client keeps asking for it: a stream stops far below, behind one event of at most 3 MiB."""
+_ASGI: Final = {"version": "3.0", "spec_version": "2.4"}
+
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.serving")
 
 
-class WatchSocket(WebSocketsSansIOProtocol):
+class WatchSocket(asyncio.Protocol):
     """One connection, taken over from the HTTP protocol behind the head of its request."""
 
-    seat: Seat | None = None
     reads_body: Final = False
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        if self.seat is not None:
-            self.seat.leave()
+    def __init__(self, context: ServerContext, scope: Mapping[str, Any], seat: Seat | None) -> None:
+        """Begin.
+
+        Args:
+            context: of the server.
+            scope: of the HTTP request.
+            seat: left when the connection is lost.
+        """
+        self._context = context
+        self.seat = seat
+        offered = [value.decode("latin-1") for name, value in scope["headers"] if name == b"sec-websocket-protocol"]
+        self._scope: dict[str, Any] = {
+            **scope,
+            "type": "websocket",
+            "asgi": _ASGI,
+            "scheme": "wss" if scope["scheme"] == "https" else "ws",
+            "subprotocols": [token.strip() for value in offered for token in value.split(",")],
+            "extensions": {"websocket.http.response": {}},
+        }
+        del self._scope["method"]
+        self._protocol = ServerProtocol(max_size=MAX_MESSAGE_BYTES)
+        # What the client is answered where the application accepts.
+        self._response: Response | None = None
+        # What the application answers over HTTP instead.
+        self._refusal: tuple[int, Headers, bytes] | None = None
+        self._accepted = False
+        self._ended = False
+        self._lost = False
+        self._messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._writable = LazyEvent()
+        self._writable.set()
+        self._timer: TimerHandle | None = None
+        self._stall: StallDetector | None = None
+
+    def start(self, transport: asyncio.Transport, received: bytes) -> None:
+        """Answer the handshake.
+
+        Args:
+            transport: of the connection.
+            received: bytes behind the head of the request.
+        """
+        self.transport = transport
+        self._context.state.connections.add(self)
+        self.data_received(request_head(self._scope) + received)
+
+    # What the transport reports
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        protocol = self._protocol
+        protocol.receive_data(data)
+        for event in protocol.events_received():
+            if isinstance(event, Request):
+                self._begin(event)
+            elif isinstance(event, Frame) and event.opcode is Opcode.CLOSE:
+                self._closed_by_client()
+        if protocol.parser_exc is not None:
+            # The client does not speak the protocol, or sends too much: the reason is part of the last frame.
+            self._end(protocol.close_sent.code if protocol.close_sent is not None else CloseCode.ABNORMAL_CLOSURE)
+        else:
+            # Answers to pings.
+            self._flush()
         if self.transport.get_write_buffer_size() > _MAX_UNSENT_BYTES:
             self.transport.abort()
 
-    async def send(self, message: Any) -> None:
-        await super().send(message)
-        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
-            # uvicorn would log that there was no answer, which any client could fill the log with.
-            self.handshake_complete = True
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self._lost = True
+        self._messages.put_nowait({"type": "websocket.disconnect", "code": 1005 if self._accepted else 1006})
+        self._context.state.connections.discard(self)
+        self._writable.set()
+        self._cancel_timer()
+        if self.seat is not None:
+            self.seat.leave()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
 
     def shutdown(self) -> None:
-        super().shutdown()
-        self.loop.call_later(LINGER, self._abort_when_flushed, Unread())
+        """The server stops: tell the client and close, once it has read what it was sent or does not read on."""
+        if self._accepted and not self._ended:
+            self._protocol.send_close(CloseCode.SERVICE_RESTART)
+            self._end(CloseCode.SERVICE_RESTART)
+        elif not self._accepted and self._refusal is None:
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal Server Error")
+        self.transport.close()
+        self._stall = StallDetector()
+        self._cancel_timer()
+        self._timer = self._context.loop.call_later(LINGER_SECONDS, self._abort_when_flushed)
 
-    def _abort_when_flushed(self, unread: Unread) -> None:
-        if self.disconnected:
-            return
+    def _abort_when_flushed(self) -> None:
         unsent = self.transport.get_write_buffer_size()
-        if unsent and not unread.stands_still(unsent):
-            self.loop.call_later(LINGER, self._abort_when_flushed, unread)
-        else:
+        if not self._lost and self._stall is not None and unsent and not self._stall.is_stalled(unsent):
+            self._timer = self._context.loop.call_later(LINGER_SECONDS, self._abort_when_flushed)
+        elif not self._lost:
             self.transport.abort()
 
-    def handle_cont(self, event: Frame) -> None:
-        """Nothing is kept, so that parts of messages cannot pile up."""
+    # The handshake and its end
 
-    def handle_text(self, event: Frame) -> None:
-        """As `handle_cont`."""
+    def _begin(self, request: Request) -> None:
+        response = self._protocol.accept(request)
+        if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
+            self._accepted = self._ended = True
+            self._protocol.send_response(response)
+            self._flush()
+            self.transport.close()
+            return
+        self._response = response
+        self._messages.put_nowait({"type": "websocket.connect"})
+        state = self._context.state
+        task = self._context.loop.create_task(self._run())
+        state.tasks.add(task)
+        task.add_done_callback(state.tasks.discard)
 
-    def handle_bytes(self, event: Frame) -> None:
-        """As `handle_cont`."""
+    async def _run(self) -> None:
+        try:
+            await self._context.app(self._scope, self.receive, self.send)
+        except ConnectionError:
+            # Raised by `send`: the client is gone.
+            pass
+        except asyncio.CancelledError:
+            self._fail()
+            raise
+        except Exception:  # noqa: BLE001 - logged; a fault of the application must not leave the client without an answer
+            _log.exception("application_failed")
+            self._fail()
+        else:
+            if not self._accepted and self._refusal is None:
+                _log.error("application_failed", reason="the application returned without an answer to a WebSocket handshake")
+                self._fail()
+        if self._timer is None:
+            self.transport.close()
+
+    def _fail(self) -> None:
+        if not self._accepted and self._refusal is None:
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal Server Error")
+
+    def _refuse(self, status: HTTPStatus, text: str) -> None:
+        self._accepted = self._ended = True
+        self._protocol.send_response(self._protocol.reject(status, text))
+        self._flush()
+        self.transport.close()
+
+    def _closed_by_client(self) -> None:
+        if self._ended:
+            # The answer to the end of the stream.
+            self._cancel_timer()
+            self.transport.close()
+        elif not self.transport.is_closing():
+            self._end(self._protocol.close_rcvd.code if self._protocol.close_rcvd is not None else CloseCode.NO_STATUS_RCVD)
+
+    def _end(self, code: int) -> None:
+        """Send the last frame and close."""
+        self._messages.put_nowait({"type": "websocket.disconnect", "code": code})
+        self._ended = True
+        self._flush()
+        self.transport.close()
+
+    def _flush(self) -> None:
+        """Write what the protocol wants to send."""
+        for data in self._protocol.data_to_send():
+            if data:
+                self.transport.write(data)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # ASGI
+
+    async def receive(self) -> dict[str, Any]:
+        """`websocket.connect`, then `websocket.disconnect`."""
+        return await self._messages.get()
+
+    async def send(self, message: Any) -> None:
+        """Write a message. Returns once the connection takes more.
+
+        Raises:
+            ConnectionError: the client is gone.
+        """
+        await self._writable.wait()
+        if self._lost:
+            raise ConnectionResetError
+        kind = message["type"]
+        if self._refusal is not None:
+            self._add_refusal(message)
+        elif self._ended:
+            raise ConnectionResetError
+        elif not self._accepted:
+            self._answer(kind, message)
+        else:
+            self._send(kind, message)
+
+    def _answer(self, kind: str, message: Any) -> None:
+        """Answer the handshake."""
+        response = self._response
+        assert response is not None
+        if kind == "websocket.accept":
+            if self.transport.is_closing():
+                return
+            # The server's own headers have the date.
+            del response.headers["Date"]
+            response.headers.update(_text((*self._context.state.default_headers, *message.get("headers", ()))))
+            if message.get("subprotocol"):
+                response.headers["Sec-WebSocket-Protocol"] = message["subprotocol"]
+            self._accepted = True
+            self._protocol.send_response(response)
+            self._flush()
+        elif kind == "websocket.close":
+            self._messages.put_nowait({"type": "websocket.disconnect", "code": 1006})
+            self._refuse(HTTPStatus.FORBIDDEN, "")
+        elif kind == "websocket.http.response.start":
+            self._refusal = (message["status"], Headers(_text(message.get("headers", ()))), b"")
+        else:
+            raise RuntimeError(f"not an answer to a WebSocket handshake: {kind}")
+
+    def _add_refusal(self, message: Any) -> None:
+        """Take a part of an answer over HTTP, and send all of it when it is complete."""
+        assert self._refusal is not None
+        status, headers, body = self._refusal
+        body += message.get("body", b"")
+        self._refusal = (status, headers, body)
+        if message.get("more_body", False) or self._ended:
+            return
+        headers.setdefault("Date", formatdate(usegmt=True))
+        headers.setdefault("Connection", "close")
+        headers.setdefault("Content-Length", str(len(body)))
+        headers.setdefault("Content-Type", "text/plain; charset=utf-8")
+        phrase = HTTPStatus(status).phrase if status in _STATUSES else ""
+        self._protocol.send_response(Response(status, phrase, headers, body))
+        self._end(1006)
+
+    def _send(self, kind: str, message: Any) -> None:
+        """Send a message of the stream, or its end."""
+        protocol = self._protocol
+        try:
+            if kind == "websocket.close":
+                if self.transport.is_closing():
+                    return
+                code = message.get("code", 1000)
+                self._messages.put_nowait({"type": "websocket.disconnect", "code": code})
+                protocol.send_close(code, message.get("reason") or "")
+                self._ended = True
+                self._timer = self._context.loop.call_later(CLOSE_SECONDS, self.transport.close)
+            elif message.get("bytes") is not None:
+                protocol.send_binary(message["bytes"])
+            else:
+                protocol.send_text(message["text"].encode())
+        except InvalidState:
+            raise ConnectionResetError from None
+        self._flush()
+
+
+_STATUSES: Final = frozenset(HTTPStatus)
+
+
+def _text(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
+    return [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
 
 
 def request_head(scope: Mapping[str, Any]) -> bytes:

@@ -29,6 +29,9 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         "accept_failed": _event(
             "warning", "reason", "The system refused a new connection. The server tries again after 0.1 s. Logged once a minute at most."
         ),
+        "application_failed": _event(
+            "error", "reason", "A request ended without an answer of the API because of a fault in the program: please report it."
+        ),
         "certificate_expires_soon": _event(
             "warning",
             "file not_after",

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from kcp_py.controlplane import ControlPlane
 from kcp_py.kubeconfig import KubeconfigContext
 from kcp_py.options import Options
-from kcp_py.serving.protocol import connection_class
+from kcp_py.serving.server import listen, serve
 
 TOKEN = "secret"
 
@@ -29,23 +28,16 @@ def options_of(directory: Path, **more: Any) -> Options:
 @asynccontextmanager
 async def served(control_plane: ControlPlane, port: int = 0) -> AsyncIterator[KubeconfigContext]:
     """Serve a control plane that is entered, without TLS."""
-    config = uvicorn.Config(
-        control_plane.app,
-        port=port,
-        http=connection_class(max_head_bytes=1 << 20, head_timeout=30),
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=1,
+    options = Options(secure_port=port, plain_http=True, shutdown_grace_period=1, max_request_header_bytes=1 << 20)
+    listener = listen(options)
+    ready, stop = asyncio.Event(), asyncio.Event()
+    serving = asyncio.create_task(
+        serve(control_plane.app, listener, options, tls=None, on_shutdown=control_plane.begin_shutdown, on_ready=ready.set, stop=stop)
     )
-    server = uvicorn.Server(config)
-    config.load()
-    server.lifespan = config.lifespan_class(config)
-    await server.startup()
-    taken = server.servers[0].sockets[0].getsockname()[1]
+    taken = listener.getsockname()[1]
+    await ready.wait()
     try:
         yield KubeconfigContext(Path("kubeconfig"), {"server": f"http://127.0.0.1:{taken}"}, {"token": TOKEN}, "admin")
     finally:
-        control_plane.begin_shutdown()
-        await server.shutdown()
+        stop.set()
+        await serving

@@ -1,4 +1,4 @@
-"""Raw bytes against a real uvicorn: what the ASGI level cannot show."""
+"""Raw bytes against a real server: what the ASGI level cannot show."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 import orjson
 import pytest
-import uvicorn
 
 from kcp_py.authn.tokenfile import StaticTokens, parse_tokens
 from kcp_py.authz import AlwaysAllowPaths, PrivilegedGroups, Union
+from kcp_py.options import Options
 from kcp_py.server.chain import ChainSettings, create_edge
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.shell import create_shell
-from kcp_py.serving.protocol import connection_class
+from kcp_py.serving.server import listen, serve
 from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
 
@@ -84,25 +84,17 @@ async def running() -> AsyncIterator[Server]:
         metrics=RequestMetrics(registry),
     )
     edge = create_edge(settings, tree=server.tree, shell=create_shell(checks=HealthChecks(), registry=registry))
-    config = uvicorn.Config(
-        edge,
-        port=0,
-        http=connection_class(max_head_bytes=1 << 20, head_timeout=30),
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=1,
-    )
-    uvicorn_server = uvicorn.Server(config)
-    config.load()
-    uvicorn_server.lifespan = config.lifespan_class(config)
-    await uvicorn_server.startup()
-    server.port = uvicorn_server.servers[0].sockets[0].getsockname()[1]
+    options = Options(secure_port=0, plain_http=True, shutdown_grace_period=1, max_request_header_bytes=1 << 20)
+    listener = listen(options)
+    server.port = listener.getsockname()[1]
+    ready, stop = asyncio.Event(), asyncio.Event()
+    running = asyncio.create_task(serve(edge, listener, options, tls=None, on_shutdown=lambda: None, on_ready=ready.set, stop=stop))
+    await ready.wait()
     try:
         yield server
     finally:
-        await uvicorn_server.shutdown()
+        stop.set()
+        await running
 
 
 def request(target: bytes, *lines: bytes, method: bytes = b"GET", body: bytes = b"") -> bytes:

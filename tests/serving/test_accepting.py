@@ -7,14 +7,16 @@ import dataclasses
 import errno
 import socket
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import pytest
 import uvloop
-from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from kcp_py.serving.accepting import Acceptor
-from kcp_py.serving.protocol import connection_class
+from kcp_py.serving.connection import Connection
+from kcp_py.serving.context import ServerContext
+from kcp_py.serving.http1.states import Limits
 from kcp_py.serving.seats import Seat, Seats
 from kcp_py.serving.server import listen
 from kcp_py.serving.tls import ReloadingContext
@@ -269,13 +271,11 @@ async def test_a_connection_that_goes_on_over_websocket_keeps_its_seat(listener)
         await send({"type": "websocket.accept"})
         await receive()
 
-    config = Config(app, ws="none", interface="asgi3", log_config=None, ws_ping_interval=None)
-    config.load()
-    state = ServerState()
-    connection = connection_class(max_head_bytes=1000, head_timeout=60)
+    state: Any = ServerState()
+    context = ServerContext(app, state, Limits(max_head_bytes=1000, head_timeout=60, idle_timeout=60))
     seats = Seats(total=1, per_address=0)
     acceptor = Acceptor(listener, seats, tls=None, handshake_timeout=60)
-    acceptor.start(lambda: connection(config, state, {}))
+    acceptor.start(lambda: Connection(context))
     port = listener.getsockname()[1]
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(UPGRADE)

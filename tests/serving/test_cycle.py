@@ -1,21 +1,21 @@
-"""How responses leave: whole ones in one write, all others as uvicorn's own cycle writes them, and nothing but what HTTP allows."""
+"""How an application reads its request and how its response leaves: byte for byte as uvicorn writes it, and in as few writes as may be."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from typing import Any
 
 import pytest
 import uvicorn
-from hypothesis import given
-from hypothesis import strategies as st
-from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from kcp_py.serving.cycle import Cycle, Flow, Prefixes, Signal
-from kcp_py.serving.protocol import connection_class
+from kcp_py.serving.connection import Connection
+from kcp_py.serving.context import ServerContext
+from kcp_py.serving.cycle import Cycle
+from kcp_py.serving.flow import FlowControl
+from kcp_py.serving.http1.responses import HeadCache, ResponseWriter
+from kcp_py.serving.http1.states import Limits
 
 HEADERS = [(b"audit-id", b"a1"), (b"content-type", b"text/plain"), (b"content-length", b"2")]
 BODY = {"type": "http.response.body", "body": b"ok"}
@@ -52,22 +52,49 @@ def start(status=200, headers=None):
     return {"type": "http.response.start", "status": status, "headers": HEADERS if headers is None else headers}
 
 
-def cycle_on(wire, *, method="GET", keep_alive=True):
-    return Cycle({"method": method}, wire, FlowControl(wire), Prefixes(), DEFAULTS, False, keep_alive, lambda: None)
+class Link:
+    """A connection as a cycle needs it."""
+
+    default_headers = DEFAULTS
+    abandons_body = False
+
+    def __init__(self):
+        self.transport = Wire()
+        self.flow = FlowControl(self.transport)
+        self.reported: list[str] = []
+
+    def want_body(self):
+        self.reported.append("want_body")
+
+    def response_complete(self):
+        self.reported.append("response_complete")
 
 
-async def exchange(cls, request, messages):
-    """What a connection of a class writes for a request when the application sends these messages, how often, and whether it stays."""
+def cycle_on(link, *, method="GET", keep_alive=True, expects_continue=False):
+    response = ResponseWriter(method, HeadCache(), keep_alive=keep_alive)
+    return Cycle({"method": method}, link, response, expects_continue=expects_continue)
+
+
+def our_connection(app, state):
+    return Connection(ServerContext(app, state, Limits(max_head_bytes=1000, head_timeout=60, idle_timeout=60)))
+
+
+def their_connection(app, state):
+    config = uvicorn.Config(app, ws="none", interface="asgi3", log_config=None, access_log=False, server_header=False)
+    config.load()
+    return HttpToolsProtocol(config, state, {})
+
+
+async def exchange(connect, request, messages):
+    """What a connection writes for a request when the application sends these messages, and whether it ends."""
 
     async def app(_scope, _receive, send):
         for message in messages:
             await send(message)
 
-    config = uvicorn.Config(app, ws="none", interface="asgi3", log_config=None, access_log=False, server_header=False)
-    config.load()
-    state = ServerState()
+    state: Any = ServerState()
     state.default_headers = DEFAULTS
-    connection = cls(config, state, {})
+    connection = connect(app, state)
     wire = Wire()
     connection.connection_made(wire)
     connection.data_received(request)
@@ -123,157 +150,138 @@ SERVER_ERRORS = {"not a length", "line end in a value", "line feed in a name"}
 @pytest.mark.parametrize("name", CASES)
 async def test_responses_are_those_of_uvicorn(name):
     """Byte for byte what uvicorn writes for the same messages, and the connection stays or ends as there."""
-    ours = await exchange(connection_class(max_head_bytes=1000, head_timeout=60), *CASES[name])
-    theirs = await exchange(HttpToolsProtocol, *CASES[name])
+    ours = await exchange(our_connection, *CASES[name])
+    theirs = await exchange(their_connection, *CASES[name])
     assert ours == theirs
     assert ours[0].startswith(b"HTTP/1.1 ") or name in SERVER_ERRORS
 
 
 @pytest.mark.anyio
 async def test_a_whole_response_is_one_write():
-    """Head and body leave together."""
-    wire = Wire()
-    cycle = cycle_on(wire)
+    """Head and body leave together, and the connection is told."""
+    link = Link()
+    cycle = cycle_on(link)
     await cycle.send(start())
-    assert wire.writes == []
+    assert link.transport.writes == []
     await cycle.send(BODY)
-    assert wire.writes == [
+    assert link.transport.writes == [
         b"HTTP/1.1 200 OK\r\ndate: today\r\naudit-id: a1\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok",
     ]
-    assert cycle.response_complete
-    assert cycle.message_event.is_set
+    assert link.reported == ["response_complete"]
+    assert await cycle.receive() == {"type": "http.disconnect"}
 
 
 @pytest.mark.anyio
 async def test_a_stream_starts_at_once():
     """Clients of watches wait for the head: a response without a length does not keep it back."""
-    wire = Wire()
-    await cycle_on(wire).send(start(headers=[]))
-    assert wire.writes[0].endswith(b"transfer-encoding: chunked\r\n\r\n")
+    link = Link()
+    await cycle_on(link).send(start(headers=[]))
+    assert link.transport.writes[0].endswith(b"transfer-encoding: chunked\r\n\r\n")
+    assert link.reported == ["want_body"]
 
 
 @pytest.mark.anyio
-@given(name=st.sampled_from([b"warning", b"content-type", b"audit-id", b"location", b"x-other"]), value=st.binary(max_size=40))
-async def test_no_value_ends_its_header(name, value):
-    """Whatever is in a value, a response is refused or has exactly the headers that it was given."""
-    wire = Wire()
-    cycle = cycle_on(wire)
-    refused = any(byte in value for byte in (*range(9), *range(10, 32), 127))
-    headers = [(name, value), (b"content-length", b"2")]
-    if refused:
-        with pytest.raises(RuntimeError):
-            await cycle.send(start(headers=headers))
-        assert wire.written == b""
-    else:
-        await cycle.send(start(headers=headers))
-        await cycle.send(BODY)
-        assert wire.written == b"HTTP/1.1 200 OK\r\ndate: today\r\n" + name + b": " + value + b"\r\ncontent-length: 2\r\n\r\nok"
-
-
-@pytest.mark.anyio
-async def test_nothing_is_sent_to_who_has_left():
-    """After a disconnect messages go nowhere."""
-    wire = Wire()
-    cycle = cycle_on(wire)
+async def test_nothing_is_sent_behind_a_disconnect():
+    """Messages go nowhere, and the next one that is received says so."""
+    link = Link()
+    cycle = cycle_on(link)
     await cycle.send(start())
-    cycle.disconnected = True
+    cycle.disconnect()
     await cycle.send(BODY)
-    assert wire.writes == []
+    assert link.transport.writes == []
+    assert await cycle.receive() == {"type": "http.disconnect"}
 
 
-def test_default_headers_are_checked():
-    """What stands before every head is no way in either."""
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([BODY], id="a body first"),
+        pytest.param([start(), start()], id="two heads"),
+        pytest.param([start(), BODY, BODY], id="a body behind the end"),
+        pytest.param([{"type": "http.response.trailers"}], id="another message"),
+    ],
+)
+async def test_messages_that_are_no_response(messages):
+    """They are an error of the application."""
+    cycle = cycle_on(Link())
+    for message in messages[:-1]:
+        await cycle.send(message)
     with pytest.raises(RuntimeError):
-        Prefixes().of(200, [(b"date", b"a\r\nb: c")])
-
-
-def test_the_present_default_headers_are_used():
-    """When the server's headers change, so do the heads."""
-    prefixes = Prefixes()
-    assert prefixes.of(200, [(b"date", b"1")]) == b"HTTP/1.1 200 OK\r\ndate: 1\r\n"
-    assert prefixes.of(200, [(b"date", b"2")]) == b"HTTP/1.1 200 OK\r\ndate: 2\r\n"
+        await cycle.send(messages[-1])
 
 
 @pytest.mark.anyio
 async def test_the_body_of_a_request_is_read_in_parts():
     """What comes before it is asked for is kept together, and asking ends when the rest is there."""
-    cycle = cycle_on(Wire())
+    link = Link()
+    cycle = cycle_on(link)
     for part in (b"a", b"b", b"c"):
-        cycle.received(part)
+        cycle.add_body(part)
     assert await cycle.receive() == {"type": "http.request", "body": b"abc", "more_body": True}
     waiting = asyncio.ensure_future(cycle.receive())
     await asyncio.sleep(0)
     assert not waiting.done()
-    cycle.received(b"d")
-    cycle.more_body = False
+    cycle.add_body(b"d")
+    cycle.end_body()
     assert await waiting == {"type": "http.request", "body": b"d", "more_body": False}
+    assert link.reported == ["want_body"]
 
 
 @pytest.mark.anyio
 async def test_a_client_that_waits_to_be_told_to_go_on_is_told():
     """100 Continue goes out when the body is asked for, once."""
-    wire = Wire()
-    cycle = Cycle({"method": "POST"}, wire, FlowControl(wire), Prefixes(), DEFAULTS, True, True, lambda: None)
+    link = Link()
+    cycle = cycle_on(link, method="POST", expects_continue=True)
     for _ in range(2):
-        cycle.received(b"x")
+        cycle.add_body(b"x")
         await cycle.receive()
-    assert wire.writes == [b"HTTP/1.1 100 Continue\r\n\r\n"]
+    assert link.transport.writes == [b"HTTP/1.1 100 Continue\r\n\r\n"]
 
 
 @pytest.mark.anyio
-async def test_everyone_who_waits_for_a_signal_hears_it():
-    """Like an event, before and after somebody waits."""
-    signal = Signal()
-    waiting = [asyncio.ensure_future(signal.wait()) for _ in range(2)]
-    await asyncio.sleep(0)
-    signal.set()
-    await asyncio.gather(*waiting)
-    await signal.wait()
-    signal.clear()
-    again = asyncio.ensure_future(signal.wait())
-    await asyncio.sleep(0)
-    assert not again.done()
-    signal.set()
-    await again
-
-
-@pytest.mark.anyio
-async def test_cycles_have_what_uvicorns_methods_work_with():
-    """A uvicorn whose cycle has got a further attribute is noticed here."""
-    wire = Wire()
-    names = inspect.signature(RequestResponseCycle).parameters
-    theirs = RequestResponseCycle(**dict.fromkeys(names))  # type: ignore[arg-type] # only which attributes it has
-    assert vars(theirs).keys() <= vars(cycle_on(wire)).keys()
-
-
-@pytest.mark.anyio
-async def test_flow_control_waits_as_uvicorns_does():
-    """It has what uvicorn's methods work with, and whoever has to wait for the client goes on when that has read."""
-    flow = Flow(Wire())
-    assert vars(flow).keys() == vars(FlowControl(Wire())).keys()
-    await flow.drain()
-    flow.pause_writing()
-    waiting = [asyncio.ensure_future(flow.drain()) for _ in range(2)]
-    await asyncio.sleep(0)
-    assert [task.done() for task in waiting] == [False, False]
-    flow.resume_writing()
-    await asyncio.gather(*waiting)
-    await flow.drain()
+@pytest.mark.parametrize(
+    ("abandoned", "expects"), [(True, False), (False, True)], ids=["a long body", "a body that waits for 100 Continue"]
+)
+async def test_a_body_that_is_not_read_ends_the_connection(abandoned, expects):
+    """The response says so, and the client has time to read it."""
+    link = Link()
+    link.abandons_body = abandoned
+    cycle = cycle_on(link, method="POST", expects_continue=expects)
+    await cycle.send(start())
+    await cycle.send(BODY)
+    assert b"\r\nconnection: close\r\n" in link.transport.written
+    assert cycle.lingers
 
 
 @pytest.mark.anyio
 async def test_a_large_body_goes_out_in_pieces_as_the_client_reads():
     """While the connection takes no more, the rest of the body waits, and so does the application."""
-    wire = Wire()
-    cycle = cycle_on(wire)
+    link = Link()
+    cycle = cycle_on(link)
     body = b"x" * 1_200_000
     await cycle.send(start(headers=[(b"content-length", b"%d" % len(body))]))
-    cycle.flow.pause_writing()
+    link.flow.pause_writing()
     sending = asyncio.ensure_future(cycle.send({"type": "http.response.body", "body": body}))
     for _ in range(10):
         await asyncio.sleep(0)
     assert not sending.done()
-    cycle.flow.resume_writing()
+    link.flow.resume_writing()
     await sending
-    assert wire.written.endswith(body)
-    assert max(map(len, wire.writes)) < len(body) / 2
+    assert link.transport.written.endswith(body)
+    assert max(map(len, link.transport.writes)) < len(body) / 2
+
+
+@pytest.mark.anyio
+async def test_a_large_body_is_not_sent_on_to_who_has_left():
+    """A client that leaves between two pieces ends the response."""
+    link = Link()
+    cycle = cycle_on(link)
+    await cycle.send(start(headers=[(b"content-length", b"2000000")]))
+    link.flow.pause_writing()
+    sending = asyncio.ensure_future(cycle.send({"type": "http.response.body", "body": b"x" * 2_000_000}))
+    await asyncio.sleep(0)
+    cycle.disconnect()
+    link.flow.resume_writing()
+    await sending
+    assert link.transport.written == b""

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kcp_py.serving.seats import AUTOMATIC, Seats, client_of, connections_that_fit
+from kcp_py.serving.addresses import client_of
+from kcp_py.serving.seats import AUTOMATIC, Seats, connections_that_fit
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import inspect
+import signal
 import socket
 
 import httpx
 import pytest
+import uvicorn
 
 from kcp_py.controlplane import ControlPlane
-from kcp_py.serving import ending
-from kcp_py.serving.server import ListenError, listen
+from kcp_py.serving.http1 import closing
+from kcp_py.serving.server import STARTUP_FAILED, ListenError, listen, serve
 from kcp_py.serving.tls import ReloadingContext
 
 
@@ -88,8 +91,8 @@ async def test_shutdown_is_announced_before_anything_closes(options, serving):
 @pytest.mark.parametrize("secured", [False, True], ids=["plain", "TLS"])
 async def test_a_client_that_does_not_read_does_not_hold_a_stop_up(certified, client_context, serving, monkeypatch, secured):
     """Its connection is aborted long before the grace period ends, and the request on it ends."""
-    monkeypatch.setattr(ending, "LINGER", 0.01)
-    monkeypatch.setattr(ending, "UNREAD_SECONDS", 0.05)
+    monkeypatch.setattr(closing, "LINGER_SECONDS", 0.01)
+    monkeypatch.setattr(closing, "UNREAD_SECONDS", 0.05)
     full = asyncio.Event()
     ended = asyncio.Event()
 
@@ -173,3 +176,98 @@ async def test_a_failing_hook_does_not_stop_the_stop(options, serving):
     async with serving(app, options, on_shutdown=fail):
         pass
     assert called
+
+
+@pytest.mark.anyio
+async def test_a_stop_without_signals(options):
+    """A program that serves among other things ends the server by itself, and no signal is handled meanwhile."""
+    stop, ready = asyncio.Event(), asyncio.Event()
+    stopping = []
+
+    async def app(scope, _receive, send):
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+            await send({"type": "http.response.body", "body": b""})
+
+    before = signal.getsignal(signal.SIGTERM)
+    listener = listen(options)
+    port = listener.getsockname()[1]
+    serving = asyncio.create_task(
+        serve(app, listener, options, tls=None, on_shutdown=lambda: stopping.append(True), on_ready=ready.set, stop=stop)
+    )
+    await ready.wait()
+    async with httpx.AsyncClient() as client:
+        assert (await client.get(f"http://127.0.0.1:{port}/")).status_code == 200
+    assert signal.getsignal(signal.SIGTERM) is before
+    stop.set()
+    await serving
+    assert stopping == [True]
+
+
+def test_uvicorn_has_what_is_used_of_it():
+    """A release that changes what docs/adr/0019-http-without-inheritance.md lists is noticed here."""
+    config = inspect.signature(uvicorn.Config).parameters
+    assert config.keys() >= {
+        "access_log",
+        "app",
+        "http",
+        "interface",
+        "lifespan",
+        "log_config",
+        "loop",
+        "proxy_headers",
+        "server_header",
+        "timeout_graceful_shutdown",
+        "ws",
+    }
+    methods = {
+        "serve": ["self", "sockets"],
+        "startup": ["self", "sockets"],
+        "shutdown": ["self", "sockets"],
+        "capture_signals": ["self"],
+    }
+    assert {name: [*inspect.signature(getattr(uvicorn.Server, name)).parameters] for name in methods} == methods
+    assert {name for name, value in vars(uvicorn.Server).items() if callable(value)} == {
+        "__init__",
+        "_log_started_message",
+        "_serve",
+        "_wait_tasks_to_complete",
+        "capture_signals",
+        "handle_exit",
+        "main_loop",
+        "on_tick",
+        "run",
+        "serve",
+        "shutdown",
+        "startup",
+    }
+    server = uvicorn.Server(uvicorn.Config(lambda: None))
+    assert vars(server).keys() == {"_captured_signals", "config", "force_exit", "last_notified", "server_state", "should_exit", "started"}
+    assert vars(server.server_state).keys() == {"connections", "default_headers", "tasks", "total_requests"}
+
+
+@pytest.mark.anyio
+async def test_uvicorns_lifespan_has_what_is_used_of_it():
+    """It says whether the application has started, and what it has put into the state of requests."""
+    config = uvicorn.Config(lambda: None, lifespan="auto")
+    config.load()
+    lifespan = config.lifespan_class(config)
+    assert lifespan.should_exit is False
+    assert lifespan.state == {}
+    assert callable(lifespan.startup)
+
+
+@pytest.mark.anyio
+async def test_a_lifespan_that_fails_ends_the_start(options):
+    """The program exits with uvicorn's code, and nothing is served."""
+
+    async def app(scope, receive, send):
+        assert scope["type"] == "lifespan"
+        await receive()
+        await send({"type": "lifespan.startup.failed"})
+
+    listener = listen(options)
+    with pytest.raises(SystemExit) as caught:
+        await serve(app, listener, options, tls=None, on_shutdown=lambda: None, on_ready=lambda: None, stop=asyncio.Event())
+    listener.close()
+    assert caught.value.code == STARTUP_FAILED

@@ -13,7 +13,6 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 import websockets
 from uvicorn.server import ServerState
 from websockets.asyncio.client import ClientConnection, connect
@@ -21,6 +20,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from kcp_py.apimachinery.serializer.protobuf import encode_object, encode_watch_event
 from kcp_py.controlplane import ControlPlane
 from kcp_py.options import Options
+from kcp_py.serving.context import ServerContext
+from kcp_py.serving.http1.states import Limits
 from kcp_py.serving.tls import ReloadingContext
 from kcp_py.serving.websocket import WatchSocket, request_head
 
@@ -197,17 +198,17 @@ async def test_upgrades_with_bodies(server):
 
 async def test_client_leaves(server):
     """The watch of a client that is gone ends, whether it says goodbye or not."""
-    feed = server.control_plane.backend.feed
-    before = feed.watchers
+    fanout = server.control_plane.backend.fanout
+    before = fanout.watchers
     for abrupt in (False, True):
         async with server.watch() as client:
             await server.create(f"a{abrupt}".lower())
             await event(client)
-            assert feed.watchers == before + 1
+            assert fanout.watchers == before + 1
             if abrupt:
                 client.transport.abort()
         async with asyncio.timeout(20):
-            while feed.watchers != before:
+            while fanout.watchers != before:
                 await asyncio.sleep(0)
 
 
@@ -304,13 +305,12 @@ async def test_client_that_only_pings():
         while (await receive())["type"] != "websocket.disconnect":
             pass
 
-    config = uvicorn.Config(app, ws="none", loop="none", lifespan="off", log_config=None, ws_ping_interval=None)
-    config.load()
-    state = ServerState()
-    socket, transport = WatchSocket(config, state, {}), Unread()
-    socket.connection_made(transport)
+    state: Any = ServerState()
+    context = ServerContext(app, state, Limits(max_head_bytes=1000, head_timeout=60, idle_timeout=60))
     headers = [(name.lower().encode(), value.encode()) for name, value in {"Host": "x", **UPGRADE}.items()]
-    socket.data_received(request_head({"raw_path": b"/", "query_string": b"watch=1", "headers": headers}))
+    scope = {"method": "GET", "scheme": "http", "raw_path": b"/", "query_string": b"watch=1", "headers": headers}
+    socket, transport = WatchSocket(context, scope, None), Unread()
+    socket.start(transport, b"")
     async with asyncio.timeout(20):
         while not transport.written:
             await asyncio.sleep(0)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kcp_py.serving.heads import HeadBytes, LargeHeads
+from kcp_py.serving.parsing import HeadBudget, ParsingQueue
 
 pytestmark = pytest.mark.anyio
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 class Head:
     """Has some pieces, and takes note of its turns in a list that is shared."""
 
-    def __init__(self, heads: LargeHeads, name: str, pieces: int, turns: list[str]) -> None:
+    def __init__(self, heads: ParsingQueue, name: str, pieces: int, turns: list[str]) -> None:
         self.heads = heads
         self.name = name
         self.pieces = pieces
@@ -33,7 +33,7 @@ class Head:
 
 async def test_heads_take_turns() -> None:
     """One piece each, so that the shortest is complete first."""
-    heads = LargeHeads()
+    heads = ParsingQueue()
     turns: list[str] = []
     all_of_them = [Head(heads, name, pieces, turns) for name, pieces in (("a", 3), ("b", 1), ("c", 2))]
     for head in all_of_them:
@@ -45,7 +45,7 @@ async def test_heads_take_turns() -> None:
 
 async def test_as_many_as_there_are_places_are_read_at_once() -> None:
     """The next one enters when one is complete, or gone; who goes while it waits is not asked."""
-    heads = LargeHeads(places=1)
+    heads = ParsingQueue(places=1)
     turns: list[str] = []
     first, second, gone, last = (Head(heads, name, 2, turns) for name in "abcd")
     for head in (first, second, gone, last):
@@ -57,7 +57,7 @@ async def test_as_many_as_there_are_places_are_read_at_once() -> None:
 
 async def test_a_head_that_has_left_gets_no_turn() -> None:
     """Its connection was lost while a piece waited; the place is free."""
-    heads = LargeHeads(places=1)
+    heads = ParsingQueue(places=1)
     turns: list[str] = []
     lost, other = Head(heads, "a", 1, turns), Head(heads, "b", 1, turns)
     heads.want(lost)
@@ -70,15 +70,15 @@ async def test_a_head_that_has_left_gets_no_turn() -> None:
 
 async def test_bytes_of_heads_are_bounded_in_all_and_for_each_client() -> None:
     """One address has half; what is given back is there for others."""
-    heads = HeadBytes(total=100)
-    assert heads.take("a", 30)
-    assert heads.take("a", 20)
-    assert not heads.take("a", 1)
-    assert heads.take("b", 40)
-    assert not heads.take("c", 11)
-    assert heads.take("", 10)
-    assert not heads.take("", 1)
-    heads.give_back("a", 50)
-    assert heads.take("", 50)
-    heads.give_back("", 60)
-    assert heads.take("a", 50)
+    heads = HeadBudget(total=100)
+    assert heads.acquire("a", 30)
+    assert heads.acquire("a", 20)
+    assert not heads.acquire("a", 1)
+    assert heads.acquire("b", 40)
+    assert not heads.acquire("c", 11)
+    assert heads.acquire("", 10)
+    assert not heads.acquire("", 1)
+    heads.release("a", 50)
+    assert heads.acquire("", 50)
+    heads.release("", 60)
+    assert heads.acquire("a", 50)

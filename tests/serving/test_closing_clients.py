@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import ssl
 
 import pytest
 
-from kcp_py.serving.ending import LINGER, UNREAD_SECONDS, Unread
-from kcp_py.serving.intake import DRAIN_BYTES
-from kcp_py.serving.records import DISCARDED_BYTES, MOST_BYTES, RECORD_BYTES
+from kcp_py.serving.http1.closing import DISCARDED_BYTES
+from kcp_py.serving.http1.reader import DRAIN_BYTES
+from kcp_py.serving.records import MOST_BYTES, RECORD_BYTES
 from tests.serving.tls_clients import BODY, CHUNK, EVENT_LOOPS, Counted, answers, post, serving_clients
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", EVENT_LOOPS)]
@@ -76,13 +75,3 @@ async def test_a_client_that_sends_on_behind_the_end_is_cut_off(served):
 
     assert await asyncio.to_thread(pour) is not None
     assert Counted.decrypted <= MOST_BYTES + 2 * RECORD_BYTES
-
-
-async def test_only_who_reads_nothing_for_long_stands_still():
-    """Each byte that is read gives the client its time anew; where nothing waits there is nothing to read."""
-    looks = math.ceil(UNREAD_SECONDS / LINGER)
-    unread = Unread()
-    assert [unread.stands_still(100) for _ in range(looks + 1)] == [False] * looks + [True]
-    unread = Unread()
-    assert not any(unread.stands_still(0) for _ in range(3 * looks))
-    assert not any(unread.stands_still(10_000 - number // 2) for number in range(3 * looks))

@@ -6,16 +6,16 @@ import asyncio
 from typing import Any
 
 import pytest
-import uvicorn
 from hypothesis import example, given
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
-from kcp_py.serving.ending import LINGER
-from kcp_py.serving.feeding import UNREAD_BYTES
-from kcp_py.serving.heads import HeadBytes
-from kcp_py.serving.intake import DRAIN_BYTES, DRAIN_SECONDS, Intake
-from kcp_py.serving.protocol import MAX_FIELDS, connection_class
+from kcp_py.serving.connection import Connection
+from kcp_py.serving.context import ServerContext
+from kcp_py.serving.http1.closing import LINGER_SECONDS
+from kcp_py.serving.http1.reader import DRAIN_BYTES, DRAIN_SECONDS, MAX_FIELDS, UNREAD_BYTES
+from kcp_py.serving.http1.states import Hold, Limits
+from kcp_py.serving.parsing import HeadBudget
 
 MOST = 10_000
 HEAD_SECONDS = 32
@@ -116,30 +116,34 @@ class Edge:
     Paths: `/refuse` answers before it reads, `/wait` before anything waits for `release`, `/stream` starts its answer and waits.
     """
 
-    def __init__(self):
+    def __init__(self, *, max_head_bytes=MOST, head_budget=None):
         self.wire = Wire()
         self.clock = Clock()
         self.state = ServerState()
         self.seen: list[tuple[str, str, Any, bytes]] = []
         self.disconnects = 0
+        self.left = 0
         self.release = asyncio.Event()
-        config = uvicorn.Config(self.app, ws="none", interface="asgi3", log_config=None, timeout_keep_alive=IDLE_SECONDS)
-        config.load()
-        loop: Any = self.clock
         self.turned = turned = asyncio.Event()
+        limits = Limits(max_head_bytes=max_head_bytes, head_timeout=HEAD_SECONDS, idle_timeout=IDLE_SECONDS)
+        loop: Any = self.clock
+        state: Any = self.state
+        self.context = ServerContext(self.app, state, limits, loop=loop)
+        if head_budget is not None:
+            self.context.head_budget = head_budget
 
-        class Turning(connection_class(max_head_bytes=MOST, head_timeout=HEAD_SECONDS)):  # type: ignore[misc] # a class made by a function
+        class Turning(Connection):
             def take_turn(self):
                 super().take_turn()
                 turned.set()
 
-        self.connection = Turning(config, self.state, {}, loop)
+        self.connection = Turning(self.context)
         self.connection.connection_made(self.wire)
 
     async def turns(self):
         """Return once all that was received is parsed, for which large heads and long framing take turns."""
         await self.settle()
-        while self.connection._held:
+        while self.connection._reader.hold in {Hold.TURN, Hold.HEAD_TURN, Hold.FRAMING_TURN}:
             self.turned.clear()
             await self.turned.wait()
             await self.settle()
@@ -339,9 +343,9 @@ async def test_pipelined_requests_wait_as_bytes(edge):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("end", [b"\r\n", b""], ids=["complete", "not complete"])
-async def test_a_head_has_a_limited_number_of_fields(edge, end):
+async def test_a_head_has_a_limited_number_of_fields(end):
     """As many as the limit are taken; one more is 431, in one read and before the head is complete, too."""
-    edge.connection._intake = Intake(1_000_000)
+    edge = Edge(max_head_bytes=1_000_000)
     fields = b"a:\r\n" * MAX_FIELDS
     await edge.send(b"GET /next HTTP/1.1\r\nhost: x\r\n" + fields[4:] + b"\r\n")
     await edge.turns()
@@ -351,13 +355,14 @@ async def test_a_head_has_a_limited_number_of_fields(edge, end):
     assert edge.wire.written.count(b"HTTP/1.1 431 ") == 1
     assert edge.wire.ended
     assert len(edge.seen) == 1
+    await edge.close()
 
 
 @pytest.mark.anyio
-async def test_incomplete_heads_of_all_connections_are_bounded(edge):
+async def test_incomplete_heads_of_all_connections_are_bounded():
     """A head that does not fit beside the others is refused; complete ones are not counted, and lost ones no more."""
-    other = Edge()
-    edge.connection.__class__.head_bytes = other.connection.__class__.head_bytes = HeadBytes(total=1000)
+    budget = HeadBudget(total=1000)
+    other, edge = Edge(head_budget=budget), Edge(head_budget=budget)
     await other.send(NEXT + b"GET /next HTTP/1.1\r\nx: " + b"x" * 800)
     await edge.send(NEXT + b"GET /next HTTP/1.1\r\n")
     await edge.send(b"host: x\r\n\r\n")
@@ -366,7 +371,8 @@ async def test_incomplete_heads_of_all_connections_are_bounded(edge):
     assert edge.wire.written.count(b"HTTP/1.1 503 ") == 1
     assert edge.wire.ended
     await other.close()
-    assert edge.connection.head_bytes.take("", 1000)
+    await edge.close()
+    assert budget.acquire("", 1000)
 
 
 @pytest.mark.anyio
@@ -496,7 +502,7 @@ async def test_a_rest_that_is_not_read_ends_the_connection(edge, framing):
     assert not edge.wire.closed
     edge.connection.data_received(b"x" * 10 + NEXT)
     await edge.settle()
-    edge.clock.advance(LINGER)
+    edge.clock.advance(LINGER_SECONDS)
     assert edge.wire.closed
     assert [path for _, path, _, _ in edge.seen] == ["/refuse"]
 
@@ -522,7 +528,7 @@ async def test_of_a_refused_request_little_is_read(edge, pieces):
         await edge.turns()
     assert DRAIN_BYTES - 5000 < read < DRAIN_BYTES + 10_000
     assert edge.wire.ended
-    edge.clock.advance(LINGER)
+    edge.clock.advance(LINGER_SECONDS)
     assert edge.wire.closed
     assert edge.wire.written.count(b"HTTP/1.1 ") == 1
 
@@ -537,7 +543,7 @@ async def test_a_refused_request_must_end_in_time(edge):
     assert not edge.wire.ended
     edge.clock.advance(1)
     assert edge.wire.ended
-    edge.clock.advance(LINGER)
+    edge.clock.advance(LINGER_SECONDS)
     assert edge.wire.closed
 
 
@@ -546,7 +552,7 @@ async def test_a_chunked_body_is_not_parsed_before_it_is_wanted(edge):
     """Of a request that is refused for its head, nothing is read behind the first packet; it is parsed once the application asks."""
     await edge.send(CHUNKED.replace(b"/ ", b"/wait ") + b"4\r\nbody\r\n", b"0\r\n\r\n")
     assert edge.wire.paused
-    assert edge.connection.cycle.body == b""
+    assert edge.connection._cycle._body == b""
     edge.release.set()
     await edge.settle()
     assert not edge.wire.paused

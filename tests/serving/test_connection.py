@@ -11,12 +11,11 @@ import weakref
 from typing import Any
 
 import pytest
-import uvicorn
-from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from kcp_py.serving.protocol import Connection, connection_class
+from kcp_py.serving.connection import Connection
+from kcp_py.serving.context import ServerContext
+from kcp_py.serving.http1.states import Limits
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -251,10 +250,9 @@ async def test_a_head_that_is_too_large_is_refused(plain, serving, piece):
 async def test_a_lost_connection_is_freed_at_once():
     """Not by the cycle collector, which comes late, while what connections with TLS have received takes half a megabyte each."""
     app = Recorder()
-    config = uvicorn.Config(app, ws="none", interface="asgi3", log_config=None)
-    config.load()
+    state: Any = ServerState()
     written: list[bytes] = []
-    connection = connection_class(max_head_bytes=1000, head_timeout=60)(config, ServerState(), {})
+    connection = Connection(ServerContext(app, state, Limits(max_head_bytes=1000, head_timeout=60, idle_timeout=60)))
     connection.connection_made(Written(written))
     connection.data_received(REQUEST)
     while not written:
@@ -264,7 +262,7 @@ async def test_a_lost_connection_is_freed_at_once():
     gc.disable()
     try:
         connection.connection_lost(None)
-        freed = weakref.ref(connection.flow)
+        freed = weakref.ref(connection)
         del connection
         await asyncio.sleep(0)
         assert freed() is None
@@ -275,13 +273,8 @@ async def test_a_lost_connection_is_freed_at_once():
 @pytest.mark.anyio
 async def test_a_body_is_not_read_before_it_is_asked_for():
     """A request that is refused for its head costs no more than what came with it, however large its body is."""
-    app = Recorder()
-    config = uvicorn.Config(app, ws="none", interface="asgi3", log_config=None)
-    config.load()
     for framing, paused in ((b"content-length: 100000", True), (b"content-length: 9", False)):
-        written: list[bytes] = []
-        connection = connection_class(max_head_bytes=1000, head_timeout=60)(config, ServerState(), {})
-        connection.connection_made(Written(written))
+        connection, written = _connected()
         connection.data_received(b"POST /hold HTTP/1.1\r\nhost: x\r\n" + framing + b"\r\n\r\n")
         assert (written == [b"paused"]) is paused
         connection.connection_lost(None)
@@ -290,12 +283,7 @@ async def test_a_body_is_not_read_before_it_is_asked_for():
 @pytest.mark.anyio
 async def test_the_limit_counts_what_follows_the_first_packet():
     """One byte more than the limit is answered with 431 and the connection is closed."""
-    written: list[bytes] = []
-    transport = Written(written)
-    config = uvicorn.Config(Recorder(), ws="none", interface="asgi3", log_config=None)
-    config.load()
-    connection = connection_class(max_head_bytes=10, head_timeout=60)(config, ServerState(), {})
-    connection.connection_made(transport)
+    connection, written = _connected(max_head_bytes=10)
     connection.data_received(b"GET / HTTP/1.1\r\n")
     connection.data_received(b"x: 3456789")
     assert written == []
@@ -348,131 +336,59 @@ async def test_a_body_may_be_slow_and_large(plain, serving):
     assert len(body) == 50000
 
 
-def _idle_connection(clock):
-    """A connection that has answered one request, on a loop whose time is given."""
-    timers: list[Any] = []
-
-    class Timer:
-        def __init__(self, delay, callback):
-            self.delay = delay
-            self.callback = callback
-
-        def cancel(self):
-            timers.remove(self)
-
-    class Loop:
-        def time(self):
-            return clock[0]
-
-        def call_later(self, delay, callback):
-            timers.append(Timer(delay, callback))
-            return timers[-1]
-
-    loop: Any = Loop()
-    config = uvicorn.Config(Recorder(), ws="none", interface="asgi3", log_config=None, timeout_keep_alive=5)
-    config.load()
-    connection = connection_class(max_head_bytes=1000, head_timeout=60)(config, ServerState(), {}, loop)
+def _connected(**limits):
+    """A connection to a `Recorder`, and what is written to it."""
+    state: Any = ServerState()
+    context = ServerContext(Recorder(), state, Limits(**{"max_head_bytes": 1000, "head_timeout": 60, "idle_timeout": 60, **limits}))
     written: list[bytes] = []
+    connection = Connection(context)
     connection.connection_made(Written(written))
-    timers.clear()
-    return connection, timers, written
+    return connection, written
 
 
 @pytest.mark.anyio
-async def test_idle_time_counts_from_the_last_response():
-    """The one timer of a connection is set anew for what is left, and rests while a request is under way."""
-    clock = [0.0]
-    connection, timers, written = _idle_connection(clock)
-    connection.on_response_complete()
-    clock[0] = 3.0
-    connection.on_response_complete()
-    (timer,) = timers
-    timers.clear()
-    clock[0] = 5.0
-    timer.callback()
-    assert [timer.delay for timer in timers] == [3.0]
-    connection.data_received(b"GE")
-    timers.pop(0).callback()
-    assert timers == []
-    assert written == []
-    connection.on_response_complete()
-    clock[0] = 10.0
-    timers.pop().callback()
-    assert written == [b"closed"]
-
-
-def test_a_connection_has_no_more_attributes_than_instances_can_share():
-    """CPython shares the keys of 30 attributes (SHARED_KEYS_MAX_SIZE) between instances; one more costs each connection over 1 KB."""
-    connection, _, _ = _idle_connection([0.0])
-    connection.on_message_begin()
-    assert len(vars(connection)) <= 30
-
-
-REPLACED = {
-    "__init__",
-    "connection_lost",
-    "connection_made",
-    "data_received",
-    "on_body",
-    "on_header",
-    "on_headers_complete",
-    "on_message_begin",
-    "on_message_complete",
-    "on_response_complete",
-    "shutdown",
-}
-"""What `Connection` has of its own; those with an `__init__` or with `connection` or `shutdown` in their names call uvicorn's, too."""
-USED = {
-    "_start_asgi_task",
-    "_unset_keepalive_if_required",
-    "eof_received",
-    "on_url",
-    "pause_writing",
-    "resume_writing",
-    "timeout_keep_alive_handler",
-}
-"""What it takes over unchanged."""
-UNUSED = {
-    "_get_upgrade",
-    "_should_upgrade",
-    "_should_upgrade_to_ws",
-    "_unsupported_upgrade_warning",
-    "handle_websocket_upgrade",
-    "send_400_response",
-}
-"""What nothing calls."""
-
-
-def test_uvicorns_protocol_is_the_one_that_is_known():
-    """A uvicorn whose protocol or server has got, lost or renamed what is built upon is noticed here."""
-    theirs = {name for name, value in vars(HttpToolsProtocol).items() if callable(value)}
-    assert theirs == REPLACED | USED | UNUSED
-    ours = {name for base in Connection.__mro__[: Connection.__mro__.index(HttpToolsProtocol)] for name in vars(base)}
-    assert ours & theirs == REPLACED
-    assert vars(ServerState()).keys() == {"connections", "default_headers", "tasks", "total_requests"}
-    assert {name for name, value in vars(RequestResponseCycle).items() if callable(value)} == {
-        "__init__",
-        "receive",
-        "run_asgi",
-        "send",
-        "send_500_response",
-    }
-    assert {name for name, value in vars(FlowControl).items() if callable(value)} == {
-        "__init__",
-        "drain",
-        "pause_reading",
-        "pause_writing",
-        "resume_reading",
-        "resume_writing",
-    }
+@pytest.mark.parametrize("parts", [(REQUEST,), (REQUEST * 3,), (REQUEST[:9], REQUEST[9:])], ids=["one", "pipelined", "in two packets"])
+async def test_a_client_that_has_ended_its_side_has_its_answers(plain, serving, parts):
+    """All of them, and then the connection ends."""
+    app = Recorder()
+    async with serving(app, plain) as port:
+        reader, writer = await connect(port)
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+        writer.write_eof()
+        received = await reader.read()
+        writer.close()
+    count = b"".join(parts).count(REQUEST)
+    assert received.count(b"HTTP/1.1 200 OK") == count
+    assert len(app.requests) == count
 
 
 @pytest.mark.anyio
-async def test_uvicorns_protocol_has_the_attributes_that_are_known():
-    """Those that its constructor sets are set by the same name here, and none more."""
-    config = uvicorn.Config(Recorder(), ws="none", interface="asgi3", log_config=None)
-    config.load()
-    theirs = vars(HttpToolsProtocol(config, ServerState(), {})).keys()
-    ours = vars(connection_class(max_head_bytes=10, head_timeout=60)(config, ServerState(), {})).keys()
-    assert ours == theirs
-    assert len(theirs) == 27
+async def test_a_client_that_has_ended_its_side_waits_for_a_slow_answer(plain, serving):
+    """An application that takes its time learns that the client will send nothing more, and its answer arrives."""
+    app = Recorder()
+    async with serving(app, plain) as port:
+        reader, writer = await connect(port)
+        writer.write(REQUEST.replace(b"/ ", b"/hold "))
+        await app.seen.wait()
+        writer.write_eof()
+        await app.gone.wait()
+        app.release.set()
+        assert (await reader.read()).endswith(b"\r\n\r\nok")
+        writer.close()
+    assert app.events == ["lost", "late"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nab"])
+async def test_half_a_request_is_not_answered(plain, serving, sent):
+    """A client that ends its side in the middle of a request, or before one, loses the connection."""
+    app = Recorder()
+    async with serving(app, plain) as port:
+        reader, writer = await connect(port)
+        writer.write(sent + b"")
+        await writer.drain()
+        writer.write_eof()
+        assert not (await reader.read()).count(b"HTTP/1.1 4")
+        writer.close()

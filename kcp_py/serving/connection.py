@@ -1,0 +1,464 @@
+"""`Connection`: HTTP/1.1 on one connection, with what the application needs to know of it.
+
+Every request's `scope["state"]` has:
+
+* `peer_certificate`: `bytes | None`, the client certificate in DER, already verified against the accepted authorities;
+* `on_disconnect`: `Callable[[Callable[[], None]], Callable[[], None]]`. Registers a function that is called once when the client leaves
+  (soon, where it already has), and returns a function that takes the registration back. With it a watch needs no task that waits in
+  `receive()`. Connections are kept alive over many requests: take the registration back when the request ends.
+
+The rules are state machines of `http1`: this class feeds them with what arrives, does what they ask for, and has one timer for all of their
+deadlines. Requests on one connection are parsed and answered one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import TimerHandle
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+from urllib.parse import unquote
+
+from kcp_py.serving.addresses import client_of, local_address, remote_address
+from kcp_py.serving.context import ServerContext
+from kcp_py.serving.cycle import Cycle
+from kcp_py.serving.flow import FlowControl
+from kcp_py.serving.http1.closing import Action, Closing
+from kcp_py.serving.http1.events import Data, EndOfMessage, Event, Header, Refusal, Request
+from kcp_py.serving.http1.reader import RequestReader
+from kcp_py.serving.http1.refusals import TOO_MANY_HEADS
+from kcp_py.serving.http1.responses import ResponseWriter
+from kcp_py.serving.http1.states import Hold, State
+from kcp_py.serving.records import RECORD_BYTES, Records, discard
+from kcp_py.serving.seats import Seat
+
+Callback = Callable[[], None]
+
+BUFFERED_BYTES: Final = 64 * 1024
+"""What is read of a body before the application takes it."""
+
+_HOLD_BODY: Final = Hold.BODY
+_CLOSED: Final = State.CLOSED
+_ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
+
+
+class Connection(asyncio.Protocol):
+    """One client connection."""
+
+    __slots__ = (
+        "__weakref__",
+        "_app_state",
+        "_callbacks",
+        "_client",
+        "_closing",
+        "_context",
+        "_counted_head_bytes",
+        "_cycle",
+        "_hold",
+        "_in_large_heads",
+        "_reader",
+        "_scheme",
+        "_server",
+        "_timer",
+        "_timer_at",
+        "flow",
+        "seat",
+        "transport",
+    )
+
+    transport: asyncio.Transport
+    flow: FlowControl
+    _reader: RequestReader
+
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
+        self.seat: Seat | None = None
+        self._app_state: dict[str, Any] = {}
+        self._client: tuple[str, int] | None = None
+        self._server: tuple[str, int | None] | None = None
+        self._scheme = "http"
+        # Registered with `on_disconnect`; None once the client has left.
+        self._callbacks: dict[object, Callback] | None = {}
+        # What was done about received bytes that wait.
+        self._hold: Hold | None = None
+        self._in_large_heads = False
+        self._cycle: Cycle | None = None
+        self._closing = Closing()
+        self._counted_head_bytes = 0
+        self._timer: TimerHandle | None = None
+        self._timer_at = 0.0
+
+    # What the transport reports
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # only such transports are made
+        context = self._context
+        context.state.connections.add(self)
+        self.transport = transport
+        self.flow = FlowControl(transport)
+        self._server = local_address(transport)
+        self._client = remote_address(transport)
+        tls = transport.get_extra_info("ssl_object")
+        if tls is not None:
+            self._scheme = "https"
+            transport.set_protocol(Records(self, context.buffer))
+            # What is not decrypted yet waits at the client. Transports without TLS do not have this method.
+            transport.set_read_buffer_limits(RECORD_BYTES)  # type: ignore[attr-defined]
+        self._app_state = {
+            **context.app_state,
+            "peer_certificate": None if tls is None else tls.getpeercert(binary_form=True),
+            "on_disconnect": self._on_disconnect,
+        }
+        self._reader = RequestReader(context.limits, context.loop.time())
+        self._arm()
+
+    def data_received(self, data: bytes) -> None:
+        self._handle(self._reader.receive(data, self._context.loop.time()))
+
+    def eof_received(self) -> bool:
+        """The client has ended its side. Returns whether the transport stays open: the client may still read its response."""
+        # As in Go's net/http, where the context of a request ends with its client's side: a watch would not end otherwise.
+        self._call_callbacks()
+        self._handle(self._reader.receive_eof(self._context.loop.time()))
+        return self._reader.state is not State.CLOSED
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        context = self._context
+        context.state.connections.discard(self)
+        if self._cycle is not None:
+            self._cycle.disconnect()
+        # The last request's state, too.
+        self._cycle = None
+        self.flow.resume_writing()
+        if exc is None:
+            self.transport.close()
+        if self.seat is not None:
+            self.seat.leave()
+        self._release()
+        # The state holds a method of this object: without this, only the cycle collector would free the connection.
+        self._app_state = {}
+        self._call_callbacks()
+
+    def pause_writing(self) -> None:
+        self.flow.pause_writing()
+
+    def resume_writing(self) -> None:
+        self.flow.resume_writing()
+
+    @property
+    def reads_body(self) -> bool:
+        """Whether what comes next belongs to a body that the application has asked for."""
+        return self._reader.in_body and self._cycle is not None and self._cycle.body_wanted
+
+    # What others ask for
+
+    def shutdown(self) -> None:
+        """The server stops: close an idle connection, any other one behind the response in progress."""
+        if self._cycle is None or self._cycle.response.complete:
+            self.transport.close()
+        else:
+            self._cycle.response.keep_alive = False
+        self._closing.flush(self._context.loop.time())
+        self._arm()
+
+    def take_turn(self) -> None:
+        """Parse bytes that wait for a turn."""
+        # Unlike large heads, bodies that bring no payload have a place for the time that they wait only.
+        self._context.long_framings.leave(self)
+        self._resume(turn=True)
+
+    def _on_disconnect(self, callback: Callback) -> Callback:
+        if self._callbacks is None:
+            self._context.loop.call_soon(callback)
+            return _nothing
+        registration = object()
+        self._callbacks[registration] = callback
+        return partial(self._unregister, registration)
+
+    def _unregister(self, registration: object) -> None:
+        if self._callbacks is not None:
+            self._callbacks.pop(registration, None)
+
+    def _call_callbacks(self) -> None:
+        callbacks, self._callbacks = self._callbacks, None
+        for callback in (callbacks or {}).values():
+            callback()
+
+    # What the cycle asks for
+
+    @property
+    def default_headers(self) -> Sequence[Header]:
+        """Headers of all responses."""
+        return self._context.state.default_headers
+
+    @property
+    def abandons_body(self) -> bool:
+        """Whether the rest of the request will not be read behind a response that begins now."""
+        return self._reader.long_body
+
+    def want_body(self) -> None:
+        """The application takes the body, or has begun an answer that may take long."""
+        reader = self._reader
+        if reader.hold is _HOLD_BODY:
+            self._hold = None
+            self.flow.release()
+            self._handle(reader.want_body(self._context.loop.time()))
+        else:
+            reader.want_body(0.0)
+
+    def response_complete(self) -> None:
+        """All of the response is written: go on with the next request, or end the connection."""
+        context = self._context
+        context.state.total_requests += 1
+        cycle = self._cycle
+        reader = self._reader
+        if cycle is None or reader.state is _CLOSED:
+            return
+        if cycle.lingers:
+            self._end()
+            return
+        if not cycle.response.keep_alive:
+            self.transport.close()
+        if self.transport.is_closing():
+            return
+        self._handle(reader.response_complete(context.loop.time()))
+        if reader.hold is not None:
+            if reader.hold is Hold.RESPONSE or reader.hold is Hold.BODY:
+                context.loop.call_soon(self._resume)
+        elif self.flow.read_paused:
+            self.flow.resume_reading()
+
+    # What has been read
+
+    def _handle(self, events: Sequence[Event]) -> None:
+        """Carry out what the reader has found, and what it waits for now."""
+        for event in events:
+            kind = type(event)
+            if kind is Request:
+                assert isinstance(event, Request)
+                if not self._begin(event):
+                    return
+            elif kind is EndOfMessage:
+                assert self._cycle is not None
+                self._cycle.end_body()
+            elif kind is Data:
+                assert isinstance(event, Data)
+                assert self._cycle is not None
+                if not self._cycle.response.complete and self._cycle.add_body(event.data) > BUFFERED_BYTES:
+                    self.flow.pause_reading()
+            elif isinstance(event, Refusal):
+                self._refuse(event.response)
+                return
+            else:
+                # ConnectionClosed
+                self.transport.close()
+        reader = self._reader
+        if reader.hold is not self._hold:
+            self._wait(reader.hold)
+        if reader.head_bytes != self._counted_head_bytes:
+            self._count_head_bytes()
+        deadline = reader.deadline
+        if deadline is not None and (self._timer is None or deadline < self._timer_at):
+            self._arm()
+
+    def _wait(self, hold: Hold | None) -> None:
+        """Let received bytes wait for what they must wait for, and receive no more meanwhile."""
+        self._hold = hold
+        if hold is None:
+            return
+        self.flow.hold()
+        if hold is Hold.TURN:
+            self._context.loop.call_soon(self._resume)
+        elif hold is Hold.HEAD_TURN:
+            self._in_large_heads = True
+            self._context.large_heads.want(self)
+        elif hold is Hold.FRAMING_TURN:
+            self._context.long_framings.want(self)
+
+    def _resume(self, *, turn: bool = False) -> None:
+        """Parse bytes that were held."""
+        if self._reader.hold is not None:
+            self._hold = None
+            self.flow.release()
+            self._handle(self._reader.resume(self._context.loop.time(), turn=turn))
+
+    def _begin(self, request: Request) -> bool:
+        """Start the application on a request. Returns whether the connection goes on with HTTP."""
+        context = self._context
+        if self._in_large_heads:
+            self._in_large_heads = False
+            context.large_heads.leave(self)
+        raw_path = request.raw_path
+        path = raw_path.decode("ascii")
+        method = request.method.decode("ascii")
+        scope = {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": request.version,
+            "server": self._server,
+            "client": self._client,
+            "scheme": self._scheme,
+            "root_path": "",
+            "method": method,
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": raw_path,
+            "query_string": request.query,
+            "headers": request.headers,
+            "state": self._app_state.copy(),
+        }
+        # Only watches go on over WebSocket; for anything else the offer is ignored.
+        if request.upgrade and (b"watch" in raw_path or b"watch" in request.query) and _offers_websocket(request):
+            self._switch_to_websocket(scope)
+            return False
+        response = ResponseWriter(method, context.heads, keep_alive=request.keep_alive)
+        cycle = self._cycle = Cycle(scope, self, response, expects_continue=request.expects_continue)
+        if self._reader.long_body and method not in {"GET", "HEAD"}:
+            # Until the application asks for the body, which it does of those who may send one.
+            self.flow.pause_reading()
+        task = context.loop.create_task(cycle.run(context.app))
+        tasks = context.state.tasks
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        return True
+
+    def _switch_to_websocket(self, scope: dict[str, Any]) -> None:
+        """Hand the connection over to the protocol of WebSocket."""
+        # Few servers ever need it.
+        from kcp_py.serving.websocket import WatchSocket  # noqa: PLC0415
+
+        context = self._context
+        context.state.connections.discard(self)
+        received = self._reader.close()
+        self._release()
+        # The end of the connection is read over WebSocket.
+        del scope["state"]["on_disconnect"]
+        # Without this, only the cycle collector would free this object.
+        self._app_state = {}
+        transport = self.transport
+        reader = transport.get_protocol()
+        socket = WatchSocket(context, scope, self.seat)
+        if isinstance(reader, Records):
+            transport.set_protocol(Records(socket, context.buffer))
+            reader.leave()
+        else:
+            transport.set_protocol(socket)
+        self.flow.release()
+        socket.start(transport, received)
+
+    def _count_head_bytes(self) -> None:
+        """Count the bytes of an incomplete head, or refuse the request where there is no room for them."""
+        budget = self._context.head_budget
+        client = "" if self._client is None else client_of(self._client[0])
+        now, before = self._reader.head_bytes, self._counted_head_bytes
+        if now < before:
+            self._counted_head_bytes = 0
+            budget.release(client, before)
+            before = 0
+        if now > before:
+            if budget.acquire(client, now - before):
+                self._counted_head_bytes = now
+            else:
+                self._refuse(TOO_MANY_HEADS)
+
+    # The end
+
+    def _refuse(self, response: bytes) -> None:
+        """End the connection because of what the client sent.
+
+        Args:
+            response: sent unless another one has begun; empty for none.
+        """
+        cycle = self._cycle
+        if cycle is not None and not cycle.response.complete:
+            if cycle.response.started:
+                response = b""
+            # The application may be at work on the request: it cannot answer any more.
+            cycle.disconnect()
+        if response:
+            self.transport.write(response)
+        self._end()
+
+    def _end(self) -> None:
+        """Read nothing more, and close the connection once the client had time to read what was sent."""
+        self._release()
+        self.flow.hold()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._closing.linger(self._context.loop.time())
+        self._arm()
+
+    def _release(self) -> None:
+        """Give back what reading takes."""
+        context = self._context
+        self._reader.release()
+        if self._counted_head_bytes:
+            self._count_head_bytes()
+        context.large_heads.leave(self)
+        context.long_framings.leave(self)
+        self._closing.end()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # Deadlines
+
+    def _arm(self) -> None:
+        """Have the timer run at the next deadline, or before: making and cancelling one with every request costs more."""
+        deadline = self._reader.deadline
+        closing = self._closing.deadline
+        if deadline is None or (closing is not None and closing < deadline):
+            deadline = closing
+        if deadline is None:
+            return
+        if self._timer is not None:
+            if self._timer_at <= deadline:
+                return
+            self._timer.cancel()
+        loop = self._context.loop
+        self._timer = loop.call_later(deadline - loop.time(), self._on_timer)
+        self._timer_at = deadline
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        now = self._context.loop.time()
+        reader = self._reader
+        if reader.deadline is not None and reader.deadline <= now:
+            if reader.state is State.IDLE:
+                reader.close()
+                self.transport.close()
+            elif reader.state is State.DRAINING:
+                self._end()
+            else:
+                self.transport.abort()
+                return
+        if self._closing.deadline is not None and self._closing.deadline <= now:
+            self._close(now)
+        self._arm()
+
+    def _close(self, now: float) -> None:
+        """Take the next step of the end."""
+        transport = self.transport
+        action = self._closing.expired(
+            now,
+            unsent=transport.get_write_buffer_size(),
+            closing=transport.is_closing(),
+            # Transports without TLS do not have this method.
+            unread=self._scheme == "https" and bool(transport.get_read_buffer_size()),  # type: ignore[attr-defined]
+        )
+        if action is Action.DISCARD:
+            descriptor = transport.get_extra_info("socket").fileno()
+            action = self._closing.discarded(discard(descriptor, self._context.buffer, self._closing.left), now)
+        if action is Action.CLOSE:
+            transport.close()
+        elif action is Action.ABORT:
+            transport.abort()
+
+
+def _offers_websocket(request: Request) -> bool:
+    if request.method != b"GET" or request.version != "1.1":
+        return False
+    return dict(request.headers).get(b"upgrade", b"").strip().lower() == b"websocket"
+
+
+def _nothing() -> None:
+    """Takes back a registration of a connection that is gone."""

@@ -1,0 +1,491 @@
+"""`RequestReader`: the requests of one connection, read one after the other. A state machine without I/O and without a clock.
+
+Bytes go in with the time at which they came, `events` come out. What a client may make the server wait for is a `deadline`, and received
+bytes that must not be parsed yet are kept with the reason, `hold`. The connection obeys both.
+
+    OPENED --> HEAD --> BODY --> COMPLETE --> IDLE --> HEAD ...
+                          |                    ^
+                          +---> DRAINING ------+            from anywhere: --> CLOSED
+
+| state | meaning | deadline: what happens then |
+|---|---|---|
+| `OPENED` | nothing of a first request has come | `head_timeout` from the beginning of the connection: abort |
+| `IDLE` | nothing of a next request has come | `idle_timeout` from the last response: close |
+| `HEAD` | a head has begun | `head_timeout` from its beginning, or of `OPENED`: abort |
+| `BODY` | the head is complete, the body is not | chunked, no payload since `head_timeout`: abort |
+| `COMPLETE` | the request is complete and has no response yet | |
+| `DRAINING` | the response is complete, the request is not | `DRAIN_SECONDS` from the response: end the connection |
+| `CLOSED` | nothing more is read | |
+
+Limits, beside those of `Limits`:
+
+* A chunked body has at most `max_head_bytes` without payload (chunk sizes, chunk extensions, trailer section) in a row. In all it has at
+  most as many plus `OVERHEAD_PER_BYTE` for each byte of payload.
+* Of a request that was answered before its end, `DRAIN_BYTES` more are read, so that small ones leave the connection usable.
+
+Bytes are parsed in slices, none of which holds bytes of two requests.
+
+Sources: RFC 9112, sections 2.2, 6.3, 7.1 and 9.6; the limits of chunked bodies and of what is read after a response follow Go's `net/http`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import httptools
+
+from kcp_py.serving.http1.blankline import BLANK_LINE, BlankLineSearch
+from kcp_py.serving.http1.events import CONNECTION_CLOSED, END_OF_MESSAGE, Data, Event, Header, Refusal, Request
+from kcp_py.serving.http1.head import FRAMING_FIELDS, body_framing, split_target
+from kcp_py.serving.http1.refusals import HEAD_TOO_LARGE, INVALID, TooManyFieldsError, refusal_of
+from kcp_py.serving.http1.states import Hold, Limits, State
+
+DRAIN_BYTES: Final = 16 * 1024
+"""What is read of a request behind its response."""
+DRAIN_SECONDS: Final = 5.0
+"""How long that may take."""
+OVERHEAD_PER_BYTE: Final = 8
+"""Bytes of framing for each byte of payload: a chunk of one byte has five."""
+CHUNKED_SLICE_BYTES: Final = 4096
+"""The longest slice of a chunked body: chunks are small objects to the parser, so a turn of the event loop gets few of them."""
+HEAD_SLICE_BYTES: Final = 32 * 1024
+"""The longest slice of a head. A head that has more than one is large."""
+SLICES_PER_TURN: Final = 8
+"""Slices that are parsed in one turn of the event loop."""
+UNREAD_BYTES: Final = 8 * 1024
+"""The longest part of a chunked body that is still parsed where the request was answered before the body was wanted."""
+MAX_FIELDS: Final = 16_384
+"""Header fields of a request: each is an object, and a megabyte could hold 200,000 of them."""
+
+_BODILESS: Final = frozenset((b"GET", b"HEAD"))
+"""Methods whose bodies have no meaning. They are read all the same, since reading shows when the client leaves."""
+_CHUNKED: Final = -1
+_SPACES: Final = 2
+"""In a request line (RFC 9112, 3)."""
+
+OPENED: Final = State.OPENED
+IDLE: Final = State.IDLE
+HEAD: Final = State.HEAD
+BODY: Final = State.BODY
+COMPLETE: Final = State.COMPLETE
+DRAINING: Final = State.DRAINING
+CLOSED: Final = State.CLOSED
+
+_HOLD_BODY: Final = Hold.BODY
+_NO_EVENTS: Final = ()
+
+
+class RequestReader:
+    """The reading side of one connection.
+
+    Attributes:
+        state: what is read next.
+        hold: why received bytes wait; None where none do. Nothing more should be received meanwhile.
+        deadline: when the client must have sent what the state waits for, in seconds of the caller's clock; None for no limit.
+        head_bytes: received bytes of a head that is not complete.
+        long_body: whether the rest of the request will not be read behind a response that begins now, so that the connection must end.
+    """
+
+    __slots__ = (
+        "_body",
+        "_cut",
+        "_eof",
+        "_events",
+        "_gap",
+        "_headers",
+        "_held",
+        "_in_line",
+        "_last_fields",
+        "_left",
+        "_limits",
+        "_overhead",
+        "_parser",
+        "_payload",
+        "_search",
+        "_spaces",
+        "_target",
+        "_timed",
+        "_wanted",
+        "deadline",
+        "head_bytes",
+        "hold",
+        "long_body",
+        "state",
+    )
+
+    _parser: httptools.HttpRequestParser | None
+    _events: list[Event]
+    _headers: list[Header] | None
+
+    def __init__(self, limits: Limits, now: float) -> None:
+        """Begin with a new connection.
+
+        Args:
+            limits: of the server.
+            now: the time.
+        """
+        self._limits = limits
+        self.state = OPENED
+        self.hold: Hold | None = None
+        self.deadline: float | None = now + limits.head_timeout
+        # The state that the deadline was set for.
+        self._timed: State | None = HEAD
+        self.head_bytes = 0
+        self.long_body = False
+        self._parser = parser = httptools.HttpRequestParser(self)
+        # Pipelined requests behind one with `Connection: close` are not an error; they are never parsed.
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._held = b""
+        self._eof = False
+        self._target = b""
+        self._headers = None
+        # The framing fields of the last request that had a Host and nothing else of them; None before one had.
+        self._last_fields: list[Header] | None = None
+        # Whether the request line is not complete, and the spaces in it so far.
+        self._in_line = True
+        self._spaces = 0
+        self._body: list[bytes] = []
+        # Whether the application takes a chunked body.
+        self._wanted = True
+        # Bytes of the body that have not come yet; `_CHUNKED` where that is unknown.
+        self._left = 0
+        # Bytes since the beginning of the head, or since the last payload, or since the response.
+        self._gap = 0
+        self._overhead = 0
+        self._payload = 0
+        # Whether a slice ended because of its length.
+        self._cut = False
+        self._search = BlankLineSearch()
+
+    @property
+    def in_body(self) -> bool:
+        """Whether the rest of a body comes next."""
+        return self.state is BODY
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of the request has come."""
+        return self.state is COMPLETE
+
+    # What the connection reports
+
+    def receive(self, data: bytes, now: float) -> Sequence[Event]:
+        """Take received bytes, not empty."""
+        if self.head_bytes:
+            self.head_bytes += len(data)
+        if self._held:
+            self._held += data
+            return _NO_EVENTS
+        return self._parse(data, now, turn=False)
+
+    def receive_eof(self, now: float) -> Sequence[Event]:
+        """The client has ended its side. It may still read the response to a request that is complete (RFC 9112, 9.6)."""
+        self._eof = True
+        return self._parse(b"", now, turn=False) if self.hold is None else _NO_EVENTS
+
+    def resume(self, now: float, *, turn: bool = False) -> Sequence[Event]:
+        """Parse bytes that were held.
+
+        Args:
+            now: the time.
+            turn: whether the connection has been given a turn that others wait for.
+        """
+        if self.hold is None:
+            return _NO_EVENTS
+        data, self._held = self._held, b""
+        self.hold = None
+        return self._parse(data, now, turn=turn)
+
+    def want_body(self, now: float) -> Sequence[Event]:
+        """The application takes the body, or has begun to answer."""
+        self._wanted = True
+        return self.resume(now) if self.hold is _HOLD_BODY else _NO_EVENTS
+
+    def response_complete(self, now: float) -> Sequence[Event]:
+        """The response is complete: the next request may follow."""
+        if self.state is COMPLETE:
+            self._next()
+        elif self.state is BODY:
+            self.state = DRAINING
+            self._wanted = True
+            self._gap = 0
+        else:
+            return _NO_EVENTS
+        self._set_deadline(now)
+        if self._eof and self.hold is None:
+            return self._parse(b"", now, turn=False)
+        return _NO_EVENTS
+
+    def close(self) -> bytes:
+        """Read nothing more. Returns the bytes that were received and not parsed."""
+        self.state = CLOSED
+        self.hold = self.deadline = None
+        self.head_bytes = 0
+        held, self._held = self._held, b""
+        return held
+
+    def release(self) -> None:
+        """`close`, and let go of the parser, which holds this object: otherwise only the cycle collector would free the two."""
+        self.close()
+        self._parser = None
+
+    # Slices
+
+    def _parse(self, data: bytes, now: float, *, turn: bool) -> Sequence[Event]:
+        if self.state is CLOSED or self._parser is None:
+            return _NO_EVENTS
+        events: list[Event] = []
+        self._events = events
+        size = len(data)
+        start = slices = 0
+        end = self._whole_head(data)
+        if end:
+            start = self._feed(data if end == size else data[:end], 0)
+            if start < 0:
+                return events
+        while start < size:
+            if self._left > 0 and self.state is BODY:
+                # A body of known length has no limit here.
+                end = min(start + self._left, size)
+                self._left -= end - start
+                start = self._feed(data[start:end], start)
+                if start < 0:
+                    return events
+                continue
+            hold = self._hold_before(size - start, slices, turn=turn)
+            if hold is not None:
+                self.hold = hold
+                self._held = data[start:]
+                break
+            end = self._slice(data, start)
+            if not end:
+                return self._refuse(HEAD_TOO_LARGE)
+            if self._in_line and self._count_spaces(data[start:end]) > _SPACES:
+                return self._refuse(INVALID)
+            start = self._feed(data if end - start == size else data[start:end], start)
+            if start < 0:
+                return events
+            slices += 1
+        if self._eof and self.hold is None and self.state is not COMPLETE:
+            self.close()
+            events.append(CONNECTION_CLOSED)
+            return events
+        if self.state is HEAD and not self.head_bytes:
+            self.head_bytes = size
+        self._set_deadline(now)
+        return events
+
+    def _whole_head(self, data: bytes) -> int:
+        """Where the head ends that the data begins with, if nothing of it came before and it is far from all limits; else 0.
+
+        Nearly all heads are read without the rest of the rules, which give the same for them.
+        """
+        if (self.state is not IDLE and self.state is not OPENED) or self._spaces or not self._search.is_clear:
+            return 0
+        end = data.find(BLANK_LINE, 0, CHUNKED_SLICE_BYTES) + len(BLANK_LINE)
+        if end < len(BLANK_LINE) or data.count(b" ", 0, data.find(b"\n")) != _SPACES:
+            return 0
+        self._in_line = False
+        return end
+
+    def _feed(self, data: bytes, start: int) -> int:
+        """Have a slice parsed that begins at `start` of what was received. Returns where it ends; -1 where it is refused."""
+        assert self._parser is not None
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            # The parser stops behind the head. Where the upgrade is ignored, the next request follows.
+            return start + int(upgrade.args[0])
+        except httptools.HttpParserError as error:
+            self._refuse(refusal_of(error.__context__))
+            return -1
+        if self._body:
+            self._flush_body()
+        return start + len(data)
+
+    def _hold_before(self, size: int, slices: int, *, turn: bool) -> Hold | None:
+        """Why the next slice must not be parsed now.
+
+        Args:
+            size: bytes that are not parsed yet.
+            slices: that were parsed in this turn of the event loop.
+            turn: whether the connection has been given a turn.
+        """
+        state = self.state
+        if state is BODY or state is DRAINING:
+            if not self._wanted:
+                self.long_body = size > UNREAD_BYTES
+                return Hold.BODY
+            if self._left == _CHUNKED and self._gap >= CHUNKED_SLICE_BYTES and (slices == SLICES_PER_TURN or not turn):
+                # Trailers and the like are of no use: the connections that send them share the time that one would get.
+                return Hold.FRAMING_TURN
+        elif state is COMPLETE:
+            return Hold.RESPONSE
+        elif (self._cut or (state is HEAD and self._gap >= HEAD_SLICE_BYTES)) and (slices or not turn):
+            return Hold.HEAD_TURN
+        return Hold.TURN if slices == SLICES_PER_TURN else None
+
+    def _slice(self, data: bytes, start: int) -> int:
+        """Where the next slice ends, as an index in `data`; 0 where a limit is exceeded."""
+        left = self._left
+        if left > 0:
+            end = min(start + left, len(data))
+        else:
+            end = self._search.end(data, start)
+            longest = CHUNKED_SLICE_BYTES if left else HEAD_SLICE_BYTES
+            if end - start > longest:
+                end = start + longest
+                self._cut = True
+                self._search.cut(data, end)
+        return end if self._count(end - start) else 0
+
+    def _count(self, count: int) -> bool:
+        """Count the bytes of a slice. Returns whether they are within the limits."""
+        state = self.state
+        most = self._limits.max_head_bytes
+        if state is OPENED or state is IDLE:
+            return count <= max(most, CHUNKED_SLICE_BYTES)
+        if state is HEAD:
+            self._gap += count
+            return self._gap <= most
+        if self._left > 0:
+            self._left -= count
+            if state is BODY:
+                return True
+        elif state is BODY:
+            # How much of this slice is payload is not known yet: what came before is judged.
+            fits = self._gap <= most and self._overhead <= most + OVERHEAD_PER_BYTE * self._payload
+            self._gap += count
+            self._overhead += count
+            return fits
+        self._gap += count
+        return self._gap <= DRAIN_BYTES
+
+    def _count_spaces(self, data: bytes) -> int:
+        """Count the spaces of the request line, of which the parser would take more than two. Returns how many there are so far."""
+        if not self._spaces:
+            # Empty lines before it are ignored (RFC 9112, 2.2).
+            data = data.lstrip(b"\r\n")
+        end = data.find(b"\n")
+        if end >= 0:
+            self._in_line = False
+        self._spaces += data.count(b" ", 0, end if end >= 0 else len(data))
+        return self._spaces
+
+    def _refuse(self, response: bytes) -> Sequence[Event]:
+        # In DRAINING the response is complete.
+        refusal = Refusal(b"" if self.state is DRAINING else response)
+        self.close()
+        self._events.append(refusal)
+        return self._events
+
+    def _set_deadline(self, now: float) -> None:
+        """Set the deadline of the state, where the state has changed since the last one was set."""
+        state = self.state
+        timed: State | None = state
+        if state is OPENED:
+            timed = HEAD
+        elif state is COMPLETE or (state is BODY and (self._left != _CHUNKED or not self._gap)):
+            timed = None
+        if timed is self._timed:
+            return
+        self._timed = timed
+        if timed is None:
+            self.deadline = None
+        elif timed is IDLE:
+            self.deadline = now + self._limits.idle_timeout
+        elif timed is DRAINING:
+            self.deadline = now + DRAIN_SECONDS
+        else:
+            self.deadline = now + self._limits.head_timeout
+
+    def _next(self) -> None:
+        self.state = IDLE
+        self._in_line = True
+        self._spaces = 0
+        self._cut = False
+        self._gap = 0
+
+    def _flush_body(self) -> None:
+        parts = self._body
+        self._events.append(Data(parts[0] if len(parts) == 1 else b"".join(parts)))
+        self._body = []
+
+    # What the parser calls
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request line."""
+        if self.state is not IDLE and self.state is not OPENED:
+            raise ValueError("a request begins in the middle of another one")
+        self.state = HEAD
+        self._gap = 0
+        self._target = b""
+        self._headers = []
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the request target."""
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header field, or a field of a trailer section."""
+        headers = self._headers
+        if headers is not None:
+            headers.append((name.lower(), value))
+            if len(headers) > MAX_FIELDS:
+                raise TooManyFieldsError
+
+    def on_headers_complete(self) -> None:
+        """The end of the head."""
+        parser = self._parser
+        headers = self._headers
+        assert parser is not None
+        assert headers is not None
+        # None for trailer fields.
+        self._headers = None
+        version = parser.get_http_version()
+        fields = [header for header in headers if header[0] in FRAMING_FIELDS]
+        length: int | None = 0
+        expects_continue = False
+        if fields != self._last_fields or version != "1.1":
+            length, expects_continue = body_framing(fields, version)
+            if len(fields) == 1 and fields[0][0] == b"host":
+                self._last_fields = fields
+        upgrade = parser.should_upgrade()
+        if upgrade and length != 0:
+            # The parser sees no body in such requests. It would take the body for the next request, which an attacker may have written.
+            raise ValueError("a request to upgrade the connection has a body")
+        raw_path, query = split_target(self._target)
+        method = parser.get_method()
+        self.state = BODY
+        self._timed = self.deadline = None
+        self.head_bytes = 0
+        self._cut = False
+        self._left = _CHUNKED if length is None else length
+        self._gap = self._overhead = self._payload = 0
+        self._wanted = length is not None or method in _BODILESS
+        self.long_body = length is not None and length > DRAIN_BYTES
+        keep_alive = version != "1.0" and parser.should_keep_alive()
+        expects_continue = expects_continue and length != 0
+        self._events.append(Request(method, raw_path, query, version, headers, length, expects_continue, keep_alive, upgrade))
+
+    def on_body(self, body: bytes) -> None:
+        """Payload of the body."""
+        if self.state is BODY:
+            self._gap = 0
+            self._overhead -= len(body)
+            self._payload += len(body)
+            self._timed = self.deadline = None
+            self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        """The end of the request."""
+        self._left = 0
+        self._search.clear()
+        if self.state is DRAINING:
+            self._next()
+        else:
+            if self._body:
+                self._flush_body()
+            self.state = COMPLETE
+            self._events.append(END_OF_MESSAGE)
