@@ -1,4 +1,4 @@
-"""Derive how Go encodes the fields of the built-in and the known kinds: kcp_py/bootstrap/go_fields.json and known/go_fields.json.
+"""Derive how Go encodes the fields of the built-in and the upstream kinds: kcp_py/bootstrap/go_fields.json and upstream/go_fields.json.
 
 The source is the Go types themselves (k8s.io/api, k8s.io/apimachinery, k8s.io/apiextensions-apiserver, k8s.io/kube-aggregator, in the
 versions of hack/go_fields/go.mod), read with reflection by the program in hack/go_fields: the published schemas do not contain which fields
@@ -48,12 +48,12 @@ def compact(value: Any) -> str:
 
 def main() -> None:
     builtin = [row for row in json.loads((BOOTSTRAP / "kinds.json").read_text()) if not row["group"].endswith("kcp.io")]
-    known = json.loads((BOOTSTRAP / "known" / "kinds.json").read_text())
+    known = json.loads((BOOTSTRAP / "upstream" / "kinds.json").read_text())
     first, rest = describe(builtin), describe(known)
     for name in first["structures"].keys() & rest["structures"].keys():
         del rest["structures"][name]
     write(BOOTSTRAP / "go_fields.json", first)
-    write(BOOTSTRAP / "known" / "go_fields.json", rest)
+    write(BOOTSTRAP / "upstream" / "go_fields.json", rest)
 
 
 if __name__ == "__main__":

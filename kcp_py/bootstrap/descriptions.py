@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.bootstrap.kinds import definitions
-from kcp_py.bootstrap.known import known_definitions
+from kcp_py.bootstrap.upstream_kinds import upstream_definitions
 
 MISSING: Final = (
     "Descriptions of Kubernetes' own kinds and fields are not installed on this server, so `kubectl explain` shows none of them. "
@@ -35,9 +35,9 @@ def descriptions() -> _Descriptions:
 
 
 @cache
-def _known_descriptions() -> _Descriptions:
+def _upstream_descriptions() -> _Descriptions:
     """The same of the kinds that come as CRDs, whose number is many times greater: only where one of them is published."""
-    return _read(known_definitions().keys() - definitions().keys())
+    return _read(upstream_definitions().keys() - definitions().keys())
 
 
 def _read(names: Collection[str]) -> _Descriptions:
@@ -66,7 +66,7 @@ def are_installed() -> bool:
 
 def with_descriptions(name: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """The schema of a built-in definition with the descriptions that are known."""
-    own, fields = (descriptions() if name in definitions() else _known_descriptions()).get(name, ("", {}))
+    own, fields = (descriptions() if name in definitions() else _upstream_descriptions()).get(name, ("", {}))
     if not own and not fields:
         return schema
     result = dict(schema)

@@ -1,4 +1,4 @@
-"""How Go decodes and encodes the fields of the built-in and the known kinds, read from `go_fields.json` and `known/go_fields.json`.
+"""How Go decodes and encodes the fields of the built-in and the upstream kinds, read from `go_fields.json` and `upstream/go_fields.json`.
 
 Both are written by `hack/update_go_fields.py`, which describes them.
 """
@@ -42,7 +42,7 @@ def find_structure(name: str) -> GoStructure | None:
 @cache
 def go_values() -> Mapping[str, GoValue]:
     """Name -> type with an encoding of its own, of all kinds."""
-    files = (_read("go_fields.json"), _read("known/go_fields.json"))
+    files = (_read("go_fields.json"), _read("upstream/go_fields.json"))
     return {name: GoValue(**value) for file in files for name, value in file["values"].items()}
 
 
@@ -53,7 +53,7 @@ def _builtin() -> Mapping[str, GoStructure]:
 
 @cache
 def _known() -> Mapping[str, GoStructure]:
-    return _structures("known/go_fields.json")
+    return _structures("upstream/go_fields.json")
 
 
 def _structures(file: str) -> Mapping[str, GoStructure]:

@@ -68,7 +68,7 @@ def options_from(given: dict[str, str | None], *, config_file: str | None) -> Op
     except OptionsError as error:
         raise UsageError(*error.problems) from None
     if options.builtin_kinds:
-        from kcp_py.bootstrap.known_names import UnknownKindError, find_kinds
+        from kcp_py.bootstrap.upstream_names import UnknownKindError, find_kinds
 
         try:
             find_kinds(options.builtin_kinds)

@@ -69,9 +69,9 @@ def complete_contexts(context: click.Context, _parameter: click.Parameter, incom
 
 def complete_kinds(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Kinds of Kubernetes that can be installed, by their full names."""
-    from kcp_py.bootstrap.known import known_kinds
+    from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 
-    names = {kind.group_resource for kind in known_kinds().values()}
+    names = {kind.group_resource for kind in upstream_kinds().values()}
     return _starting(sorted(names), incomplete)
 
 

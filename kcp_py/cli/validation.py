@@ -19,7 +19,7 @@ from kcp_py.apimachinery.serializer.decoding import DecodeError
 from kcp_py.apis.apiextensions.strategy import DefinitionStrategy
 from kcp_py.apis.builtin.resources import builtin_resources
 from kcp_py.apis.upstream.provider import UpstreamKinds
-from kcp_py.bootstrap.known import known_kinds
+from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 from kcp_py.cli.manifests import Document, elements
 from kcp_py.golang.types import json_type
 from kcp_py.registry.catalog.compilation import Definitions, MalformedDefinitionError
@@ -197,10 +197,10 @@ class Validator:
         found = self._served.get((api_version, kind))
         if found is None and self._kubernetes_kinds and (api_version, kind) not in self._broken:
             group, version = _group_version(api_version)
-            if known := known_kinds().get((group, version, kind)):
-                from kcp_py.apis.upstream.resources import known_resources
+            if known := upstream_kinds().get((group, version, kind)):
+                from kcp_py.apis.upstream.resources import upstream_resources
 
-                for resource in known_resources(ROOT, [f"{known.plural}.{group or 'core'}"]):
+                for resource in upstream_resources(ROOT, [f"{known.plural}.{group or 'core'}"]):
                     self._served.setdefault((resource.group_version, resource.kind), resource)
                 found = self._served.get((api_version, kind))
         return found
@@ -277,7 +277,7 @@ def _kinds_of(spec: Any) -> Iterator[tuple[str, str]]:
 
 def _unknown(api_version: str, kind: str) -> str:
     group, version = _group_version(api_version)
-    hint = "--kubernetes-kinds knows it" if (group, version, kind) in known_kinds() else "--crds adds definitions"
+    hint = "--kubernetes-kinds knows it" if (group, version, kind) in upstream_kinds() else "--crds adds definitions"
     return f'no matches for kind "{kind}" in version "{api_version}"; {hint}'
 
 

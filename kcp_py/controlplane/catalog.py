@@ -70,9 +70,9 @@ def build_catalog(access: Access, fanout: Fanout, options: Options, *, apis: Seq
     upstream: tuple[ServedResource, ...] = ()
     if options.builtin_kinds:
         # Imported only if the options need it: see `registry.catalog.compilation`.
-        from kcp_py.apis.upstream.resources import known_resources  # noqa: PLC0415
+        from kcp_py.apis.upstream.resources import upstream_resources  # noqa: PLC0415
 
-        upstream = known_resources(root, options.builtin_kinds, defaults)
+        upstream = upstream_resources(root, options.builtin_kinds, defaults)
     usages = ClusterUsages()
     described = [cluster_usages(usages), *(one for one in apis if not isinstance(one, ResourceSource))]
     added = [one.served(root) for one in described]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from kcp_py.bootstrap.kinds import builtin_kinds
-from kcp_py.bootstrap.known import known_kinds
 from kcp_py.bootstrap.unenforced import UNENFORCED, unenforced_warning
+from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 from kcp_py.server.warnings import ITEM_CHARACTERS
 
 
 def test_every_row_is_a_kind() -> None:
     """Each row names a kind that a cluster can have, and its warning fits into one header uncut."""
-    served = {(kind.group, kind.plural) for kind in builtin_kinds()} | {(kind.group, kind.plural) for kind in known_kinds().values()}
+    served = {(kind.group, kind.plural) for kind in builtin_kinds()} | {(kind.group, kind.plural) for kind in upstream_kinds().values()}
     assert set(UNENFORCED) <= served
     assert all(0 < len(unenforced_warning(*row)) <= ITEM_CHARACTERS for row in UNENFORCED)
 

@@ -13,7 +13,7 @@ import pytest
 
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.serializer.protobuf import decode, decode_envelope, encode_object
-from kcp_py.apis.upstream.resources import known_resources
+from kcp_py.apis.upstream.resources import upstream_resources
 from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionPlugin, Attributes
@@ -48,7 +48,7 @@ class GoldSource(ResourceSource):
         self._storage = context.storage
         self._keys = logical_cluster_keys(context.root)
         names = ComputedResource(group="example.com", version="v1", resource="names", kind="Name", rest=Names(), namespaced=False)
-        self._resources = (*known_resources(context.root, ["deployments.apps"]), context.serve(names))
+        self._resources = (*upstream_resources(context.root, ["deployments.apps"]), context.serve(names))
 
     @property
     def declared(self) -> Sequence[ServedResource]:

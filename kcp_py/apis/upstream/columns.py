@@ -1,4 +1,4 @@
-"""What `kubectl get` shows of known kinds (kubernetes `pkg/printers/internalversion/printers.go`).
+"""What `kubectl get` shows of upstream kinds (kubernetes `pkg/printers/internalversion/printers.go`).
 
 The cells are those of a real server; the descriptions of columns, which kubectl does not print, are left out where upstream has none of
 its own.
@@ -244,7 +244,7 @@ def _availability(obj: Object, _now: float) -> str:
     return "Unknown"
 
 
-KNOWN_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
+UPSTREAM_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
     **NETWORK_COLUMNS,
     **STORAGE_COLUMNS,
     ("", "pods"): pod_columns(),

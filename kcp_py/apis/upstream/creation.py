@@ -1,4 +1,4 @@
-"""What a create fills in for known kinds: their first status, the class of a pod, the selector of a job.
+"""What a create fills in for upstream kinds: their first status, the class of a pod, the selector of a job.
 
 Source: kubernetes `pkg/registry/*/*/strategy.go` (`PrepareForCreate`), `pkg/apis/core/v1/helper/qos`.
 """

@@ -1,4 +1,4 @@
-"""Defaults of known kinds that depend on other fields, which no schema can express.
+"""Defaults of upstream kinds that depend on other fields, which no schema can express.
 
 Objects may be of the wrong types where they were stored under another definition of the kind: what is not as it should be is left alone.
 Source: kubernetes `pkg/apis/{core,apps,batch,autoscaling,networking,resource}/*/defaults.go`.

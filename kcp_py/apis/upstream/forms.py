@@ -13,12 +13,12 @@ from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery.meta.table import Column
 from kcp_py.apis.upstream.autoscaler_conversion import convert_autoscaler
-from kcp_py.apis.upstream.columns import KNOWN_COLUMNS
-from kcp_py.apis.upstream.strategy import DEFAULTERS, FIELD_PATHS, KnownKindSchema, KnownKindStrategy
+from kcp_py.apis.upstream.columns import UPSTREAM_COLUMNS
+from kcp_py.apis.upstream.strategy import DEFAULTERS, FIELD_PATHS, UpstreamSchema, UpstreamStrategy
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX
-from kcp_py.bootstrap.known import KnownKind, known_definitions, known_kinds
-from kcp_py.bootstrap.known_crds import CONVERTED
-from kcp_py.bootstrap.known_schemas import structural_schema
+from kcp_py.bootstrap.upstream_crds import CONVERTED
+from kcp_py.bootstrap.upstream_kinds import UpstreamKind, upstream_definitions, upstream_kinds
+from kcp_py.bootstrap.upstream_schemas import structural_schema
 from kcp_py.registry.resource import Converter
 from kcp_py.registry.scale import ScalePaths, read_paths
 from kcp_py.registry.strategy import Strategy
@@ -32,10 +32,10 @@ _LIST_MAP_KEYS: Final = "x-kubernetes-list-map-keys"
 _SELECTOR: Final = ("spec", "selector")
 
 
-class KnownForm(NamedTuple):
+class KindForm(NamedTuple):
     """What is known of the kind of one version of a CRD."""
 
-    kind: KnownKind
+    kind: UpstreamKind
     own: bool
     """Whether the CRD has the schema that is published for the kind."""
     document: Schema
@@ -52,11 +52,11 @@ class KnownForm(NamedTuple):
 
     def strategy(self, version: Mapping[str, Any]) -> Strategy:
         """The rules of the kind."""
-        return KnownKindStrategy(self.kind, version)
+        return UpstreamStrategy(self.kind, version)
 
     def columns(self) -> Sequence[Column] | None:
         """What `kubectl get` shows of the kind; None: nothing in particular."""
-        return KNOWN_COLUMNS.get((self.kind.group, self.kind.plural))
+        return UPSTREAM_COLUMNS.get((self.kind.group, self.kind.plural))
 
     def scale(self, version: Mapping[str, Any]) -> ScalePaths | None:
         """The paths of the CRD; where they name no selector, the kind's is shown."""
@@ -68,26 +68,26 @@ class KnownForm(NamedTuple):
         return {label: FIELD_PATHS.get(label, label) for label in self.kind.field_labels}
 
 
-def known_forms(spec: Mapping[str, Any]) -> Mapping[str, KnownForm]:
+def kind_forms(spec: Mapping[str, Any]) -> Mapping[str, KindForm]:
     """The versions of a CRD that define a kind of Kubernetes, by name. `spec` is that of the CRD."""
-    found = {version["name"]: known_form(spec, version) for version in spec["versions"]}
+    found = {version["name"]: kind_form(spec, version) for version in spec["versions"]}
     return {version: form for version, form in found.items() if form is not None}
 
 
-def known_form(spec: Mapping[str, Any], version: Mapping[str, Any]) -> KnownForm | None:
+def kind_form(spec: Mapping[str, Any], version: Mapping[str, Any]) -> KindForm | None:
     """The kind of Kubernetes that a version of a CRD defines; None for any other. `spec` is that of the CRD."""
-    kind = known_kinds().get((spec["group"], version["name"], spec["names"]["kind"]))
+    kind = upstream_kinds().get((spec["group"], version["name"], spec["names"]["kind"]))
     if kind is None:
         return None
     document = _document(version)
     if _is_own(kind, spec, document):
-        return KnownForm(kind, True, known_definitions()[kind.definition], known_definitions(), _schema(kind.definition))
-    return KnownForm(kind, False, completed(document, known_definitions()[kind.definition]), {}, None)
+        return KindForm(kind, True, upstream_definitions()[kind.definition], upstream_definitions(), _schema(kind.definition))
+    return KindForm(kind, False, completed(document, upstream_definitions()[kind.definition]), {}, None)
 
 
 def is_own(spec: Mapping[str, Any], version: Mapping[str, Any]) -> bool:
-    """Whether a version of a CRD defines a kind of Kubernetes exactly as it is published (`KnownForm.own`). Compiles nothing."""
-    kind = known_kinds().get((spec["group"], version["name"], spec["names"]["kind"]))
+    """Whether a version of a CRD defines a kind of Kubernetes exactly as it is published (`KindForm.own`). Compiles nothing."""
+    kind = upstream_kinds().get((spec["group"], version["name"], spec["names"]["kind"]))
     return kind is not None and _is_own(kind, spec, _document(version))
 
 
@@ -95,12 +95,12 @@ def _document(version: Mapping[str, Any]) -> Schema:
     return (version.get("schema") or {}).get("openAPIV3Schema") or {}
 
 
-def _is_own(kind: KnownKind, spec: Mapping[str, Any], document: Schema) -> bool:
+def _is_own(kind: UpstreamKind, spec: Mapping[str, Any], document: Schema) -> bool:
     same_names = kind.plural == spec["names"]["plural"] and kind.namespaced == (spec["scope"] == "Namespaced")
     return same_names and document == structural_schema(kind.definition)
 
 
-def known_converter(forms: Iterable[KnownForm | None]) -> Converter | None:
+def converter_of(forms: Iterable[KindForm | None]) -> Converter | None:
     """What converts between the versions of a CRD that are those of a kind with several forms; None for any other."""
     kinds = {(form.kind.group, form.kind.kind) if form is not None and form.own else None for form in forms}
     return _convert_autoscalers if len(kinds) == 1 and kinds <= CONVERTED else None
@@ -114,12 +114,12 @@ async def _convert_autoscalers(objects: Sequence[dict[str, Any]], api_version: s
 @cache
 def _schema(definition: str) -> CompiledSchema:
     """One for all clusters and, where versions are the same, for all of them."""
-    own = next(row for row in known_kinds().values() if row.definition == definition)
-    versions = [row for row in known_kinds().values() if (row.group, row.kind) == (own.group, own.kind)]
+    own = next(row for row in upstream_kinds().values() if row.definition == definition)
+    versions = [row for row in upstream_kinds().values() if (row.group, row.kind) == (own.group, own.kind)]
     same = next(row for row in versions if structural_schema(row.definition) == structural_schema(definition))
     if same is not own:
         return _schema(same.definition)
-    return KnownKindSchema(definition, DEFAULTERS.get(definition))
+    return UpstreamSchema(definition, DEFAULTERS.get(definition))
 
 
 def completed(document: Schema, published: Schema) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def completed(document: Schema, published: Schema) -> dict[str, Any]:
 
     Args:
         document: of the CRD.
-        published: of the kind, with references to `known_definitions()`.
+        published: of the kind, with references to `upstream_definitions()`.
     """
     published = _resolved(published)
     result = dict(document)
@@ -160,4 +160,4 @@ def _completed_field(document: Schema, published: Schema) -> dict[str, Any]:
 def _resolved(schema: Schema) -> Schema:
     parts = schema.get("allOf")
     reference = (parts[0] if parts else schema).get("$ref")
-    return schema if reference is None else known_definitions()[reference.removeprefix(REFERENCE_PREFIX)]
+    return schema if reference is None else upstream_definitions()[reference.removeprefix(REFERENCE_PREFIX)]

@@ -1,4 +1,4 @@
-"""The names that objects of known kinds can have, where these are not DNS subdomains.
+"""The names that objects of upstream kinds can have, where these are not DNS subdomains.
 
 Source: kubernetes `pkg/apis/*/validation` (`ValidateXName`), `pkg/apis/core/validation/names.go`.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from kcp_py.bootstrap.known import known_kinds
+from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 from kcp_py.registry.catalog.upstream import UpstreamForm
 from kcp_py.registry.resource import Converter
 
@@ -21,15 +21,15 @@ class UpstreamKinds:
         """`UpstreamKinds.forms`."""
         if not _names_one(spec):
             return {}
-        from kcp_py.apis.upstream.forms import known_forms  # noqa: PLC0415
+        from kcp_py.apis.upstream.forms import kind_forms  # noqa: PLC0415
 
-        return known_forms(spec)
+        return kind_forms(spec)
 
     def converter(self, forms: Collection[UpstreamForm | None]) -> Converter | None:
         """`UpstreamKinds.converter`."""
-        from kcp_py.apis.upstream.forms import KnownForm, known_converter  # noqa: PLC0415
+        from kcp_py.apis.upstream.forms import KindForm, converter_of  # noqa: PLC0415
 
-        return known_converter([form if isinstance(form, KnownForm) else None for form in forms])
+        return converter_of([form if isinstance(form, KindForm) else None for form in forms])
 
     def defines_own(self, spec: Mapping[str, Any]) -> bool:
         """`UpstreamKinds.defines_own`."""
@@ -41,5 +41,5 @@ class UpstreamKinds:
 
 
 def _names_one(spec: Mapping[str, Any]) -> bool:
-    kinds = known_kinds()
+    kinds = upstream_kinds()
     return any((spec["group"], version["name"], spec["names"]["kind"]) in kinds for version in spec["versions"])

@@ -1,4 +1,4 @@
-"""`known_resources`: kinds of Kubernetes that every cluster of a server has, without a CRD in any of them.
+"""`upstream_resources`: kinds of Kubernetes that every cluster of a server has, without a CRD in any of them.
 
 They are made of the same definitions that clusters can be given one by one, and are stored where built-in kinds are.
 """
@@ -11,7 +11,7 @@ from typing import Final
 
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apis.upstream.provider import UpstreamKinds
-from kcp_py.bootstrap.known_crds import definitions_named
+from kcp_py.bootstrap.upstream_crds import definitions_named
 from kcp_py.registry.catalog.compilation import NONE, Settings, compile_definition
 from kcp_py.registry.conversion import NoWebhooks
 from kcp_py.registry.resource import DefaultObjects, ServedResource
@@ -21,12 +21,14 @@ from kcp_py.storage.keys import resource_keys
 _ESTABLISHED: Final = [{"type": "NamesAccepted", "status": "True"}, {"type": "Established", "status": "True"}]
 
 
-def known_resources(root: str, names: Iterable[str], defaults: Mapping[GroupResource, DefaultObjects] = NONE) -> tuple[ServedResource, ...]:
+def upstream_resources(
+    root: str, names: Iterable[str], defaults: Mapping[GroupResource, DefaultObjects] = NONE
+) -> tuple[ServedResource, ...]:
     """The kinds as served resources, in each version that their CRDs have.
 
     Args:
         root: the store's prefix, such as `/registry`.
-        names: see `known_names.find_kinds`.
+        names: see `upstream_names.find_kinds`.
         defaults: the objects that clusters have of these kinds without storing them.
 
     Raises:

@@ -15,15 +15,15 @@ from kcp_py.apis.upstream.creation import FILLS, PREPARATIONS
 from kcp_py.apis.upstream.defaults import DEFAULTERS, Defaulter
 from kcp_py.apis.upstream.names import NAME_RULES, name_problems
 from kcp_py.apis.upstream.updates import CHANGES, changed_problems
-from kcp_py.bootstrap.known import KnownKind
-from kcp_py.bootstrap.known_schemas import decoding_schema
+from kcp_py.bootstrap.upstream_kinds import UpstreamKind
+from kcp_py.bootstrap.upstream_schemas import decoding_schema
 from kcp_py.registry.custom_resources import CustomResourceStrategy
 from kcp_py.registry.strategy import SETTABLE_METADATA
 from kcp_py.request.user import UserInfo
 from kcp_py.schema.compilation import StructuralSchema, compile_schema
 from kcp_py.schema.structural.default import MAX_FILLED
 
-__all__ = ["DEFAULTERS", "FIELD_PATHS", "KnownKindSchema", "KnownKindStrategy"]
+__all__ = ["DEFAULTERS", "FIELD_PATHS", "UpstreamSchema", "UpstreamStrategy"]
 
 FIELD_PATHS: Final[Mapping[str, str]] = {"status.successful": "status.succeeded"}
 """Field labels that are not the path of their field."""
@@ -85,10 +85,10 @@ _JOB_DELETION: Final = (
 )
 
 
-class KnownKindStrategy(CustomResourceStrategy):
+class UpstreamStrategy(CustomResourceStrategy):
     """What a kind does in another way than custom resources do."""
 
-    def __init__(self, kind: KnownKind, version: Mapping[str, Any], *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, kind: UpstreamKind, version: Mapping[str, Any], *, clock: Callable[[], float] = time.time) -> None:
         """The rules of one kind, with those of its CRD's version. `clock` gives unix seconds."""
         super().__init__(version)
         name = (kind.group, kind.plural)
@@ -135,7 +135,7 @@ class KnownKindStrategy(CustomResourceStrategy):
         return [*super().validate(obj), *changed_problems(self._name, obj, old)]
 
 
-class KnownKindSchema:
+class UpstreamSchema:
     """A `contract.CompiledSchema` as strict with types as the kind's decoder, and with those defaults that depend on other fields."""
 
     def __init__(self, definition: str, defaulter: Defaulter | None) -> None:

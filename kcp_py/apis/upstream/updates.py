@@ -1,4 +1,4 @@
-"""What an update must not change of known kinds, and what it changes on its own.
+"""What an update must not change of upstream kinds, and what it changes on its own.
 
 Source: kubernetes `pkg/apis/{apps,batch,core,discovery,node,scheduling,storage}/validation`, `pkg/registry/*/*/strategy.go`
 (`PrepareForUpdate`).

@@ -9,7 +9,7 @@ import pytest
 
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apis.core.kubernetes_service import PLACE, kubernetes_service
-from kcp_py.apis.upstream.resources import known_resources
+from kcp_py.apis.upstream.resources import upstream_resources
 
 BORN = "2026-01-01T00:00:00Z"
 SERVICES = GroupResource("", "services")
@@ -26,7 +26,7 @@ def made(resource: GroupResource, url: str = "https://192.0.2.2:6443", cluster: 
 @pytest.mark.parametrize("resource", [SERVICES, ENDPOINTS, SLICES], ids=str)
 def test_they_are_as_a_server_stores_them(resource: GroupResource) -> None:
     """Each is a valid object of its kind that lacks no default and has no unknown field."""
-    served = next(one for one in known_resources("/registry", [str(resource)]) if one.group_resource == resource)
+    served = next(one for one in upstream_resources("/registry", [str(resource)]) if one.group_resource == resource)
     obj = made(resource)
     assert obj["apiVersion"] == served.storage_group_version
     assert obj["kind"] == served.kind

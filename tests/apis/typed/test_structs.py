@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apis.typed.structs import StructCodec, struct_codec
 from kcp_py.bootstrap.kinds import builtin_kinds
-from kcp_py.bootstrap.known import known_kinds
-from kcp_py.bootstrap.known_crds import definitions_of
+from kcp_py.bootstrap.upstream_crds import definitions_of
+from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 
 DEPLOYMENT = StructCodec("io.k8s.api.apps.v1.Deployment")
 POD = StructCodec("io.k8s.api.core.v1.Pod")
@@ -160,17 +160,17 @@ def test_free_form_values_may_be_empty():
 
 def test_every_kind_has_its_structure():
     """The data of structures and of schemas are of the same kinds."""
-    names = [kind.definition for kind in known_kinds().values()] + [kind.definition for kind in builtin_kinds()]
+    names = [kind.definition for kind in upstream_kinds().values()] + [kind.definition for kind in builtin_kinds()]
     assert [name for name in names if struct_codec(name) is None] == ["io.kcp.core.v1alpha1.LogicalCluster"]
 
 
-@pytest.mark.parametrize("crd", definitions_of(tuple(known_kinds().values())), ids=lambda crd: crd["metadata"]["name"])
+@pytest.mark.parametrize("crd", definitions_of(tuple(upstream_kinds().values())), ids=lambda crd: crd["metadata"]["name"])
 def test_versions_of_one_form_are_written_alike(crd):
     """Versions that share a definition share stored bytes: they write the same fields."""
     names = [(crd["spec"]["group"], version["name"], crd["spec"]["names"]["kind"]) for version in crd["spec"]["versions"]]
     if crd["spec"]["group"] == "autoscaling":
         return  # its versions are converted
-    forms = [completed(StructCodec(known_kinds()[name].definition)) for name in names]
+    forms = [completed(StructCodec(upstream_kinds()[name].definition)) for name in names]
     assert all(form == forms[0] for form in forms)
 
 

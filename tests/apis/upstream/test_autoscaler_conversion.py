@@ -9,10 +9,10 @@ import pytest
 
 from kcp_py.apimachinery.errors import bad_request
 from kcp_py.apis.upstream.autoscaler_conversion import V1, V2, convert_autoscaler
-from kcp_py.apis.upstream.strategy import KnownKindSchema
+from kcp_py.apis.upstream.strategy import UpstreamSchema
 
 TARGET = {"kind": "Deployment", "name": "web"}
-CHECK = KnownKindSchema("io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler", None).type_error
+CHECK = UpstreamSchema("io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler", None).type_error
 PREFIX = "autoscaling.alpha.kubernetes.io/"
 
 

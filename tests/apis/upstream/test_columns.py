@@ -1,4 +1,4 @@
-"""What tables show of known kinds."""
+"""What tables show of upstream kinds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kcp_py.apimachinery.meta.timestamps import parse_time
-from kcp_py.apis.upstream.columns import KNOWN_COLUMNS
-from kcp_py.bootstrap.known import known_kinds
+from kcp_py.apis.upstream.columns import UPSTREAM_COLUMNS
+from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 from tests.corpus import needs_corpus, read, rows
 
 NOW = parse_time("2026-01-01T01:00:00Z")
@@ -19,13 +19,13 @@ def row(resource: str, obj: dict[str, Any], *, wide: bool = False) -> list[Any]:
     """The cells of an object as kubectl prints them, without its name and age."""
     plural, _, group = resource.partition(".")
     obj = {"metadata": {"name": "one", "creationTimestamp": THEN}, **obj}
-    columns = KNOWN_COLUMNS[group, plural]
+    columns = UPSTREAM_COLUMNS[group, plural]
     return [column.cell(obj, NOW) for column in columns if column.name not in {"Name", "Age"} and (wide or not column.priority)]
 
 
 def test_every_kind_has_its_columns():
     """Nothing is shown with name and age alone because it was forgotten."""
-    missing = {(kind.group, kind.plural) for kind in known_kinds().values()} - KNOWN_COLUMNS.keys()
+    missing = {(kind.group, kind.plural) for kind in upstream_kinds().values()} - UPSTREAM_COLUMNS.keys()
     assert missing == set()
 
 
@@ -223,13 +223,13 @@ TWISTED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", KNOWN_COLUMNS, ids=lambda name: name[1])
+@pytest.mark.parametrize("name", UPSTREAM_COLUMNS, ids=lambda name: name[1])
 @pytest.mark.parametrize(
     "obj", [{}, TWISTED, {"spec": 1, "status": "x"}, {"spec": {"template": [], "containers": [1], "metrics": [{"type": 1}]}}]
 )
 def test_objects_of_other_types_have_rows_too(name, obj):
     """One object that another definition has let in must not take the list from its reader."""
-    for column in KNOWN_COLUMNS[name]:
+    for column in UPSTREAM_COLUMNS[name]:
         column.cell({"metadata": {"name": "one"}, **obj}, NOW)
 
 
@@ -238,8 +238,8 @@ def test_real_objects_have_rows():
     """Every object of the corpus has cells of the types that its columns promise."""
     for entry in rows("manifests-index.jsonl"):
         group, _, version = entry["api_version"].rpartition("/")
-        kind = known_kinds().get((group, version, entry["kind"]))
-        if kind is not None and (columns := KNOWN_COLUMNS.get((kind.group, kind.plural))) is not None:
+        kind = upstream_kinds().get((group, version, entry["kind"]))
+        if kind is not None and (columns := UPSTREAM_COLUMNS.get((kind.group, kind.plural))) is not None:
             obj = read(entry["path"])
             obj.setdefault("metadata", {})
             assert all(column.cell(obj, NOW) is not None for column in columns)

@@ -1,18 +1,18 @@
-"""What a create fills in for known kinds."""
+"""What a create fills in for upstream kinds."""
 
 from __future__ import annotations
 
 import pytest
 
 from kcp_py.apis.upstream.creation import PREPARATIONS, quality_of_service
-from kcp_py.apis.upstream.strategy import KnownKindStrategy
-from kcp_py.bootstrap.known import known_kinds
+from kcp_py.apis.upstream.strategy import UpstreamStrategy
+from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 from kcp_py.request.user import LOOPBACK, UserInfo
 
 
 def prepared(kind, obj, user=LOOPBACK):
-    row = next(row for row in known_kinds().values() if row.kind == kind)
-    strategy = KnownKindStrategy(row, {})
+    row = next(row for row in upstream_kinds().values() if row.kind == kind)
+    strategy = UpstreamStrategy(row, {})
     strategy.prepare_for_create(obj)
     strategy.fill_new(obj, user)
     return obj
@@ -83,6 +83,6 @@ def test_first_statuses():
     assert prepared("Node", {"status": {"phase": "x"}}) == {"status": {"phase": "x"}}
 
 
-def test_every_preparation_is_of_a_known_kind():
+def test_every_preparation_is_of_an_upstream_kind():
     """No rule is written for a kind that is not there."""
-    assert {(kind.group, kind.plural) for kind in known_kinds().values()} >= PREPARATIONS.keys()
+    assert {(kind.group, kind.plural) for kind in upstream_kinds().values()} >= PREPARATIONS.keys()

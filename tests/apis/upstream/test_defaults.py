@@ -1,4 +1,4 @@
-"""Defaults of known kinds that depend on other fields."""
+"""Defaults of upstream kinds that depend on other fields."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kcp_py.apis.upstream.defaults import DEFAULTERS
-from kcp_py.apis.upstream.strategy import KnownKindSchema
+from kcp_py.apis.upstream.strategy import UpstreamSchema
 
 APPS, BATCH, CORE = "io.k8s.api.apps.v1.", "io.k8s.api.batch.v1.", "io.k8s.api.core.v1."
 HPA = "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler"
@@ -17,7 +17,7 @@ HPA = "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler"
 def defaulted(definition: str, spec: dict[str, Any], **more: Any) -> dict[str, Any]:
     """An object with its defaults."""
     obj = {"metadata": {"name": "one"}, "spec": copy.deepcopy(spec), **more}
-    KnownKindSchema(definition, DEFAULTERS.get(definition)).default(obj)
+    UpstreamSchema(definition, DEFAULTERS.get(definition)).default(obj)
     return obj
 
 

@@ -1,4 +1,4 @@
-"""What is completed in definitions of known kinds."""
+"""What is completed in definitions of upstream kinds."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from kcp_py.apis.upstream.forms import completed, known_form
+from kcp_py.apis.upstream.forms import completed, kind_form
 from kcp_py.apis.upstream.provider import UpstreamKinds
-from kcp_py.bootstrap.known import known_definitions
-from kcp_py.bootstrap.known_crds import definitions_named
+from kcp_py.bootstrap.upstream_crds import definitions_named
+from kcp_py.bootstrap.upstream_kinds import upstream_definitions
 from kcp_py.registry.catalog.compilation import Definitions
 from kcp_py.registry.custom_resources import CustomResourceStrategy
 from kcp_py.registry.resource import ServedResource
 
-POD = known_definitions()["io.k8s.api.core.v1.Pod"]
+POD = upstream_definitions()["io.k8s.api.core.v1.Pod"]
 
 
 def stored(name: str) -> dict[str, Any]:
-    """A CRD of a known kind as the store has it once its names are accepted."""
+    """A CRD of an upstream kind as the store has it once its names are accepted."""
     (crd,) = copy.deepcopy(definitions_named([name]))
     crd["spec"]["conversion"] = {"strategy": "None"}
     crd["status"] = {
@@ -73,7 +73,7 @@ def test_other_kinds():
     assert pods.strategic_merge is None
     assert type(pods.strategy) is CustomResourceStrategy
     spec, version = crd["spec"], crd["spec"]["versions"][0]
-    assert known_form({**spec, "group": ""}, {**version, "name": "v2"}) is None
+    assert kind_form({**spec, "group": ""}, {**version, "name": "v2"}) is None
 
 
 def test_scope_belongs_to_the_kind():

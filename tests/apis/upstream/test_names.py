@@ -1,4 +1,4 @@
-"""Objects of known kinds have the names that a real server takes."""
+"""Objects of upstream kinds have the names that a real server takes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kcp_py.apis.upstream.names import NAME_RULES, name_problems
-from kcp_py.apis.upstream.strategy import KnownKindStrategy
-from kcp_py.bootstrap.known import known_kinds
+from kcp_py.apis.upstream.strategy import UpstreamStrategy
+from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 
-STRATEGIES = {kind.plural: KnownKindStrategy(kind, {}) for kind in known_kinds().values()}
+STRATEGIES = {kind.plural: UpstreamStrategy(kind, {}) for kind in upstream_kinds().values()}
 
 
 @pytest.mark.parametrize(("plural", "name", "problem"), [
@@ -61,6 +61,6 @@ def test_names_that_depend_on_the_object(kind: tuple[str, str], name: str, spec:
     assert found == ([f'metadata.name: Invalid value: "{name}": {problem}'] if problem else [])
 
 
-def test_every_rule_is_of_a_known_kind():
+def test_every_rule_is_of_an_upstream_kind():
     """No rule is written for a kind that is not there."""
-    assert {(kind.group, kind.plural) for kind in known_kinds().values()} >= NAME_RULES.keys()
+    assert {(kind.group, kind.plural) for kind in upstream_kinds().values()} >= NAME_RULES.keys()

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from kcp_py.apis.upstream.resources import known_resources
+from kcp_py.apis.upstream.resources import upstream_resources
 
 
 def test_resources():
     """They are those of their definitions, stored where built-in kinds are."""
-    pods, services = known_resources("/registry", ["pods", "services"])
+    pods, services = upstream_resources("/registry", ["pods", "services"])
     assert pods.keys.prefix == "/registry/core/pods/"
     assert (pods.builtin, pods.definition, pods.protobuf) == (True, "io.k8s.api.core.v1.Pod", True)
     assert list(services.subresources) == ["status"]
-    assert [resource.version for resource in known_resources("/registry", ["resourceclaims"])] == ["v1", "v1beta2"]
+    assert [resource.version for resource in upstream_resources("/registry", ["resourceclaims"])] == ["v1", "v1beta2"]
 
 
 def test_none():
     """Nothing is asked for by default."""
-    assert known_resources("/registry", ()) == ()
+    assert upstream_resources("/registry", ()) == ()
 
 
 def test_unknown_names():
     """Names that stand for nothing are refused."""
     with pytest.raises(ValueError, match="is not a kind of Kubernetes"):
-        known_resources("/registry", ["widgets"])
+        upstream_resources("/registry", ["widgets"])

@@ -1,4 +1,4 @@
-"""The rules of known kinds."""
+"""The rules of upstream kinds."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apis.upstream.defaults import DEFAULTERS
-from kcp_py.apis.upstream.strategy import KnownKindSchema, KnownKindStrategy
-from kcp_py.bootstrap.known import known_kinds
+from kcp_py.apis.upstream.strategy import UpstreamSchema, UpstreamStrategy
+from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 from tests.corpus import CORPUS, needs_corpus, read, rows
 
 INVALID = {
@@ -24,13 +24,13 @@ UNDECODABLE = {"ValidatingWebhookConfiguration/kcp-cowboy-intent-validator-ac3b5
 POD = "io.k8s.api.core.v1.Pod"
 
 
-def schema(definition: str) -> KnownKindSchema:
-    return KnownKindSchema(definition, DEFAULTERS.get(definition))
+def schema(definition: str) -> UpstreamSchema:
+    return UpstreamSchema(definition, DEFAULTERS.get(definition))
 
 
 def test_rules_of_kinds():
     """Some kinds differ from the others in what updates and deletes ask for and answer."""
-    rules = {kind.plural: KnownKindStrategy(kind, {}) for kind in known_kinds().values()}
+    rules = {kind.plural: UpstreamStrategy(kind, {}) for kind in upstream_kinds().values()}
     assert not rules["services"].validate_name("1st")
     assert rules["services"].validate_name("1st.x") == ["must not contain dots"]
     assert not rules["pods"].validate_name("1st.x")
@@ -44,9 +44,9 @@ def test_rules_of_kinds():
     assert not rules["nodes"].has_generation
 
 
-def test_every_default_is_of_a_known_kind():
+def test_every_default_is_of_an_upstream_kind():
     """No rule is written for a type that is not there."""
-    assert DEFAULTERS.keys() <= {kind.definition for kind in known_kinds().values()}
+    assert DEFAULTERS.keys() <= {kind.definition for kind in upstream_kinds().values()}
 
 
 def test_quantities_are_written_as_they_are_read():
@@ -70,7 +70,7 @@ def test_null_is_of_every_type():
 
 
 def manifests():
-    return [row for row in rows("manifests-index.jsonl") if key(row) in known_kinds()]
+    return [row for row in rows("manifests-index.jsonl") if key(row) in upstream_kinds()]
 
 
 def key(row):
@@ -83,7 +83,7 @@ def test_manifests_of_the_corpus():
     """Real objects of every kind are decoded as strictly as the index says, are valid, and keep all that they say."""
     seen = set()
     for row in manifests():
-        kind = known_kinds()[key(row)]
+        kind = upstream_kinds()[key(row)]
         seen.add(kind.kind)
         obj = read(row["path"])
         obj.setdefault("metadata", {})
@@ -127,7 +127,7 @@ def is_zero(value):
     return all(map(is_zero, value.values())) if isinstance(value, dict) else not value
 
 
-_COMPILED: dict[str, KnownKindSchema] = {}
+_COMPILED: dict[str, UpstreamSchema] = {}
 
 
 def schema_of(definition):
@@ -142,7 +142,7 @@ def test_golden_objects():
     assert CORPUS is not None
     folder = CORPUS / "tables" / "k8s-api-testdata" / "testdata" / "HEAD"
     seen = 0
-    for kind in known_kinds().values():
+    for kind in upstream_kinds().values():
         file = folder / f"{kind.group or 'core'}.{kind.version}.{kind.kind}.json"
         if file.is_file():
             seen += 1

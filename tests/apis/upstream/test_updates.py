@@ -1,11 +1,11 @@
-"""What an update must not change of known kinds."""
+"""What an update must not change of upstream kinds."""
 
 from __future__ import annotations
 
 import pytest
 
 from kcp_py.apis.upstream.updates import IMMUTABLE, changed_problems
-from kcp_py.bootstrap.known import known_definitions, known_kinds
+from kcp_py.bootstrap.upstream_kinds import upstream_definitions, upstream_kinds
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,10 @@ def test_what_must_not_change(name, old, new, problems):
 
 def test_every_field_is_one_of_its_kind():
     """No rule is written for a field that is not there."""
-    kinds = {(kind.group, kind.plural): kind.definition for kind in known_kinds().values()}
+    kinds = {(kind.group, kind.plural): kind.definition for kind in upstream_kinds().values()}
     for name, fields in IMMUTABLE.items():
         for field in fields:
-            schema = known_definitions()[kinds[name]]
+            schema = upstream_definitions()[kinds[name]]
             for part in field.split("."):
                 reference = schema["properties"][part].get("$ref", "").rpartition("/")[2]
-                schema = known_definitions()[reference] if reference else schema["properties"][part]
+                schema = upstream_definitions()[reference] if reference else schema["properties"][part]

@@ -9,7 +9,7 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
-from kcp_py.apis.upstream.resources import known_resources
+from kcp_py.apis.upstream.resources import upstream_resources
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.source import Dependency, ResourceSource, SourceContext
 from kcp_py.registry.catalog.tables import ResourceTables
@@ -34,7 +34,7 @@ class BoundSource(ResourceSource):
 
     def connect(self, context: SourceContext) -> None:
         self._storage = context.storage
-        (self._resource,) = known_resources(context.root, ["priorityclasses"])
+        (self._resource,) = upstream_resources(context.root, ["priorityclasses"])
 
     async def resources(self, cluster: Name) -> Sequence[Served]:
         self.calls += 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.server.handlers.conftest import Api, config_map, definition
-from tests.server.handlers.knownkinds import installed
+from tests.server.handlers.upstreamkinds import installed
 from tests.server.handlers.widgets import install
 
 pytestmark = pytest.mark.anyio

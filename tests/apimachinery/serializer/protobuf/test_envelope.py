@@ -38,7 +38,7 @@ def test_which_kinds_have_a_message() -> None:
 
 @pytest.mark.parametrize("obj", [{}, {"apiVersion": "example.com/v1", "kind": "Foo"}, {"apiVersion": ["v1"], "kind": {}}])
 def test_other_kinds_are_refused(obj: dict[str, object]) -> None:
-    """An object of no known kind is no message."""
+    """An object of a kind without a protobuf form is not a message."""
     with pytest.raises(ProtobufError, match="no protobuf form"):
         encode_object(obj)
 

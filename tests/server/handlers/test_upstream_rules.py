@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.server.handlers.conftest import Api
-from tests.server.handlers.knownkinds import APPLY, PODS, SERVICES, installed, pod
+from tests.server.handlers.upstreamkinds import APPLY, PODS, SERVICES, installed, pod
 
 pytestmark = pytest.mark.anyio
 

@@ -7,11 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from kcp_py.bootstrap.known import known_kinds
+from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 from kcp_py.controlplane import ControlPlane
 from tests.corpus import needs_corpus, read, rows
 from tests.server.handlers.conftest import Api, options
-from tests.server.handlers.knownkinds import STRATEGIC
+from tests.server.handlers.upstreamkinds import STRATEGIC
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +43,7 @@ async def test_objects_of_the_corpus(tmp_path):
             created = 0
             for row in rows("manifests-index.jsonl"):
                 group, _, version = row["api_version"].rpartition("/")
-                if (kind := known_kinds().get((group, version, row["kind"]))) is None:
+                if (kind := upstream_kinds().get((group, version, row["kind"]))) is None:
                     continue
                 obj = read(row["path"])
                 for name in ("resourceVersion", "namespace"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.server.handlers.conftest import Api
-from tests.server.handlers.knownkinds import DEPLOYMENTS, PODS, STRATEGIC, deployment, installed, pod
+from tests.server.handlers.upstreamkinds import DEPLOYMENTS, PODS, STRATEGIC, deployment, installed, pod
 
 pytestmark = pytest.mark.anyio
 

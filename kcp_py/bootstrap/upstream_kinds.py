@@ -1,6 +1,6 @@
 """The kinds of Kubernetes that the server does not serve by itself but knows: any of them can come to a cluster as a CRD.
 
-Read from `known/*.json`, which `hack/update_known_kinds.py` writes, when the first of them is asked for: never at start.
+Read from `upstream/*.json`, which `hack/update_upstream_kinds.py` writes, when the first of them is asked for: never at start.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import orjson
 
 from kcp_py.bootstrap.kinds import definitions
 
-_FOLDER: Final = Path(__file__).parent / "known"
+_FOLDER: Final = Path(__file__).parent / "upstream"
 
 
-class KnownKind(NamedTuple):
+class UpstreamKind(NamedTuple):
     """One kind in one version."""
 
     group: str
@@ -34,7 +34,7 @@ class KnownKind(NamedTuple):
     field_labels: Sequence[str]
     """What field selectors can name beyond metadata."""
     definition: str
-    """The name of its type in `known_definitions()`; the list's has `List` appended."""
+    """The name of its type in `upstream_definitions()`; the list's has `List` appended."""
 
     @property
     def singular(self) -> str:
@@ -51,15 +51,15 @@ class KnownKind(NamedTuple):
 
 
 @cache
-def known_kinds() -> Mapping[tuple[str, str, str], KnownKind]:
+def upstream_kinds() -> Mapping[tuple[str, str, str], UpstreamKind]:
     """(group, version, kind) -> the kind, in order of group, kind and version."""
-    rows = [KnownKind(**row) for row in orjson.loads((_FOLDER / "kinds.json").read_bytes())]
+    rows = [UpstreamKind(**row) for row in orjson.loads((_FOLDER / "kinds.json").read_bytes())]
     return {(row.group, row.version, row.kind): row for row in rows}
 
 
 @cache
-def known_definitions() -> Mapping[str, Mapping[str, Any]]:
-    """Name -> schema in the form of OpenAPI v3, of all known kinds and all that they refer to. Shared: do not change it.
+def upstream_definitions() -> Mapping[str, Mapping[str, Any]]:
+    """Name -> schema in the form of OpenAPI v3, of all upstream kinds and all that they refer to. Shared: do not change it.
 
     Other than in published documents, fields have defaults, as far as they do not depend on other fields.
     """

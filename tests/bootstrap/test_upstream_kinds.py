@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX, builtin_kinds
-from kcp_py.bootstrap.known import known_definitions, known_kinds
+from kcp_py.bootstrap.upstream_kinds import upstream_definitions, upstream_kinds
 from tests.corpus import CORPUS, needs_corpus
 
 CORE = "io.k8s.api.core.v1."
@@ -76,7 +76,7 @@ KEYS: dict[str, dict[str, str]] = {
 @pytest.mark.parametrize("definition", KEYS)
 def test_patch_keys(definition: str) -> None:
     """Strategic merge patch finds the strategies and keys of the struct tags of k8s.io/api."""
-    properties = known_definitions()[definition]["properties"]
+    properties = upstream_definitions()[definition]["properties"]
     found = {
         field: f"{properties[field].get('x-kubernetes-patch-strategy', '')}/{properties[field].get('x-kubernetes-patch-merge-key', '')}"
         for field in KEYS[definition]
@@ -87,8 +87,8 @@ def test_patch_keys(definition: str) -> None:
 def test_every_kind_is_whole() -> None:
     """The type of each kind and of its list is there with everything that it refers to, and is not served anyway."""
     served = {(kind.group, kind.kind) for kind in builtin_kinds()}
-    pending = [name for kind in known_kinds().values() for name in (kind.definition, kind.definition + "List")]
-    for kind in known_kinds().values():
+    pending = [name for kind in upstream_kinds().values() for name in (kind.definition, kind.definition + "List")]
+    for kind in upstream_kinds().values():
         assert (kind.group, kind.kind) not in served
         assert {"create", "delete", "get", "list", "patch", "update", "watch"} <= set(kind.verbs)
         assert "alpha" not in kind.version
@@ -97,13 +97,13 @@ def test_every_kind_is_whole() -> None:
         name = pending.pop()
         if name not in seen:
             seen.add(name)
-            pending.extend(_references(known_definitions()[name]))
+            pending.extend(_references(upstream_definitions()[name]))
 
 
 def test_defaults_of_keys() -> None:
     """Keys of lists that may be left out have their default, which field ownership needs."""
     for name in ("ContainerPort", "ServicePort"):
-        assert known_definitions()[CORE + name]["properties"]["protocol"]["default"] == "TCP"
+        assert upstream_definitions()[CORE + name]["properties"]["protocol"]["default"] == "TCP"
 
 
 def _references(schema: Any) -> Iterator[str]:
@@ -137,7 +137,7 @@ def test_names_are_those_of_a_real_server() -> None:
     """Plural, scope, verbs, short names and categories are what a real server tells of its kinds."""
     seen = 0
     for key, entry in discovered():
-        if (kind := known_kinds().get(key)) is not None:
+        if (kind := upstream_kinds().get(key)) is not None:
             seen += 1
             assert (kind.plural, kind.namespaced) == (entry["name"], entry["namespaced"])
             assert sorted(entry["verbs"]) == list(kind.verbs)

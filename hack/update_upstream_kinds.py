@@ -1,4 +1,4 @@
-"""Derive the data of the kinds of Kubernetes that a cluster can be given as CRDs: kcp_py/bootstrap/known.
+"""Derive the data of the kinds of Kubernetes that a cluster can be given as CRDs: kcp_py/bootstrap/upstream.
 
 The same sources and forms as those of `update_builtin_kinds.py`, for every kind in a GA or beta version that can be stored and that the
 server does not serve by itself. What the sources lack is here: names and places of kubernetes `pkg/registry/*/storage`, and the defaults
@@ -16,7 +16,7 @@ from typing import Any
 import lightkube.resources
 from update_builtin_kinds import SERVED, TARGET, VERBS, normalised, references, source_definitions
 
-FOLDER = TARGET / "known"
+FOLDER = TARGET / "upstream"
 CORE = "io.k8s.api.core.v1."
 
 NAMES: dict[tuple[str, str], tuple[list[str], list[str]]] = {

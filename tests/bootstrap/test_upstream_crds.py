@@ -1,4 +1,4 @@
-"""CRDs of known kinds."""
+"""CRDs of upstream kinds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import copy
 import pytest
 
 import kcp_py
-from kcp_py.bootstrap.known import known_kinds
-from kcp_py.bootstrap.known_crds import definitions_named, definitions_of, versions_of
+from kcp_py.bootstrap.upstream_crds import definitions_named, definitions_of, versions_of
+from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 from kcp_py.schema.crd.validation import default_definition, initial_status, validate_definition
 
 EVERY = definitions_named(["all"])
@@ -61,7 +61,7 @@ def test_versions_that_differ_in_name_alone_are_offered_together():
     assert [row.version for row in versions_of("resource.k8s.io", "ResourceClaim")] == ["v1", "v1beta2"]
     (claims,) = definitions_named(["resourceclaims"])
     assert [(version["name"], version["storage"]) for version in claims["spec"]["versions"]] == [("v1", True), ("v1beta2", False)]
-    assert len(definitions_of(list(known_kinds().values()))) == len(EVERY)
+    assert len(definitions_of(list(upstream_kinds().values()))) == len(EVERY)
 
 
 def test_library():

@@ -1,9 +1,9 @@
-"""Schemas of known kinds without references."""
+"""Schemas of upstream kinds without references."""
 
 from __future__ import annotations
 
-from kcp_py.bootstrap.known import known_kinds
-from kcp_py.bootstrap.known_schemas import decoding_schema, structural_schema
+from kcp_py.bootstrap.upstream_kinds import upstream_kinds
+from kcp_py.bootstrap.upstream_schemas import decoding_schema, structural_schema
 from kcp_py.schema.compilation import compile_schema
 
 POD = "io.k8s.api.core.v1.Pod"
@@ -33,7 +33,7 @@ def test_lists_are_unique_where_upstream_checks_it():
 
 def test_every_schema_compiles():
     """Those of all kinds do, those too that refer to themselves."""
-    for kind in known_kinds().values():
+    for kind in upstream_kinds().values():
         compile_schema(decoding_schema(kind.definition), custom=False)
     templates = structural_schema("io.k8s.api.scheduling.v1beta1.Workload")["properties"]["spec"]["properties"]
     inner = templates["compositePodGroupTemplates"]["items"]["properties"]["compositePodGroupTemplates"]

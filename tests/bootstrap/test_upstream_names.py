@@ -1,11 +1,11 @@
-"""Names of known kinds."""
+"""Names of upstream kinds."""
 
 from __future__ import annotations
 
 import pytest
 
-from kcp_py.bootstrap.known import known_kinds
-from kcp_py.bootstrap.known_names import UnknownKindError, find_kinds
+from kcp_py.bootstrap.upstream_kinds import upstream_kinds
+from kcp_py.bootstrap.upstream_names import UnknownKindError, find_kinds
 
 
 @pytest.mark.parametrize("name", ["pods", "pod", "Pod", "po", "pods.core", "pods.v1.core"])
@@ -31,12 +31,12 @@ def test_groups_and_all():
     }
     assert len(find_kinds(["*.apps", "deployments"])) == 5
     assert all(kind.group == "" for kind in find_kinds(["*.core"]))
-    assert find_kinds(["all", "pods"]) == list(known_kinds().values())
+    assert find_kinds(["all", "pods"]) == list(upstream_kinds().values())
 
 
 def test_every_plural_is_a_name_of_its_own():
     """No name stands for kinds of two groups."""
-    for kind in known_kinds().values():
+    for kind in upstream_kinds().values():
         assert {(found.group, found.kind) for found in find_kinds([kind.plural])} == {(kind.group, kind.kind)}
 
 

@@ -1,4 +1,4 @@
-"""Schemas of the known kinds without references: as a CRD has them, and as a decoder of the kind itself applies them.
+"""Schemas of the upstream kinds without references: as a CRD has them, and as a decoder of the kind itself applies them.
 
 Source: Kubernetes documentation "Specifying a structural schema", "Merge strategy".
 """
@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX
-from kcp_py.bootstrap.known import known_definitions
+from kcp_py.bootstrap.upstream_kinds import upstream_definitions
 
 Schema = Mapping[str, Any]
 
@@ -55,7 +55,7 @@ _DECODING: Final = _Form({**_STRUCTURAL.written, _QUANTITY: {"type": "string"}},
 @cache
 def structural_schema(name: str) -> Schema:
     """The schema of a kind as its CRD has it. Shared: do not change it."""
-    root = _Writer(_STRUCTURAL).write(known_definitions()[name], (name,))
+    root = _Writer(_STRUCTURAL).write(upstream_definitions()[name], (name,))
     root["properties"] = {**root["properties"], "metadata": {"type": "object"}}
     return root
 
@@ -66,7 +66,7 @@ def decoding_schema(name: str) -> Schema:
 
     Nothing is required of a status: what is not reported is its zero value.
     """
-    root = _Writer(_DECODING).write(known_definitions()[name], (name,))
+    root = _Writer(_DECODING).write(upstream_definitions()[name], (name,))
     if "status" in root["properties"]:
         root["properties"] = {**root["properties"], "status": _without_required(root["properties"]["status"])}
     return root
@@ -93,7 +93,7 @@ class _Writer:
         if (reference := _reference(schema)) is not None:
             name = reference.removeprefix(REFERENCE_PREFIX)
             written = _OBJECT if name in within else self._form.written.get(name)
-            resolved = self.write(known_definitions()[name], (*within, name)) if written is None else dict(written)
+            resolved = self.write(upstream_definitions()[name], (*within, name)) if written is None else dict(written)
             return {**resolved, **{key: value for key, value in schema.items() if key in _KEPT}}
         result: dict[str, Any] = {key: value for key, value in schema.items() if key in _KEPT}
         if self._form.decoded:

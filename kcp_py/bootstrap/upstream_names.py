@@ -1,4 +1,4 @@
-"""Known kinds by the names that people give them."""
+"""Upstream kinds by the names that people give them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from functools import cache
 from typing import Final
 
 from kcp_py.bootstrap.kinds import builtin_kinds
-from kcp_py.bootstrap.known import KnownKind, known_kinds
+from kcp_py.bootstrap.upstream_kinds import UpstreamKind, upstream_kinds
 
 ALL: Final = "all"
-"""Every known kind."""
+"""every upstream kind."""
 
 
 class UnknownKindError(ValueError):
-    """A name is none of a known kind; the message says what may have been meant."""
+    """A name is none of an upstream kind; the message says what may have been meant."""
 
 
-def find_kinds(names: Iterable[str]) -> list[KnownKind]:
-    """The kinds that names stand for, in every known version of each, in the order of the names and without repetition.
+def find_kinds(names: Iterable[str]) -> list[UpstreamKind]:
+    """The kinds that names stand for, in every version of each, in the order of the names and without repetition.
 
     Args:
         names: of one kind as kubectl takes it (`pods`, `pod`, `Pod`, `po`, `deployments.apps`, `deployments.v1.apps`), of all kinds of a
@@ -28,7 +28,7 @@ def find_kinds(names: Iterable[str]) -> list[KnownKind]:
     Raises:
         UnknownKindError: a name is none of these.
     """
-    found: dict[tuple[str, str, str], KnownKind] = {}
+    found: dict[tuple[str, str, str], UpstreamKind] = {}
     for name in names:
         for kind in _find(name):
             found[kind.group, kind.version, kind.kind] = kind
@@ -46,15 +46,15 @@ def is_served(name: str) -> bool:
     return name.lower() in served
 
 
-def _find(name: str) -> Sequence[KnownKind]:
+def _find(name: str) -> Sequence[UpstreamKind]:
     if name == ALL:
-        return tuple(known_kinds().values())
+        return tuple(upstream_kinds().values())
     plain, _, group = name.lower().partition(".")
     if plain == "*":
         wanted = "" if group == "core" else group
-        if kinds := [kind for kind in known_kinds().values() if kind.group == wanted]:
+        if kinds := [kind for kind in upstream_kinds().values() if kind.group == wanted]:
             return kinds
-        groups = ", ".join(sorted({kind.group or "core" for kind in known_kinds().values()}))
+        groups = ", ".join(sorted({kind.group or "core" for kind in upstream_kinds().values()}))
         raise UnknownKindError(f'no known kind is in the group "{group}"; there are {groups}')
     if known := _by_name().get(name.lower()):
         return known
@@ -66,10 +66,10 @@ def _find(name: str) -> Sequence[KnownKind]:
 
 
 @cache
-def _by_name() -> Mapping[str, Sequence[KnownKind]]:
+def _by_name() -> Mapping[str, Sequence[UpstreamKind]]:
     """Every way to write each kind. No two kinds share one."""
-    names: dict[str, list[KnownKind]] = {}
-    for kind in known_kinds().values():
+    names: dict[str, list[UpstreamKind]] = {}
+    for kind in upstream_kinds().values():
         group = kind.group or "core"
         for plain in {kind.plural, kind.singular, *kind.short_names}:
             for name in (plain, f"{plain}.{group}", f"{plain}.{kind.version}.{group}"):

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions of the known kinds: their published schemas as structural schemas.
+"""CustomResourceDefinitions of the upstream kinds: their published schemas as structural schemas.
 
 What a CRD cannot say of a kind (patch keys, columns
 that are worked out, defaults that depend on other fields) is completed by a server that knows the kind.
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from kcp_py.bootstrap.known import KnownKind, known_kinds
-from kcp_py.bootstrap.known_names import find_kinds
-from kcp_py.bootstrap.known_schemas import structural_schema
+from kcp_py.bootstrap.upstream_kinds import UpstreamKind, upstream_kinds
+from kcp_py.bootstrap.upstream_names import find_kinds
+from kcp_py.bootstrap.upstream_schemas import structural_schema
 
 APPROVAL: Final = "api-approved.kubernetes.io"
 """The annotation without which a CRD may not define a kind in a group of Kubernetes' domains."""
@@ -32,7 +32,7 @@ def definitions_named(names: Iterable[str]) -> list[dict[str, Any]]:
     return definitions_of(find_kinds(names))
 
 
-def definitions_of(kinds: Sequence[KnownKind]) -> list[dict[str, Any]]:
+def definitions_of(kinds: Sequence[UpstreamKind]) -> list[dict[str, Any]]:
     """A CRD for each group and kind among `kinds`, with all versions that differ in their name alone from the preferred one.
 
     Those of other forms cannot be converted by a CRD.
@@ -40,17 +40,17 @@ def definitions_of(kinds: Sequence[KnownKind]) -> list[dict[str, Any]]:
     return [_definition(*name) for name in dict.fromkeys((kind.group, kind.kind) for kind in kinds)]
 
 
-def versions_of(group: str, kind: str) -> list[KnownKind]:
+def versions_of(group: str, kind: str) -> list[UpstreamKind]:
     """The versions in which the CRD of a kind offers it, the preferred and stored one first."""
-    versions = sorted((row for row in known_kinds().values() if (row.group, row.kind) == (group, kind)), key=_preference)
+    versions = sorted((row for row in upstream_kinds().values() if (row.group, row.kind) == (group, kind)), key=_preference)
     if (group, kind) in CONVERTED:
         return versions
     first = structural_schema(versions[0].definition)
     return [row for row in versions if row is versions[0] or structural_schema(row.definition) == first]
 
 
-def _preference(row: KnownKind) -> tuple[bool, int]:
-    # GA before beta, higher before lower: there is nothing else among the known versions.
+def _preference(row: UpstreamKind) -> tuple[bool, int]:
+    # GA before beta, higher before lower: there is nothing else among their versions.
     stable, _, beta = row.version.removeprefix("v").partition("beta")
     return bool(beta), -int(stable) * 1000 - int(beta or 0)
 
@@ -79,7 +79,7 @@ def _definition(group: str, kind: str) -> dict[str, Any]:
     }
 
 
-def _version(row: KnownKind, *, storage: bool) -> dict[str, Any]:
+def _version(row: UpstreamKind, *, storage: bool) -> dict[str, Any]:
     schema = structural_schema(row.definition)
     version: dict[str, Any] = {"name": row.version, "served": True, "storage": storage, "schema": {"openAPIV3Schema": schema}}
     if row.subresources:
