@@ -138,6 +138,6 @@ def builtin_definitions(*names: str) -> list[dict[str, Any]]:
     Raises:
         ValueError: a name is of no such kind.
     """
-    from kcp_py.bootstrap.upstream_crds import definitions_named  # noqa: PLC0415 (the program starts without them)
+    from kcp_py.apis.upstream.crds import definitions_named  # noqa: PLC0415 (the program starts without them)
 
     return definitions_named(names)

@@ -9,9 +9,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from kcp_py.apis.upstream.crds import definitions_of, versions_of
 from kcp_py.bootstrap.installed import INSTALLED_ANNOTATION, marked_as_installed
 from kcp_py.bootstrap.unenforced import unenforced_warning
-from kcp_py.bootstrap.upstream_crds import definitions_of, versions_of
 from kcp_py.bootstrap.upstream_names import UnknownKindError, find_kinds
 from kcp_py.cli.clusterapi import find_cluster, require_cluster
 from kcp_py.cli.completion import complete_kinds

@@ -10,7 +10,7 @@ import httpx
 import pytest
 import yaml
 
-from kcp_py.bootstrap.upstream_crds import definitions_named
+from kcp_py.apis.upstream.crds import definitions_named
 from kcp_py.cli.manifests import Document, read_documents, split
 from kcp_py.cli.validation import Fault, Validator
 from kcp_py.controlplane import ControlPlane

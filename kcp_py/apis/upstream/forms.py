@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple
 from kcp_py.apimachinery.meta.table import Column
 from kcp_py.apis.upstream.autoscaler_conversion import convert_autoscaler
 from kcp_py.apis.upstream.columns import UPSTREAM_COLUMNS
+from kcp_py.apis.upstream.crds import CONVERTED
+from kcp_py.apis.upstream.schemas import structural_schema
 from kcp_py.apis.upstream.strategy import DEFAULTERS, FIELD_PATHS, UpstreamSchema, UpstreamStrategy
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX
-from kcp_py.bootstrap.upstream_crds import CONVERTED
 from kcp_py.bootstrap.upstream_kinds import UpstreamKind, upstream_definitions, upstream_kinds
-from kcp_py.bootstrap.upstream_schemas import structural_schema
 from kcp_py.registry.resource import Converter
 from kcp_py.registry.scale import ScalePaths, read_paths
 from kcp_py.registry.strategy import Strategy

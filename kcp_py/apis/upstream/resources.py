@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apis.upstream.crds import definitions_named
 from kcp_py.apis.upstream.provider import UpstreamKinds
-from kcp_py.bootstrap.upstream_crds import definitions_named
 from kcp_py.registry.catalog.compilation import NONE, Settings, compile_definition
 from kcp_py.registry.conversion import NoWebhooks
 from kcp_py.registry.resource import DefaultObjects, ServedResource

@@ -14,9 +14,9 @@ from kcp_py.apis.typed.structs import StructCodec
 from kcp_py.apis.upstream.creation import FILLS, PREPARATIONS
 from kcp_py.apis.upstream.defaults import DEFAULTERS, Defaulter
 from kcp_py.apis.upstream.names import NAME_RULES, name_problems
+from kcp_py.apis.upstream.schemas import decoding_schema
 from kcp_py.apis.upstream.updates import CHANGES, changed_problems
 from kcp_py.bootstrap.upstream_kinds import UpstreamKind
-from kcp_py.bootstrap.upstream_schemas import decoding_schema
 from kcp_py.registry.custom_resources import CustomResourceStrategy
 from kcp_py.registry.strategy import SETTABLE_METADATA
 from kcp_py.request.user import UserInfo

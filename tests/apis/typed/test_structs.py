@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apis.typed.structs import StructCodec, struct_codec
+from kcp_py.apis.upstream.crds import definitions_of
 from kcp_py.bootstrap.kinds import builtin_kinds
-from kcp_py.bootstrap.upstream_crds import definitions_of
 from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 
 DEPLOYMENT = StructCodec("io.k8s.api.apps.v1.Deployment")

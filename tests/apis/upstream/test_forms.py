@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from kcp_py.apis.upstream.crds import definitions_named
 from kcp_py.apis.upstream.forms import completed, kind_form
 from kcp_py.apis.upstream.provider import UpstreamKinds
-from kcp_py.bootstrap.upstream_crds import definitions_named
 from kcp_py.bootstrap.upstream_kinds import upstream_definitions
 from kcp_py.registry.catalog.compilation import Definitions
 from kcp_py.registry.custom_resources import CustomResourceStrategy

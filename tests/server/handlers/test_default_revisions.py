@@ -10,7 +10,7 @@ from typing import Any, Literal
 import httpx
 import pytest
 
-from kcp_py.bootstrap.upstream_crds import definitions_named
+from kcp_py.apis.upstream.crds import definitions_named
 from kcp_py.controlplane import ControlPlane
 from kcp_py.storage.contract import Storage
 from kcp_py.storage.memory import MemoryStorage

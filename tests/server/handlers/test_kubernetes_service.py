@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kcp_py.bootstrap.upstream_crds import definitions_named
+from kcp_py.apis.upstream.crds import definitions_named
 from kcp_py.controlplane import ControlPlane
 from tests.server.handlers.conftest import Api, Watch, options
 from tests.server.handlers.widgets import DEFINITIONS, install

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kcp_py.apimachinery.serializer.protobuf import decode, decode_envelope, encode_object
-from kcp_py.bootstrap.upstream_crds import definitions_named
+from kcp_py.apis.upstream.crds import definitions_named
 from kcp_py.bootstrap.wire import message_of
 from kcp_py.storage.contract import Put
 from tests.server.handlers.conftest import Api, Watch, config_map, definition, established, instance

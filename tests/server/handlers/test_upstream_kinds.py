@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from kcp_py.apimachinery.serializer.protobuf import decode, decode_envelope, encode_object
-from kcp_py.bootstrap.upstream_crds import definitions_named
+from kcp_py.apis.upstream.crds import definitions_named
 from kcp_py.controlplane import ControlPlane
 from tests.server.handlers.conftest import Api, options
 from tests.server.handlers.upstreamkinds import APPLY, DEPLOYMENTS, PODS, PROTOBUF, SERVICES, STRATEGIC, deployment, installed, pod

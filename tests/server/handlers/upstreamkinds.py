@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcp_py.bootstrap.upstream_crds import definitions_named
+from kcp_py.apis.upstream.crds import definitions_named
 from tests.server.handlers.conftest import Api
 from tests.server.handlers.widgets import install
 

@@ -7,7 +7,7 @@ import copy
 import pytest
 
 import kcp_py
-from kcp_py.bootstrap.upstream_crds import definitions_named, definitions_of, versions_of
+from kcp_py.apis.upstream.crds import definitions_named, definitions_of, versions_of
 from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 from kcp_py.schema.crd.validation import default_definition, initial_status, validate_definition
 

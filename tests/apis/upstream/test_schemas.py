@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kcp_py.apis.upstream.schemas import decoding_schema, structural_schema
 from kcp_py.bootstrap.upstream_kinds import upstream_kinds
-from kcp_py.bootstrap.upstream_schemas import decoding_schema, structural_schema
 from kcp_py.schema.compilation import compile_schema
 
 POD = "io.k8s.api.core.v1.Pod"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from kcp_py.apis.upstream.schemas import structural_schema
 from kcp_py.bootstrap.upstream_kinds import UpstreamKind, upstream_kinds
 from kcp_py.bootstrap.upstream_names import find_kinds
-from kcp_py.bootstrap.upstream_schemas import structural_schema
 
 APPROVAL: Final = "api-approved.kubernetes.io"
 """The annotation without which a CRD may not define a kind in a group of Kubernetes' domains."""
