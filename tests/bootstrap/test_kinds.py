@@ -11,42 +11,17 @@ from typing import Any
 
 import pytest
 
-from kcp_py.bootstrap.kinds import REFERENCE_PREFIX, builtin_kinds, definitions, validation_schema
+from kcp_py.bootstrap.kinds import REFERENCE_PREFIX, builtin_kinds, definitions
+from tests.bootstrap.references import references
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "kcp_py" / "bootstrap"
-
-
-def references(schema: Any) -> Iterator[str]:
-    if isinstance(schema, dict):
-        if isinstance(schema.get("$ref"), str):
-            yield schema["$ref"]
-        for child in schema.values():
-            yield from references(child)
-    elif isinstance(schema, list):
-        for child in schema:
-            yield from references(child)
 
 
 def test_references_resolve():
     """No definition refers to one that does not ship."""
     known = definitions()
     assert {target for schema in known.values() for target in references(schema)} <= {REFERENCE_PREFIX + name for name in known}
-
-
-@pytest.mark.parametrize("kind", builtin_kinds(), ids=lambda kind: kind.definition)
-def test_only_recursive_references_are_left_for_validation(kind):
-    """What a decoder works with is one document, but for schemas that contain themselves."""
-    document, left = validation_schema(kind.definition)
-    assert set(references([document, *left.values()])) == {REFERENCE_PREFIX + name for name in left}
-    assert bool(left) is (kind.plural == "customresourcedefinitions")
-
-
-def test_required_is_left_to_strategies_except_where_the_schema_is_all_there_is():
-    """Typed kinds take zero values for missing fields; a LogicalCluster is judged by its schema."""
-    assert "required" not in validation_schema("io.k8s.api.rbac.v1.RoleBinding").document
-    owner = validation_schema("io.kcp.core.v1alpha1.LogicalCluster").document["properties"]["spec"]["properties"]["owner"]
-    assert "uid" in owner["required"]
 
 
 def test_kinds_have_definitions_of_their_own_name():

@@ -23,13 +23,14 @@ from kcp_py.apis.core.namespaces import NamespaceStrategy
 from kcp_py.apis.kcp.logicalclusters import LogicalClusterStrategy
 from kcp_py.apis.rbac.strategy import ClusterRoleStrategy, RoleBindingStrategy, RoleStrategy
 from kcp_py.apis.typed.decoding import DeferredSchema
-from kcp_py.bootstrap.kinds import BuiltinKind, builtin_kinds, definitions, validation_schema
+from kcp_py.bootstrap.kinds import BuiltinKind, builtin_kinds, definitions
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.namespaces import default_namespaces
 from kcp_py.registry.resource import Converter, DefaultObjects, ServedResource, storage_version_hash
 from kcp_py.registry.strategy import Strategy
 from kcp_py.registry.subresources import table_of
 from kcp_py.schema.crd.form import normalize_definition
+from kcp_py.schema.models import validation_schema
 from kcp_py.schema.structural.nodes import Node, NodesByName
 from kcp_py.storage.keys import resource_keys
 

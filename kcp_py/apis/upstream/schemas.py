@@ -11,8 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX
 from kcp_py.bootstrap.upstream_kinds import upstream_definitions
-
-Schema = Mapping[str, Any]
+from kcp_py.schema.documents import VALUE_PARTS, Schema, map_parts
 
 _API: Final = "io.k8s.apimachinery.pkg."
 _QUANTITY: Final = _API + "api.resource.Quantity"
@@ -73,13 +72,7 @@ def decoding_schema(name: str) -> Schema:
 
 
 def _without_required(schema: Schema) -> dict[str, Any]:
-    result = {key: value for key, value in schema.items() if key != "required"}
-    if "properties" in schema:
-        result["properties"] = {field: _without_required(child) for field, child in schema["properties"].items()}
-    for key in ("items", "additionalProperties"):
-        if isinstance(child := schema.get(key), Mapping):
-            result[key] = _without_required(child)
-    return result
+    return map_parts({key: value for key, value in schema.items() if key != "required"}, _without_required)
 
 
 class _Writer:
@@ -100,26 +93,20 @@ class _Writer:
             result.pop("format", None)
             if "required" in result:
                 result["required"] = [field for field in result["required"] if (within[-1], field) not in _MAY_BE_ZERO]
-        if "properties" in schema:
-            result["properties"] = {field: self._field(field, child, within) for field, child in schema["properties"].items()}
-        for key in ("items", "additionalProperties"):
-            if isinstance(child := schema.get(key), Mapping):
-                result[key] = self.write(child, within)
+        result |= {key: schema[key] for key in VALUE_PARTS if isinstance(schema.get(key), Mapping)}
+        result = map_parts(result, lambda part: self.write(part, within))
+        for field, written in result.get("properties", {}).items():
+            if self._form.decoded and field not in _UNIQUE and (within[-1], field) not in _UNIQUE_IN:
+                written.pop(_LIST_TYPE, None)
+                written.pop(_LIST_MAP_KEYS, None)
         if result.get("type") == "object" and not {"properties", "additionalProperties"} & result.keys():
             result["x-kubernetes-preserve-unknown-fields"] = True
         if _LIST_TYPE in result:
-            self._settle_list(result)
+            self._mend_list(result)
         return result
 
-    def _field(self, field: str, schema: Schema, within: tuple[str, ...]) -> dict[str, Any]:
-        written = self.write(schema, within)
-        if self._form.decoded and field not in _UNIQUE and (within[-1], field) not in _UNIQUE_IN:
-            written.pop(_LIST_TYPE, None)
-            written.pop(_LIST_MAP_KEYS, None)
-        return written
-
-    def _settle_list(self, schema: dict[str, Any]) -> None:
-        """List types that are marked where there is no list, or whose elements are free-form, are dropped; keys are completed."""
+    def _mend_list(self, schema: dict[str, Any]) -> None:
+        """Drop a list type where there is no list or its elements are free-form; give keys that may be missing a default."""
         items = schema.get("items") or {}
         properties = items.get("properties") or {}
         keys = schema.get(_LIST_MAP_KEYS) or ()

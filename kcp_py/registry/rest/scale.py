@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.decoding import mismatch
-from kcp_py.bootstrap.kinds import validation_schema
 from kcp_py.registry.rest.conform import cannot_be_handled
 from kcp_py.schema.compilation import StructuralSchema, compile_schema
+from kcp_py.schema.models import validation_schema
 from kcp_py.schema.structural.merge_types import merge_type
 from kcp_py.schema.structural.nodes import read_schema
 

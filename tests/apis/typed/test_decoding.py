@@ -8,7 +8,7 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apis.typed.decoding import DeferredSchema
-from kcp_py.bootstrap.kinds import validation_schema
+from kcp_py.schema.models import validation_schema
 
 CUSTOM_RESOURCE_DEFINITION = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
 CONFIG_MAP = DeferredSchema(validation_schema, "io.k8s.api.core.v1.ConfigMap", typed=True)
