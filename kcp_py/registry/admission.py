@@ -151,7 +151,7 @@ def conform(resource: ServedResource, obj: dict[str, Any], plugin: str) -> None:
     metadata = obj.get("metadata")
     if (obj.get("apiVersion"), obj.get("kind")) != (resource.group_version, resource.kind) or not isinstance(metadata, dict):
         raise errors.internal(f"admission plugin {plugin} changed the kind of the object")
-    if problem := type_problem(obj, resource.kind) if resource.builtin else metadata_mistake(metadata):
+    if problem := type_problem(obj, resource.kind) if resource.typed else metadata_mistake(metadata):
         raise errors.internal(f"admission plugin {plugin} made an invalid object: {problem}")
     prune_object_meta(metadata)
     if mistake := resource.schema.type_error(obj):

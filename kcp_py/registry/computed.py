@@ -75,7 +75,7 @@ class ComputedResource:
             subresources={
                 name: Subresource(name, rest.verbs, self.subresource_kinds.get(name), rest=rest) for name, rest in self.subresources.items()
             },
-            builtin=False,
+            typed=False,
             document=self.schema,
             rest=self.rest,
         )

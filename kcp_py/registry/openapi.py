@@ -60,7 +60,7 @@ class _Entry(NamedTuple):
     digest: bytes
     size: int
     """Bytes of the schema."""
-    builtin: bool
+    typed: bool
 
 
 class _Form(NamedTuple):
@@ -97,7 +97,7 @@ class FragmentCache:
         else:
             build = partial(fragment_v2 if version == 2 else fragment_v3, self._published(resource))
         # Descriptions of built-in kinds are read from a large file when the first of them is published.
-        large = entry.builtin or entry.size > Inline.DESCRIBE["protobuf" if protobuf else "json"]
+        large = entry.typed or entry.size > Inline.DESCRIBE["protobuf" if protobuf else "json"]
         return self._fragments.setdefault(key, await offload(build) if large else build())
 
     async def document(self, resources: Sequence[ServedResource], digest: bytes, *, version: int, protobuf: bool) -> PartedDocument:
@@ -138,7 +138,7 @@ class FragmentCache:
             verbs=resource.verbs,
             has_status=resource.has_status,
             has_scale="scale" in resource.subresources,
-            selectable_fields=() if resource.builtin else tuple(resource.field_labels),
+            selectable_fields=() if resource.typed else tuple(resource.field_labels),
             patch_types=patch_types,
             document=resource.document,
             definition=resource.definition,

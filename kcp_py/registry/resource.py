@@ -89,7 +89,7 @@ class ServedResource:
     """By name, in the order of discovery."""
     has_status: bool = field(init=False)
     """Whether `/status` is served."""
-    builtin: bool = True
+    typed: bool = True
     """Whether the kind is compiled into clients: list items then carry no kind, and strategic merge patch is accepted."""
     protobuf: bool = False
     """Whether objects have a protobuf form, in which clients send and get them."""
@@ -127,7 +127,7 @@ class ServedResource:
             api_version=self.group_version,
             stored_api_version=self.storage_group_version,
             kind=self.kind,
-            bare_items=self.builtin,
+            bare_items=self.typed,
             annotated=self.annotated,
             same_form=self.schema is self.storage_schema and (self.converter is None or self.group_version == self.storage_group_version),
         )

@@ -57,7 +57,7 @@ def custom(plural: str = "shirts", kind: str = "Shirt", document: dict[str, Any]
     changes |= {
         "singular": kind.lower(),
         "short_names": (),
-        "builtin": False,
+        "typed": False,
         "strategic_merge": None,
         "definition": "",
         "document": document or SHIRT,

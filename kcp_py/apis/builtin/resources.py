@@ -47,7 +47,7 @@ class _Special(NamedTuple):
     strategy: Callable[[], Strategy]
     field_labels: Mapping[str, str] = {}
     default_objects: DefaultObjects | None = None
-    builtin: bool = True
+    typed: bool = True
     storage_group: str | None = None
     converter: Converter | None = None
     normalize: Callable[[dict[str, Any]], None] | None = None
@@ -69,7 +69,7 @@ _SPECIAL: Final[Mapping[tuple[str, str], _Special]] = {
     ("rbac.authorization.k8s.io", "clusterrolebindings"): _Special(partial(RoleBindingStrategy, namespaced=False)),
     ("apiextensions.k8s.io", "customresourcedefinitions"): _Special(_DefinitionStrategy, normalize=normalize_definition),
     # No client has this kind compiled in: it is served by kcp as a custom resource.
-    ("core.kcp.io", "logicalclusters"): _Special(LogicalClusterStrategy, builtin=False),
+    ("core.kcp.io", "logicalclusters"): _Special(LogicalClusterStrategy, typed=False),
 }
 
 
@@ -82,7 +82,7 @@ def builtin_resources(root: str, *, strategies: Mapping[GroupResource, Strategy]
     """
     kinds = builtin_kinds()
     schemas = {
-        kind.definition: DeferredSchema(validation_schema, kind.definition, typed=special.builtin, normalize=special.normalize)
+        kind.definition: DeferredSchema(validation_schema, kind.definition, typed=special.typed, normalize=special.normalize)
         for kind in kinds
         for special in (_SPECIAL[kind.group, kind.plural],)
     }
@@ -131,10 +131,10 @@ def _served(kind: BuiltinKind, root: str, schemas: Mapping[str, DeferredSchema],
         categories=tuple(kind.categories),
         verbs=tuple(kind.verbs),
         subresources=table_of(finalize="finalize" in kind.subresources, status="status" in kind.subresources),
-        builtin=special.builtin,
+        typed=special.typed,
         protobuf=has_message(str(GroupVersion(kind.group, kind.version)), kind.kind),
         field_labels=special.field_labels,
-        strategic_merge=document if special.builtin else None,
+        strategic_merge=document if special.typed else None,
         storage_version_hash=storage_version_hash(stored.group, stored.version, kind.kind),
         document=document,
         definition=kind.definition,

@@ -306,14 +306,14 @@ def _rules(
         return {
             "strategy": CustomResourceStrategy(version),
             "columns": printer_columns(columns),
-            "builtin": False,
+            "typed": False,
             "field_labels": field_labels,
             "document": _document(version),
         }
     return {
         "strategy": form.strategy(version),
         "columns": (form.columns() if not columns else None) or printer_columns(columns),
-        "builtin": form.own,
+        "typed": form.own,
         "protobuf": has_message(str(GroupVersion(spec["group"], version["name"])), spec["names"]["kind"]),
         "field_labels": {**field_labels, **form.field_labels()},
         "document": form.document,

@@ -67,14 +67,14 @@ async def apply(access: Access, request: WriteRequest, body: bytes) -> Written:
         check_metadata(new, resource)
         # What is unknown was refused already, where the type does not allow for it.
         await conform(new, resource, field_validation="Ignore", warnings=request.warnings, large=size > Inline.PARSE["json"])
-        if not resource.builtin:
+        if not resource.typed:
             _restore_nulls({field: value for field, value in config.items() if field != "metadata"}, new)
         check_identity(new, target)
         metadata = new["metadata"]
         if resource.namespaced:
             metadata["namespace"] = target.namespace
         if live is not None and (given := metadata.get("uid")) and given != (uid := live["metadata"]["uid"]):
-            if target.subresource != "status" or resource.builtin:
+            if target.subresource != "status" or resource.typed:
                 raise other_uid(target, given)
             metadata["uid"] = uid  # the metadata is the stored one anyway
         return new

@@ -66,7 +66,7 @@ class BodyKind(Protocol):
         ...
 
     @property
-    def builtin(self) -> bool:
+    def typed(self) -> bool:
         """Whether the kind is compiled into clients."""
         ...
 
@@ -86,7 +86,7 @@ class Sent(NamedTuple):
 def check_kind(obj: dict[str, Any], resource: BodyKind, body: bytes = b"") -> None:
     """Compare apiVersion and kind with what the URL asks for. Typed kinds may leave them out; they are filled in."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
-    if resource.builtin:
+    if resource.typed:
         if not kind:
             obj["kind"] = kind = resource.kind
         if not api_version:
@@ -99,7 +99,7 @@ def check_kind(obj: dict[str, Any], resource: BodyKind, body: bytes = b"") -> No
         detail = f"the API version in the data ({api_version}) does not match the expected API version ({resource.group_version})"
         raise errors.bad_request(detail)
     if kind != resource.kind:
-        if resource.builtin:
+        if resource.typed:
             detail = f'no kind "{kind}" is registered for version "{resource.group_version}" in scheme "kcp-py"'
             raise errors.bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {detail}')
         metadata = obj.get("metadata")
@@ -117,7 +117,7 @@ def check_metadata(obj: dict[str, Any], resource: BodyKind) -> None:
     if obj.get("metadata") is None:
         obj["metadata"] = {}
     # Of a custom resource it is decoded apart, as that of an embedded one.
-    problem = type_problem(obj, resource.kind) if resource.builtin else metadata_mistake(obj["metadata"])
+    problem = type_problem(obj, resource.kind) if resource.typed else metadata_mistake(obj["metadata"])
     if problem:
         raise cannot_be_handled(resource, problem)
 
@@ -196,7 +196,7 @@ def _prune(obj: dict[str, Any], resource: BodyKind, sent: Sent | None, repeated:
         repeated = sent.repeated
     if not strict or not (unknown or repeated):
         return ()
-    if resource.builtin:
+    if resource.typed:
         if sent is not None:
             return _struct_errors(sent, resource)
         unknown = sorted(set(unknown))

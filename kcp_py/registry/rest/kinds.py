@@ -24,7 +24,7 @@ class _ForeignKind(NamedTuple):
     version: str
     kind: str
     group_version: str
-    builtin: bool
+    typed: bool
     schema: CompiledSchema
 
 

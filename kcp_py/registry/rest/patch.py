@@ -124,7 +124,7 @@ async def patch(access: Access, request: WriteRequest, change: Patch) -> Written
         if paths is not None:
             return await scaled(paths, obj, current)
         if (given := obj["metadata"].get("uid")) and given != uid:
-            if target.subresource == "status" and not target.resource.builtin:
+            if target.subresource == "status" and not target.resource.typed:
                 obj["metadata"]["uid"] = uid  # the metadata is the stored one anyway
                 return obj
             raise other_uid(target, given)
@@ -147,7 +147,7 @@ def _check_kind(obj: dict[str, Any], kind: BodyKind) -> None:
     Raises:
         StatusError: 400 for what is to be shown, 422 for another kind of a custom resource.
     """
-    if kind.builtin:
+    if kind.typed:
         api_version, name = obj.get("apiVersion") or kind.group_version, obj.get("kind") or kind.kind
         if (api_version, name) != (kind.group_version, kind.kind):
             raise cannot_be_handled(kind, f'no kind "{name}" is registered for version "{api_version}" in scheme "kcp-py"')

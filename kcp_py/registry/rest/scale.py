@@ -71,7 +71,7 @@ class ScaleKind:
     version = "v1"
     kind = "Scale"
     group_version = "autoscaling/v1"
-    builtin = True
+    typed = True
     schema = _ScaleSchema()
 
 

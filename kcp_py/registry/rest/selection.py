@@ -91,7 +91,7 @@ def _paths(field: str, resource: ServedResource) -> Sequence[tuple[str, ...]]:
         return (tuple(field.split(".")),)
     path = resource.field_labels.get(field)
     if path is None:
-        if resource.builtin:
+        if resource.typed:
             known = '"metadata.name", "metadata.namespace"' if resource.namespaced else '"metadata.name"'
             raise errors.bad_request(f'"{field}" is not a known field selector: only {known}')
         raise errors.bad_request(f"field label not supported: {field}")
@@ -100,7 +100,7 @@ def _paths(field: str, resource: ServedResource) -> Sequence[tuple[str, ...]]:
 
 def _zero(path: tuple[str, ...], resource: ServedResource) -> str:
     """What a field that is not there is selected by: in kinds that clients have compiled in, the zero value of its type."""
-    if not resource.builtin or path[0] == "metadata":
+    if not resource.typed or path[0] == "metadata":
         return ""
     node = resource.schema.root
     for name in path:

@@ -268,7 +268,7 @@ def _prepared(new: dict[str, Any], old: dict[str, Any], resource: ServedResource
 def _with_status_of(old: dict[str, Any], new: dict[str, Any], resource: ServedResource) -> dict[str, Any]:
     """The stored object with the status of the request, and with its metadata as far as the kind lets `/status` change them."""
     result = {key: value for key, value in old.items() if key != "status"}
-    if resource.builtin:
+    if resource.typed:
         result["metadata"] = new["metadata"]
         _fill_metadata(result["metadata"], old["metadata"], resource)
         _take(result["metadata"], old["metadata"], resource.strategy.status_resets)

@@ -63,7 +63,7 @@ async def check(
     many = size > Inline.TRANSFORM
     large = many or size * schema.pattern_weight > Inline.PATTERN_STEPS
     problems = await offload(_metadata_problems, resource, metadata, old) if many else _metadata_problems(resource, metadata, old)
-    if old is not None and subresource == "status" and not resource.builtin:
+    if old is not None and subresource == "status" and not resource.typed:
         problems += await offload(_status_violations, schema, obj, old) if large else schema.validate_status(obj, old)
         problems += strategy.validate_status_update(obj, old)
         heavy = False

@@ -35,7 +35,7 @@ def representation_of(exchange: Exchange, resource: ServedResource, *, watch: bo
     headers = exchange.headers
     accept = headers.get(b"accept")
     pretty = wants_pretty(exchange.query, headers.get(b"user-agent"))
-    return negotiate(accept, pretty=pretty, watch=watch, protobuf=resource.protobuf, routed=resource.builtin, listed=listed)
+    return negotiate(accept, pretty=pretty, watch=watch, protobuf=resource.protobuf, routed=resource.typed, listed=listed)
 
 
 def not_of_kind(resource: ServedResource, transform: str) -> StatusError:
@@ -44,7 +44,7 @@ def not_of_kind(resource: ServedResource, transform: str) -> StatusError:
     The type that it names is that of upstream's own representation.
     """
     listed = transform == "PartialObjectMetadata"
-    if resource.builtin:
+    if resource.typed:
         package = "core" if resource.group in {"", "events.k8s.io"} else resource.group.partition(".")[0]
         found = f"*{package}.{resource.list_kind if listed else resource.kind}"
     else:

@@ -36,7 +36,7 @@ def _patch_type(exchange: Exchange, target: Resolved) -> str:
     accepted = patch_types(target.resource)
     given = exchange.headers.get(b"content-type", b"").partition(b";")[0].strip().decode("latin-1").lower()
     if given not in accepted:
-        if target.resource.builtin:
+        if target.resource.typed:
             # The router of built-in kinds says no more.
             raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
         raise errors.unsupported_media_type(accepted)

@@ -57,7 +57,7 @@ async def resolve(backend: Backend, exchange: Exchange) -> Resolved:
         # Over all clusters the words of one of them mean nothing.
         exchange.warnings.extend(resource.warnings)
     _check_verb(context, resource, namespace)
-    if exchange.method == "HEAD" and resource.builtin:
+    if exchange.method == "HEAD" and resource.typed:
         # There are no such routes of built-in kinds; for custom resources it is a GET.
         raise method_not_allowed()
     exchange.resolved = resource.key
@@ -124,7 +124,7 @@ def _names_itself(info: RequestInfo) -> bool:
 def _check_verb(context: RequestContext, resource: ServedResource, namespace: str) -> None:
     info = context.info
     named = len(info.parts) > 1
-    if named and resource.builtin and info.subresource in _OF_NODES.get((resource.group, resource.resource), ()):
+    if named and resource.typed and info.subresource in _OF_NODES.get((resource.group, resource.resource), ()):
         raise StatusError(501, "NotImplemented", _NO_NODES.format(f"{resource.resource}/{info.subresource}"))
     if len(info.parts) > 3:
         raise errors.unknown_path()
@@ -133,7 +133,7 @@ def _check_verb(context: RequestContext, resource: ServedResource, namespace: st
         if subresource is None:
             raise errors.unknown_path()
         if info.verb not in subresource.verbs:
-            raise method_not_allowed() if resource.builtin else errors.method_not_supported(resource.group_resource, info.verb)
+            raise method_not_allowed() if resource.typed else errors.method_not_supported(resource.group_resource, info.verb)
         return
     if not info.verb or (info.verb in _NEEDS_NAME and not named) or (info.verb == "create" and named):
         raise method_not_allowed()
@@ -145,7 +145,7 @@ def _check_verb(context: RequestContext, resource: ServedResource, namespace: st
             raise errors.forbidden(resource.group_resource, "", detail)
         if info.verb not in {"update", "patch"}:
             # Built-in kinds have no route for verbs that they do not know; definitions only ever lose verbs, with words of their own.
-            raise method_not_allowed() if resource.builtin else errors.method_not_supported(resource.group_resource, info.verb)
+            raise method_not_allowed() if resource.typed else errors.method_not_supported(resource.group_resource, info.verb)
     if resource.namespaced and not namespace and info.verb not in {"list", "watch"}:
         raise errors.unknown_path()
 

@@ -101,7 +101,7 @@ def test_names_and_place() -> None:
     assert (resource.group_version, resource.resource, resource.singular) == ("example.com/v1", "widgets", "widget")
     assert (resource.kind, resource.list_kind, resource.short_names, resource.categories) == ("Widget", "WidgetList", ("wd",), ("all",))
     assert (resource.keys.prefix, resource.keys.namespaced) == ("/registry/example.com/widgets/customresources/", True)
-    assert (resource.namespaced, resource.builtin, resource.has_status, resource.verbs) == (True, False, False, ALL_VERBS)
+    assert (resource.namespaced, resource.typed, resource.has_status, resource.verbs) == (True, False, False, ALL_VERBS)
 
 
 def test_cluster_scope_and_status() -> None:

@@ -109,7 +109,7 @@ async def test_a_built_in_resource_is_never_shadowed(registry: Registry, elsewhe
     assert table.find("rbac.authorization.k8s.io", "v7", "roles") is None
     builtin = table.find("rbac.authorization.k8s.io", "v1", "roles")
     assert builtin is not None
-    assert builtin.resource.builtin
+    assert builtin.resource.typed
 
 
 async def test_the_core_group_can_be_extended(registry: Registry, elsewhere: Elsewhere) -> None:

@@ -47,7 +47,7 @@ async def test_built_in_resources_need_no_index(wildcard: WildcardTables, storag
     before = storage.ranges
     found = await wildcard.find("", "v1", "configmaps")
     assert found is not None
-    assert found.resource.builtin
+    assert found.resource.typed
     assert storage.ranges == before
 
 

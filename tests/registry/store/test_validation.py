@@ -55,11 +55,11 @@ def thing(spec: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 async def said(
-    obj: dict[str, Any], old: dict[str, Any] | None = None, strategy: Strategy | None = None, *, builtin: bool = False, **more: Any
+    obj: dict[str, Any], old: dict[str, Any] | None = None, strategy: Strategy | None = None, *, typed: bool = False, **more: Any
 ) -> list[str]:
     """The causes of a refusal, or the warnings of an acceptance."""
     schema = compile_schema(SCHEMA)
-    resource = replace(CONFIG_MAPS.resource, schema=schema, strategy=strategy or Opinion(), builtin=builtin)
+    resource = replace(CONFIG_MAPS.resource, schema=schema, strategy=strategy or Opinion(), typed=typed)
     warnings: list[str] = []
     try:
         await check(resource, obj, old, warnings, **more)
@@ -133,9 +133,9 @@ async def test_a_built_in_object_is_not_judged_again_for_its_status() -> None:
     old = thing({"n": 1}, status={"n": 2})
     rule = "spec: Invalid value: failed rule: self.n > 5"
     same = {**old, "status": {"n": 3}}
-    assert await said(same, old, builtin=True, subresource="status") == [rule, "said"]
+    assert await said(same, old, typed=True, subresource="status") == [rule, "said"]
     high = "status.n: Invalid value: 8: status.n in body should be less than or equal to 3"
     low = "spec.n: Invalid value: 0: spec.n in body should be greater than or equal to 2"
-    assert await said({**old, "status": {"n": 8}}, old, builtin=True, subresource="status") == [high]
+    assert await said({**old, "status": {"n": 8}}, old, typed=True, subresource="status") == [high]
     other = thing({"n": 0}, status={"n": 3})
-    assert await said(other, old, builtin=True, subresource="status") == [low, rule]
+    assert await said(other, old, typed=True, subresource="status") == [low, rule]
