@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from copy import copy
 from functools import partial
 from itertools import chain
@@ -28,6 +28,7 @@ from kcp_py.registry.store.collection import CollectionDeletion, Remaining, hold
 from kcp_py.registry.strategy import Strategy
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.request.user import LOOPBACK, UserInfo
+from kcp_py.schema.crd.names_conditions import BuiltinNames
 from kcp_py.storage.contract import Compare, StorageError
 from kcp_py.storage.keys import CUSTOM_RESOURCES, ResourceKeys, resource_keys
 from kcp_py.tenancy import LogicalClusters
@@ -70,6 +71,10 @@ class LocalTap:
         self._crd_keys = served.resource.keys
         self._root = self._crd_keys.root
         self._builtin = {resource.group_resource: resource for resource in reversed(list(tables.builtins))}
+        self._builtin_names: dict[str, list[BuiltinNames]] = {}
+        for one in tables.builtins:
+            names = BuiltinNames(one.resource, one.singular, one.kind, one.list_kind, tuple(one.short_names))
+            self._builtin_names.setdefault(one.group, []).append(names)
         self._declared: dict[GroupResource, ServedResource] = {}
         """Resources that are served without a CRD, in all clusters or in some."""
         prefixes: set[str] = set()
@@ -125,6 +130,10 @@ class LocalTap:
             return [held for held in await self._crds.held_names(cluster) if held.group == group]
         except StorageError as error:
             raise translate(error) from error
+
+    async def builtin_names(self) -> Mapping[str, Sequence[BuiltinNames]]:
+        """`Tap.builtin_names`."""
+        return self._builtin_names
 
     async def stored_resources(self, cluster: Name) -> Sequence[StoredResource]:
         """`Tap.stored_resources`."""

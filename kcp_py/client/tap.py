@@ -2,13 +2,14 @@
 
 A method is here for one of three reasons. It sees objects of every resource at once, in the order of the store (`observe`,
 `stored_objects`, `on_removal`). It reads or deletes objects whose resource is not served any more (`stored_resources`, `delete_stored`,
-`remove_finalizer`). Or it reads bytes, since decoding the objects of very many clusters would cost too much (`changes`, `held_names`).
+`remove_finalizer`). Or it reads bytes and caches, since decoding the objects of very many clusters would cost too much (`changes`,
+`held_names`, `builtin_names`).
 Everything else is a request like any other, and belongs to the `Client`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
@@ -16,6 +17,7 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.compilation import HeldNames
 from kcp_py.registry.store.collection import Remaining
 from kcp_py.request.user import UserInfo
+from kcp_py.schema.crd.names_conditions import BuiltinNames
 
 
 class ObjectChange(NamedTuple):
@@ -30,7 +32,7 @@ class ObjectChange(NamedTuple):
     """The object as JSON, in its storage version and without resourceVersion; None where it was removed. A tap may leave out everything but
     apiVersion, kind and metadata where objects of every resource are shown."""
     previous: bytes | None
-    """The object before; None where it did not exist."""
+    """The object before; None where it did not exist. `changes` may leave it out."""
 
 
 class ObjectFilter(NamedTuple):
@@ -141,6 +143,10 @@ class Tap(Protocol):
 
     async def held_names(self, cluster: Name, group: str) -> Sequence[HeldNames]:
         """The names that the CustomResourceDefinitions of a group hold, without reading CRDs whose names are known."""
+        ...
+
+    async def builtin_names(self) -> Mapping[str, Sequence[BuiltinNames]]:
+        """The names that resources without a CRD hold, by their groups. They stay the same while the server runs."""
         ...
 
     async def stored_resources(self, cluster: Name) -> Sequence[StoredResource]:

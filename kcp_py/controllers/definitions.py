@@ -21,9 +21,8 @@ from kcp_py.controllers.deletion import DELETION_TIMESTAMP
 from kcp_py.controllers.runtime.controller import Source
 from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.resource import ServedResource
 from kcp_py.schema.crd.conditions import may_lack_structure, set_approval, set_structure
-from kcp_py.schema.crd.names_conditions import BuiltinNames, accepted_names, is_condition_true
+from kcp_py.schema.crd.names_conditions import accepted_names, is_condition_true
 
 _ESTABLISHED: Final = b'"InitialNamesAccepted"'
 _CONFLICT: Final = b'Conflict"'
@@ -37,22 +36,17 @@ class DefinitionController:
     resource = CRDS
     per_cluster = 1
 
-    def __init__(self, client: Client, tap: Tap, *, now: Callable[[], str], builtins: Iterable[ServedResource] = ()) -> None:
+    def __init__(self, client: Client, tap: Tap, *, now: Callable[[], str]) -> None:
         """Make the controller.
 
         Args:
             client: of all clusters.
             tap: knows the names of other CRDs, and deletes the objects.
             now: the time as RFC 3339.
-            builtins: the resources that are served without a definition; their names are taken.
         """
         self._client = client
         self._tap = tap
         self._now = now
-        self._builtins: dict[str, list[BuiltinNames]] = {}
-        for resource in builtins:
-            names = BuiltinNames(resource.resource, resource.singular, resource.kind, resource.list_kind, tuple(resource.short_names))
-            self._builtins.setdefault(resource.group, []).append(names)
         self._conflicting: dict[tuple[Name, str], dict[str, None]] = {}
         """The definitions of a group that lack a name. Who has waited longest comes first."""
 
@@ -87,7 +81,7 @@ class DefinitionController:
     async def _name(self, key: Key, crd: dict[str, Any]) -> None:
         """Decide on the names and establish the definition once it has them."""
         others = await self._others(key, crd["spec"]["group"])
-        builtins = self._builtins.get(crd["spec"]["group"], ())
+        builtins = (await self._tap.builtin_names()).get(crd["spec"]["group"], ())
         now = self._now()
         decided = accepted_names(crd, others, builtins, now=now)
         conditions = decided.conditions
@@ -116,7 +110,8 @@ class DefinitionController:
         # By the name, which says the same as the specification and is there in any case.
         plural, _, group = key.name.partition(".")
         defined = GroupResource("" if group == "core" else group, plural)
-        if any(names.plural == defined.resource for names in self._builtins.get(defined.group, ())):
+        builtins = (await self._tap.builtin_names()).get(defined.group, ())
+        if any(names.plural == defined.resource for names in builtins):
             await self._report(key, crd, "False", "OverlappingBuiltInResource", "instances overlap with built-in resources in storage")
         else:
             # Even what was never established: its conditions are anybody's who may write the status.

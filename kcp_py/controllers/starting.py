@@ -19,7 +19,6 @@ from kcp_py.controllers.runtime.controller import Controller, ControllerContext,
 from kcp_py.controllers.runtime.election import LeaderElection
 from kcp_py.controllers.runtime.loop import ReconcileLoop, changes_of
 from kcp_py.controllers.runtime.queue import WorkQueue
-from kcp_py.registry.resource import ServedResource
 from kcp_py.request.user import controller_user
 
 CONTROLLERS: Final = (DefinitionController.name, GarbageCollector.name, LogicalClusterController.name, NamespaceController.name)
@@ -55,7 +54,6 @@ def start_controllers(
     tap: Tap,
     selection: Collection[str] = ("*",),
     *,
-    builtins: Iterable[ServedResource] = (),
     clock: Callable[[], float] = time.time,
     namespace_grace: float = 0.0,
     additional: Sequence[ControllerFactory] = (),
@@ -68,7 +66,6 @@ def start_controllers(
         client: of all clusters.
         tap: on the same store.
         selection: see `is_enabled`.
-        builtins: the resources that are served without a definition.
         clock: Unix seconds, for the times in conditions and for `namespace_grace`.
         namespace_grace: seconds between the deletion of a namespace and that of its content.
         additional: make controllers beside those of the server.
@@ -86,7 +83,7 @@ def start_controllers(
 
     namespaces, garbage = controller_user("namespace-controller"), controller_user("generic-garbage-collector")
     controllers: list[Controller] = [
-        DefinitionController(client, tap, now=now, builtins=builtins),
+        DefinitionController(client, tap, now=now),
         LogicalClusterController(client, tap, now=now),
         NamespaceController(client.acting_as(namespaces), tap.acting_as(namespaces), clock=clock, grace=namespace_grace),
         *own,

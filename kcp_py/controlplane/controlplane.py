@@ -36,6 +36,7 @@ from kcp_py.server.bodybudget import BodyBudget
 from kcp_py.server.chain import ASGIApp, ChainSettings, Filter, create_edge
 from kcp_py.server.handlers.backend import Backend, Limits
 from kcp_py.server.handlers.documents import Documents
+from kcp_py.server.handlers.tap import TapHandler
 from kcp_py.server.handlers.tree import ResourceTree
 from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.shell import create_shell
@@ -191,7 +192,6 @@ class ControlPlane:
             self.client,
             self.tap,
             options.controllers,
-            builtins=catalog.builtins,
             namespace_grace=options.namespace_deletion_grace,
         )
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
@@ -256,7 +256,7 @@ class ControlPlane:
         address = options.external_url(options.secure_port).partition("://")[2]
         documents = Documents(self.backend, server_address=address)
         shell = create_shell(checks=checks, registry=self._registry, paths=documents.paths)
-        return create_edge(settings, tree=ResourceTree(self.backend, documents), shell=shell)
+        return create_edge(settings, tree=ResourceTree(self.backend, documents, TapHandler(self.backend, self.tap)), shell=shell)
 
     async def _check_feed(self) -> None:
         if not self._feed_running:

@@ -33,7 +33,7 @@ __all__ = ["ASGIApp", "ChainSettings", "Dispatch", "Edge", "Filter", "Handler", 
 Filter = Callable[[Handler], Handler]
 """Wraps a handler: it sees each request before the handler does, answers in its place, or lets it answer."""
 
-_TREE_ROOTS: Final = frozenset(("api", "apis", "openapi"))
+_TREE_ROOTS: Final = frozenset(("api", "apis", "openapi", "tap"))
 _CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
 
 

@@ -14,5 +14,5 @@ from tests.client.registry import Registry, open_registry
 @pytest.fixture
 async def registry() -> AsyncIterator[Registry]:
     async with open_registry(MemoryStorage()) as opened:
-        start_controllers(opened.supervisor, opened.client, opened.tap, builtins=opened.tables.builtins)
+        start_controllers(opened.supervisor, opened.client, opened.tap)
         yield opened

@@ -22,6 +22,7 @@ from kcp_py.server.handlers.documents import Documents
 from kcp_py.server.handlers.get import get
 from kcp_py.server.handlers.list import list_objects
 from kcp_py.server.handlers.patch import patch
+from kcp_py.server.handlers.tap import TapHandler
 from kcp_py.server.handlers.target import method_not_allowed, resolve
 from kcp_py.server.handlers.update import update
 from kcp_py.server.handlers.watch import watch
@@ -43,11 +44,12 @@ _HANDLERS: Final[Mapping[str, Handler]] = {
 
 
 class ResourceTree:
-    """Answers resource, discovery and OpenAPI requests. One instance serves every cluster."""
+    """Answers resource, discovery and OpenAPI requests, and those of the tap. One instance serves every cluster."""
 
-    def __init__(self, backend: Backend, documents: Documents) -> None:
+    def __init__(self, backend: Backend, documents: Documents, tap: TapHandler) -> None:
         self._backend = backend
         self._documents = documents
+        self._tap = tap
 
     async def __call__(self, exchange: Exchange) -> None:
         """Answer one request.
@@ -58,6 +60,8 @@ class ResourceTree:
         try:
             if exchange.context.info.is_resource:
                 await self._answer(exchange)
+            elif exchange.context.info.path.startswith("/tap/"):
+                await self._tap.answer(exchange)
             else:
                 await self._documents.answer(exchange)
         except StorageError as error:
