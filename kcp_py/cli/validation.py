@@ -16,13 +16,13 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import CRDS
 from kcp_py.apimachinery.meta.generate_name import generate_name
 from kcp_py.apimachinery.serializer.decoding import DecodeError
-from kcp_py.apis.apiextensions.strategy import DefinitionStrategy
+from kcp_py.apis.apiextensions.strategy import CRDStrategy
 from kcp_py.apis.builtin.resources import builtin_resources
 from kcp_py.apis.upstream.provider import UpstreamKinds
 from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 from kcp_py.cli.manifests import Document, elements
 from kcp_py.golang.types import json_type
-from kcp_py.registry.catalog.compilation import Definitions, MalformedDefinitionError
+from kcp_py.registry.catalog.compilation import CompiledCRDs, MalformedCRDError
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.rest.conform import Sent, cannot_be_handled, check_metadata, conform
 from kcp_py.registry.store.access import Access
@@ -88,12 +88,12 @@ class Validator:
         """
         resources = builtin_resources(ROOT)
         names = frozenset((resource.group, resource.resource) for resource in resources)
-        resources = builtin_resources(ROOT, strategies={CRDS.group_resource: DefinitionStrategy(builtin=names)})
+        resources = builtin_resources(ROOT, strategies={CRDS.group_resource: CRDStrategy(builtin=names)})
         self._served = {(resource.group_version, resource.kind): resource for resource in resources}
         self._kubernetes_kinds = kubernetes_kinds
         self._ignore_unknown_kinds = ignore_unknown_kinds
         self._broken: dict[tuple[str, str], str] = {}
-        self._definitions = Definitions(ROOT, upstream=UpstreamKinds())
+        self._definitions = CompiledCRDs(ROOT, upstream=UpstreamKinds())
         self._access = Access(MemoryStorage())
         self.objects = 0
         """How many objects were judged."""
@@ -149,7 +149,7 @@ class Validator:
         crd["status"] = {"acceptedNames": crd["spec"]["names"], "conditions": ESTABLISHED}
         try:
             compiled = self._definitions.compile(crd)
-        except MalformedDefinitionError as error:
+        except MalformedCRDError as error:
             report = _Report(document, crd)
             report.error(f"the definition is valid and cannot be served: {error}")
             self._broken |= dict.fromkeys(kinds, f"{document.file}:{document.line('')}")

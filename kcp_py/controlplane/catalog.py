@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kcp_py.apimachinery.kinds import CRDS, GroupResource
-from kcp_py.apis.apiextensions.strategy import DefinitionStrategy
+from kcp_py.apis.apiextensions.strategy import CRDStrategy
 from kcp_py.apis.builtin.resources import builtin_resources
 from kcp_py.apis.core.kubernetes_service import kubernetes_service
 from kcp_py.apis.kcp.logicalclusters import LogicalClusterStrategy
 from kcp_py.apis.metrics import ClusterUsages, cluster_usages
 from kcp_py.apis.upstream.provider import UpstreamKinds
 from kcp_py.options import Options
-from kcp_py.registry.catalog.compilation import Definitions
+from kcp_py.registry.catalog.compilation import CompiledCRDs
 from kcp_py.registry.catalog.crds import CRDSource
 from kcp_py.registry.catalog.source import ResourceSource, SourceContext
 from kcp_py.registry.catalog.static import StaticSource
@@ -79,13 +79,13 @@ def build_catalog(access: Access, fanout: Fanout, options: Options, *, apis: Seq
     _check_distinct((*builtin_resources(root), *upstream), added)
     names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *upstream, *added)}
     strategies: dict[GroupResource, Strategy] = {
-        CRDS.group_resource: DefinitionStrategy(builtin=frozenset(names)),
+        CRDS.group_resource: CRDStrategy(builtin=frozenset(names)),
         LOGICAL_CLUSTER.group_resource: LogicalClusterStrategy(deletion_grace=options.logical_cluster_deletion_grace),
     }
     everywhere = (*builtin_resources(root, strategies=strategies), *upstream, *added)
     builtins = tuple(replace(one, annotated=context.annotated) for one in everywhere)
     kinds = UpstreamKinds()
-    compiled = Definitions(root, webhooks, defaults, upstream=kinds, annotated=context.annotated)
+    compiled = CompiledCRDs(root, webhooks, defaults, upstream=kinds, annotated=context.annotated)
     crds = CRDSource(access, fanout, compiled, crd_keys)
     sources = [one for one in apis if isinstance(one, ResourceSource)]
     for source in sources:

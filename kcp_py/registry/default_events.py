@@ -191,7 +191,7 @@ def _origin_of_cluster(item: KeyValue) -> Origin:
     return Origin(metadata["uid"], metadata["creationTimestamp"], item.create_revision)
 
 
-def origin_of_definition(item: KeyValue) -> Origin:
+def origin_of_crd(item: KeyValue) -> Origin:
     """What default objects of the kind that a CRD defines come with.
 
     Their revision is that of the last write of the CRD: nothing stored tells when it was established. Each write of it is a change of them.
@@ -202,12 +202,12 @@ def origin_of_definition(item: KeyValue) -> Origin:
 
 
 def _origin_if_served(item: KeyValue, defines: DefinesKind) -> Origin | None:
-    """`origin_of_definition`; None where the CRD does not serve the kind that has default objects."""
+    """`origin_of_crd`; None where the CRD does not serve the kind that has default objects."""
     try:
         crd: dict[str, Any] = orjson.loads(item.value)
         if not is_condition_true(crd, "Established") or is_condition_true(crd, "Terminating") or crd["metadata"].get("deletionTimestamp"):
             return None
-        return origin_of_definition(item) if defines(crd["spec"]) else None
+        return origin_of_crd(item) if defines(crd["spec"]) else None
     except (KeyError, TypeError, ValueError, AttributeError):
         # A stored CRD that is malformed serves nothing.
         return None

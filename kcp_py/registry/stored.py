@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kcp_py.apimachinery.fielderrors import aggregate
-from kcp_py.registry.catalog.compilation import Settings, compile_definition
+from kcp_py.registry.catalog.compilation import Settings, compile_crd
 from kcp_py.registry.conversion import NoWebhooks
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.strategy import Strategy
@@ -62,7 +62,7 @@ class StoredResource:
         default_definition(crd)
         if problems := validate_definition(crd):
             raise ValueError(f"{crd['metadata']['name']}: {aggregate(problems)}")
-        (compiled,) = compile_definition(crd, Settings(root, NoWebhooks())).resources
+        (compiled,) = compile_crd(crd, Settings(root, NoWebhooks())).resources
         keys = resource_keys(root, self.group, self.resource, namespaced=self.namespaced)
         return replace(compiled, keys=keys, strategy=self.strategy or compiled.strategy)
 

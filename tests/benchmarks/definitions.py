@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from kcp_py.apis.upstream.provider import UpstreamKinds
-from kcp_py.registry.catalog.compilation import CompiledDefinition, Definitions, MalformedDefinitionError
+from kcp_py.registry.catalog.compilation import CompiledCRD, CompiledCRDs, MalformedCRDError
 from kcp_py.schema.compilation import StructuralSchema, compile_schema
 from kcp_py.schema.crd.validation import default_definition, initial_status
 from tests.benchmarks.load import Target, run
@@ -151,7 +151,7 @@ def _stored(crd: dict[str, Any]) -> dict[str, Any]:
     return {**crd, "status": {**status, "conditions": [{"type": "Established", "status": "True"}]}}
 
 
-def _used(compiled: CompiledDefinition) -> None:
+def _used(compiled: CompiledCRD) -> None:
     """What a first object of each version makes a schema prepare."""
     for resource in compiled.resources:
         obj: dict[str, Any] = {"apiVersion": resource.group_version, "kind": resource.kind, "metadata": {"name": "one"}, "spec": {}}
@@ -168,7 +168,7 @@ async def compiled_row(directory: Path) -> AsyncIterator[Row]:
     files = [row["file"] for row in rows("crds-index.jsonl") if row["file"].startswith(("crds/", "crds-huge/"))]
     seconds: list[tuple[float, str]] = []
     sizes: list[tuple[int, str]] = []
-    definitions = Definitions("/registry", upstream=UpstreamKinds())
+    definitions = CompiledCRDs("/registry", upstream=UpstreamKinds())
     gc.collect()
     # Collecting after each definition is to look at what that one has left, not at the whole process.
     gc.freeze()
@@ -178,11 +178,11 @@ async def compiled_row(directory: Path) -> AsyncIterator[Row]:
             start = time.perf_counter()
             _used(definitions.compile(crd))
             seconds.append((time.perf_counter() - start, file))
-        except MalformedDefinitionError:
+        except MalformedCRDError:
             continue  # one of the few that validation refuses
         gc.collect()
         tracemalloc.start()
-        kept = Definitions("/registry", upstream=UpstreamKinds()).compile(orjson.loads(orjson.dumps(crd)))
+        kept = CompiledCRDs("/registry", upstream=UpstreamKinds()).compile(orjson.loads(orjson.dumps(crd)))
         _used(kept)
         gc.collect()
         sizes.append((tracemalloc.get_traced_memory()[0], file))

@@ -15,12 +15,12 @@ from kcp_py.aio import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
-from kcp_py.apis.apiextensions.strategy import DefinitionStrategy
+from kcp_py.apis.apiextensions.strategy import CRDStrategy
 from kcp_py.apis.builtin.resources import builtin_resources
 from kcp_py.client import LocalClient, LocalTap
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain
-from kcp_py.registry.catalog.compilation import Definitions
+from kcp_py.registry.catalog.compilation import CompiledCRDs
 from kcp_py.registry.catalog.crds import CRDSource
 from kcp_py.registry.catalog.source import ResourceSource, SourceContext
 from kcp_py.registry.catalog.static import StaticSource
@@ -122,8 +122,8 @@ async def open_registry(storage: Storage, sources: Sequence[ResourceSource] = ()
             access = Access(storage)
             keys = resource_keys(ROOT, DEFINITIONS.group, DEFINITIONS.resource, namespaced=False)
             names = {(resource.group, resource.resource) for resource in builtin_resources(ROOT)}
-            strategies = {GroupResource(DEFINITIONS.group, DEFINITIONS.resource): DefinitionStrategy(builtin=names)}
-            crds = CRDSource(access, fanout, Definitions(ROOT), keys)
+            strategies = {GroupResource(DEFINITIONS.group, DEFINITIONS.resource): CRDStrategy(builtin=names)}
+            crds = CRDSource(access, fanout, CompiledCRDs(ROOT), keys)
             for source in sources:
                 source.connect(SourceContext(storage, fanout, ROOT))
             tables = ResourceTables(access, fanout, (StaticSource(builtin_resources(ROOT, strategies=strategies)), *sources, crds))

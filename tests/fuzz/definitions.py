@@ -10,9 +10,9 @@ import orjson
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.serializer.json.codec import DecodeError, decode_json
-from kcp_py.apis.apiextensions.strategy import DefinitionStrategy
+from kcp_py.apis.apiextensions.strategy import CRDStrategy
 from kcp_py.apis.upstream.provider import UpstreamKinds
-from kcp_py.registry.catalog.compilation import Definitions
+from kcp_py.registry.catalog.compilation import CompiledCRDs
 from kcp_py.schema.compilation import SchemaTooDeepError, compile_schema
 from kcp_py.schema.structural.default import TooManyDefaultsError
 from kcp_py.server.handlers.body import decode
@@ -105,7 +105,7 @@ def _definition(data: bytes) -> None:
     if not isinstance(crd, dict):
         return
     # Also what would be refused: a store may hold what a less strict version wrote.
-    asyncio.run(Definitions("/registry", upstream=UpstreamKinds()).load(data))
+    asyncio.run(CompiledCRDs("/registry", upstream=UpstreamKinds()).load(data))
     (resource,) = (kind for kind in kinds() if kind.resource == "customresourcedefinitions")
     try:
         crd = decode(data, "json", resource)
@@ -120,7 +120,7 @@ def _definition(data: bytes) -> None:
     except StatusError as error:
         assert error.code == 400, error
         return
-    strategy = DefinitionStrategy()
+    strategy = CRDStrategy()
     strategy.prepare_for_create(crd)
     given = copy.deepcopy(crd)
     problems = strategy.validate(crd)
@@ -130,7 +130,7 @@ def _definition(data: bytes) -> None:
     if not problems and crd["metadata"].get("name"):
         assert strategy.validate_update(crd, given) == []
         served = {**crd, "status": {**crd["status"], "acceptedNames": crd["spec"]["names"]}}
-        loaded = asyncio.run(Definitions("/registry", upstream=UpstreamKinds()).load(orjson.dumps(served)))
+        loaded = asyncio.run(CompiledCRDs("/registry", upstream=UpstreamKinds()).load(orjson.dumps(served)))
         assert loaded.error is None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kcp_py.apis.apiextensions.strategy import DefinitionStrategy
+from kcp_py.apis.apiextensions.strategy import CRDStrategy
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.contract import Compare, Delete, KeyValue, Operation, Put, RangeResult
 from kcp_py.storage.memory import MemoryStorage
@@ -133,7 +133,7 @@ def stored(
     if versions:
         (template,) = obj["spec"]["versions"]
         obj["spec"]["versions"] = [{**template, "storage": not at, **version} for at, version in enumerate(versions)]
-    DefinitionStrategy().prepare_for_create(obj)
+    CRDStrategy().prepare_for_create(obj)
     obj["status"]["acceptedNames"] = obj["spec"]["names"]
     obj["status"]["conditions"] = [{"type": kind, "status": "True"} for kind in conditions or ("NamesAccepted", "Established")]
     return obj

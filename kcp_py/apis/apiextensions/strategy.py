@@ -28,7 +28,7 @@ _HEAVY: Final = 1000
 _RULE: Final = 100
 
 
-class DefinitionStrategy(Strategy):
+class CRDStrategy(Strategy):
     """A definition keeps a list of the versions that objects may be stored in, and waits for its objects when it is deleted."""
 
     allow_unconditional_update = False

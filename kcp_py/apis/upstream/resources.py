@@ -12,7 +12,7 @@ from typing import Final
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apis.upstream.crds import definitions_named
 from kcp_py.apis.upstream.provider import UpstreamKinds
-from kcp_py.registry.catalog.compilation import NONE, Settings, compile_definition
+from kcp_py.registry.catalog.compilation import NONE, Settings, compile_crd
 from kcp_py.registry.conversion import NoWebhooks
 from kcp_py.registry.resource import DefaultObjects, ServedResource
 from kcp_py.schema.crd.validation import default_definition
@@ -39,7 +39,7 @@ def upstream_resources(
     for crd in definitions_named(names):
         default_definition(crd)
         crd["status"] = {"acceptedNames": crd["spec"]["names"], "conditions": _ESTABLISHED}
-        for resource in compile_definition(crd, settings).resources:
+        for resource in compile_crd(crd, settings).resources:
             keys = resource_keys(root, resource.group, resource.resource, namespaced=resource.namespaced)
             found.append(replace(resource, keys=keys))
     return tuple(found)

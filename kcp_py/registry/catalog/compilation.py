@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions turned into served resources.
+"""CustomResourceDefinitions compiled to served resources.
 
 A compiled definition is one immutable value, keyed by the hash of everything in the CRD that serving depends on. Clusters whose
 CRDs are equal share it, and it goes when its last user goes.
@@ -40,7 +40,7 @@ NONE: Final[Mapping[GroupResource, DefaultObjects]] = MappingProxyType({})
 
 
 class Settings(NamedTuple):
-    """What the compilation of all CRDs has in common."""
+    """Inputs of the compilation that all CRDs have in common."""
 
     root: str
     """The prefix of all keys."""
@@ -52,7 +52,7 @@ class Settings(NamedTuple):
     """See `ServedResource.annotated`."""
 
 
-class CompiledDefinition:
+class CompiledCRD:
     """The resources of one CRD, one per served version. Immutable; compared by identity, which is content."""
 
     __slots__ = ("__weakref__", "digest", "established", "group", "name", "plural", "resources", "terminating")
@@ -81,24 +81,24 @@ class HeldNames(NamedTuple):
     """Of `status.acceptedNames`, what is well formed."""
 
 
-class LoadedDefinition(NamedTuple):
-    """What is known of a stored CRD."""
+class LoadedCRD(NamedTuple):
+    """A stored CRD: the names that it holds, and its compiled form."""
 
     names: HeldNames | None
     """None: it is malformed."""
-    compiled: CompiledDefinition | None
+    compiled: CompiledCRD | None
     """None: it is not served."""
-    error: MalformedDefinitionError | None
+    error: MalformedCRDError | None
     """Why it cannot be served."""
 
 
-def compile_definition(crd: Mapping[str, Any], settings: Settings) -> CompiledDefinition:
+def compile_crd(crd: Mapping[str, Any], settings: Settings) -> CompiledCRD:
     """A CRD compiled for one caller, with its defaults filled in and its names accepted in its status."""
-    return CompiledDefinition(_digest(crd), crd, settings)
+    return CompiledCRD(_digest(crd), crd, settings)
 
 
-class Definitions:
-    """Every compiled definition that somebody uses, by content."""
+class CompiledCRDs:
+    """The compiled CRDs that are in use, by content."""
 
     def __init__(
         self,
@@ -119,29 +119,29 @@ class Definitions:
             annotated: see `ServedResource.annotated`.
         """
         self._settings = Settings(root, webhooks or NoWebhooks(), defaults, upstream or NoUpstreamKinds(), annotated)
-        self._compiled: WeakValueDictionary[bytes, CompiledDefinition] = WeakValueDictionary()
-        self._compiling: dict[bytes, asyncio.Future[CompiledDefinition]] = {}
+        self._compiled: WeakValueDictionary[bytes, CompiledCRD] = WeakValueDictionary()
+        self._compiling: dict[bytes, asyncio.Future[CompiledCRD]] = {}
         self.compilations = 0
-        """How many definitions were compiled, rather than found to be there."""
+        """How many CRDs were compiled, rather than shared."""
 
     def __len__(self) -> int:
         return len(self._compiled)
 
-    def compile(self, crd: Mapping[str, Any]) -> CompiledDefinition:
-        """The compiled form of a stored CRD, shared with everybody whose CRD has the same content.
+    def compile(self, crd: Mapping[str, Any]) -> CompiledCRD:
+        """The compiled form of a stored CRD, shared by all clusters with a CRD of the same content.
 
         Raises:
-            MalformedDefinitionError: it cannot be served.
+            MalformedCRDError: it cannot be served.
         """
         return self._compile(_digest(crd), crd)
 
-    async def load(self, value: bytes) -> LoadedDefinition:
-        """What a CRD as it is stored holds and serves. A big one is compiled in a thread, once for all who ask meanwhile."""
+    async def load(self, value: bytes) -> LoadedCRD:
+        """Read a stored CRD. A big one is compiled in a thread, once for all callers that wait for it."""
         big = len(value) > Inline.COMPILE
         parsed = await offload(_parse, value) if big else _parse(value)
         names, crd, digest, error = parsed
         if crd is None:
-            return LoadedDefinition(names, None, error)
+            return LoadedCRD(names, None, error)
         compiled = self._compiled.get(digest)
         try:
             if compiled is None and big:
@@ -151,18 +151,18 @@ class Definitions:
                 compiled = await asyncio.shield(awaited)
             elif compiled is None:
                 compiled = self._compile(digest, crd)
-        except MalformedDefinitionError as malformed:
-            return LoadedDefinition(names, None, malformed)
-        return LoadedDefinition(names, compiled, None)
+        except MalformedCRDError as malformed:
+            return LoadedCRD(names, None, malformed)
+        return LoadedCRD(names, compiled, None)
 
-    def _compile(self, digest: bytes, crd: Mapping[str, Any]) -> CompiledDefinition:
+    def _compile(self, digest: bytes, crd: Mapping[str, Any]) -> CompiledCRD:
         compiled = self._compiled.get(digest)
         if compiled is None:
             self.compilations += 1
             compiled = self._compiled[digest] = self._made(digest, crd)
         return compiled
 
-    async def _compile_offloaded(self, digest: bytes, crd: Mapping[str, Any]) -> CompiledDefinition:
+    async def _compile_offloaded(self, digest: bytes, crd: Mapping[str, Any]) -> CompiledCRD:
         self.compilations += 1
         try:
             compiled = await offload(self._made, digest, crd)
@@ -171,17 +171,17 @@ class Definitions:
         finally:
             del self._compiling[digest]
 
-    def _made(self, digest: bytes, crd: Mapping[str, Any]) -> CompiledDefinition:
-        """Raises MalformedDefinitionError."""
+    def _made(self, digest: bytes, crd: Mapping[str, Any]) -> CompiledCRD:
+        """Raises MalformedCRDError."""
         try:
-            return CompiledDefinition(digest, crd, self._settings)
+            return CompiledCRD(digest, crd, self._settings)
         except Exception as error:
             # Whatever it lacks, it serves nothing, and no other fails with it.
-            raise MalformedDefinitionError(f"{type(error).__name__}: {error}") from error
+            raise MalformedCRDError(f"{type(error).__name__}: {error}") from error
 
 
-class MalformedDefinitionError(Exception):
-    """A stored CRD is not as validation would have it."""
+class MalformedCRDError(Exception):
+    """A stored CRD that validation would have refused."""
 
 
 class _Parsed(NamedTuple):
@@ -189,7 +189,7 @@ class _Parsed(NamedTuple):
     crd: dict[str, Any] | None
     """None: it is not served."""
     digest: bytes
-    error: MalformedDefinitionError | None
+    error: MalformedCRDError | None
 
 
 def _parse(value: bytes) -> _Parsed:
@@ -199,7 +199,7 @@ def _parse(value: bytes) -> _Parsed:
         names = _held_names(crd)
         return _Parsed(names, crd, _digest(crd), None) if is_served(crd) else _Parsed(names, None, b"", None)
     except Exception as error:  # noqa: BLE001 - as above
-        return _Parsed(names, None, b"", MalformedDefinitionError(f"{type(error).__name__}: {error}"))
+        return _Parsed(names, None, b"", MalformedCRDError(f"{type(error).__name__}: {error}"))
 
 
 def _held_names(crd: Mapping[str, Any]) -> HeldNames:

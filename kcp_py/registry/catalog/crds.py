@@ -15,11 +15,11 @@ from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.catalog.compilation import Definitions, HeldNames, same_content
+from kcp_py.registry.catalog.compilation import CompiledCRDs, HeldNames, same_content
 from kcp_py.registry.catalog.crdindex import CRDIndex
 from kcp_py.registry.catalog.source import Dependency, EndedWatches, ResourceSource
 from kcp_py.registry.clustercache import ClusterCache
-from kcp_py.registry.default_events import origin_of_definition
+from kcp_py.registry.default_events import origin_of_crd
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store.access import Access
 from kcp_py.storage.contract import Compare, KeyValue, Storage, readable
@@ -32,7 +32,7 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.regis
 class CRDSource(ResourceSource):
     """Serves custom resources, each as the CRD of its own cluster defines it."""
 
-    def __init__(self, access: Access, fanout: Fanout, compiled: Definitions, keys: ResourceKeys, *, capacity: int = 2_000) -> None:
+    def __init__(self, access: Access, fanout: Fanout, compiled: CompiledCRDs, keys: ResourceKeys, *, capacity: int = 2_000) -> None:
         """Follow CRDs.
 
         Args:
@@ -177,7 +177,7 @@ _PAGE: Final = 32
 class _CRDCache(ClusterCache[_ClusterCRDs | None]):
     """What the CRDs of each cluster define, worked out on demand; None, which is not kept, for a cluster without any."""
 
-    def __init__(self, storage: Storage, compiled: Definitions, keys: ResourceKeys, *, capacity: int) -> None:
+    def __init__(self, storage: Storage, compiled: CompiledCRDs, keys: ResourceKeys, *, capacity: int) -> None:
         super().__init__(self._load, capacity=capacity)
         self._storage = storage
         self._compiled = compiled
@@ -268,7 +268,7 @@ class _CRDCache(ClusterCache[_ClusterCRDs | None]):
             return _LoadedCRD(item.mod_revision, names, ())
         guards = (Compare(item.key, mod_revision=item.mod_revision),)
         life = (Compare(item.key, create_revision=item.create_revision),)
-        origin = origin_of_definition(item) if any(resource.default_objects for resource in compiled.resources) else None
+        origin = origin_of_crd(item) if any(resource.default_objects for resource in compiled.resources) else None
         served = [
             Served(resource, item.mod_revision, guards, life, origin, per_cluster=True, shared=compiled) for resource in compiled.resources
         ]

@@ -12,7 +12,7 @@ from kcp_py.registry.catalog.table import ResourceTable, ResourceUnion
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope
-from kcp_py.registry.store.scan import ScopeScan, ServedScan, definition_at
+from kcp_py.registry.store.scan import ScopeScan, ServedScan, crd_revision_at
 from kcp_py.storage.contract import Storage
 from kcp_py.watchcache import Fanout
 
@@ -108,7 +108,7 @@ class WildcardTables:
                 own = table.find_same(served)
                 scope = await scope_of(cluster) if own is not None else None
                 if own is not None and own.origin is not None and self._may_be_other(cluster, table, own.origin.revision, revision):
-                    written = await definition_at(self._storage, own.origin, revision)
+                    written = await crd_revision_at(self._storage, own.origin, revision)
                     own = own._replace(origin=own.origin._replace(revision=written)) if written else None
                 if own is not None and scope is not None:
                     found.append((scope, own))

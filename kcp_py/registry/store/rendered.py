@@ -15,7 +15,7 @@ from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.read import load
-from kcp_py.registry.store.scan import Scan, default_items, definition_at, with_defaults
+from kcp_py.registry.store.scan import Scan, crd_revision_at, default_items, with_defaults
 from kcp_py.storage.contract import KeyValue, prefix_end
 from kcp_py.storage.spans import Reading, Span
 
@@ -106,7 +106,7 @@ async def render(access: Access, served: Served, what: Scan) -> RenderedPage:
     with spans.reading(kept) if spans is not None else nullcontext() as reading:
         page = await _render(sight, what, reading)
     origin = served.origin
-    if defaults and origin is not None and await definition_at(access.storage, origin, page.revision) != origin.revision:
+    if defaults and origin is not None and await crd_revision_at(access.storage, origin, page.revision) != origin.revision:
         raise StaleScopeError(served.guards[0].key)
     return page
 

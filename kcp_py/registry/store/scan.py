@@ -123,14 +123,14 @@ async def _items_at(access: Access, served: Served, scope: ClusterScope, revisio
     items = [item for item in default_items(served, scope) if item.key >= start]
     if not items or served.origin is None:
         return items
-    current = await definition_at(access.storage, served.origin, revision)
+    current = await crd_revision_at(access.storage, served.origin, revision)
     if current == served.origin.revision:
         return items
     # Other servers may have written the CRD, of which this one has not heard yet; or the list is of an older revision.
     return [item._replace(mod_revision=current) for item in items] if current else []
 
 
-async def definition_at(storage: Storage, origin: Origin, revision: int) -> int:
+async def crd_revision_at(storage: Storage, origin: Origin, revision: int) -> int:
     """The revision of the last write, up to a revision, of the CRD that default objects come with; 0 where it was not there."""
     life = origin.life
     assert life is not None, "objects that come with a cluster are as old as it"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcp_py.apis.apiextensions.strategy import CLEANUP_FINALIZER, DefinitionStrategy
+from kcp_py.apis.apiextensions.strategy import CLEANUP_FINALIZER, CRDStrategy
 from tests.client.registry import definition
 
 
 def created(**names: Any) -> dict[str, Any]:
     obj = definition(**names)
     obj["metadata"]["generation"] = 1
-    DefinitionStrategy().prepare_for_create(obj)
+    CRDStrategy().prepare_for_create(obj)
     return obj
 
 
@@ -19,7 +19,7 @@ def test_create_sets_the_status() -> None:
     """Whatever status a client sends, a new definition has none but its stored version; names are defaulted."""
     obj = definition()
     obj["status"] = {"storedVersions": ["v7"], "conditions": [{"type": "Established", "status": "True"}]}
-    DefinitionStrategy().prepare_for_create(obj)
+    CRDStrategy().prepare_for_create(obj)
     assert obj["status"] == {"conditions": None, "acceptedNames": {"kind": "", "plural": ""}, "storedVersions": ["v1"]}
     assert obj["spec"]["names"] == {"plural": "widgets", "kind": "Widget", "singular": "widget", "listKind": "WidgetList"}
 
@@ -27,7 +27,7 @@ def test_create_sets_the_status() -> None:
 def test_create_bears_a_definition_without_anything() -> None:
     """What is missing is left for validation to tell."""
     obj: dict[str, Any] = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "x"}}
-    strategy = DefinitionStrategy()
+    strategy = CRDStrategy()
     strategy.prepare_for_create(obj)
     assert strategy.validate(obj)
 
@@ -39,7 +39,7 @@ def test_a_new_storage_version_is_added_to_the_stored_ones() -> None:
     new["spec"]["versions"][0]["storage"] = False
     new["spec"]["versions"].append({**new["spec"]["versions"][0], "name": "v2", "storage": True})
     new["status"] = old["status"]
-    DefinitionStrategy().prepare_for_update(new, old)
+    CRDStrategy().prepare_for_update(new, old)
     assert new["status"]["storedVersions"] == ["v1", "v2"]
     assert old["status"]["storedVersions"] == ["v1"]
 
@@ -48,33 +48,33 @@ def test_the_name_must_be_plural_and_group() -> None:
     """Every other name is refused with upstream's text."""
     obj = created()
     obj["metadata"]["name"] = "other.example.com"
-    assert [str(problem) for problem in DefinitionStrategy().validate(obj)] == [
+    assert [str(problem) for problem in CRDStrategy().validate(obj)] == [
         'metadata.name: Invalid value: "other.example.com": must be spec.names.plural+"."+spec.group'
     ]
 
 
 def test_built_in_resources_cannot_be_defined_again() -> None:
     """A definition of what every cluster serves is refused."""
-    strategy = DefinitionStrategy(builtin={("example.com", "widgets")})
+    strategy = CRDStrategy(builtin={("example.com", "widgets")})
     (problem,) = strategy.validate(created())
     assert str(problem) == "spec.names.plural: Forbidden: widgets.example.com is a built-in resource"
-    assert DefinitionStrategy().validate(created()) == []
+    assert CRDStrategy().validate(created()) == []
 
 
 def test_status_updates_check_the_stored_versions_alone() -> None:
     """Through /status the stored versions may shrink, but not to less than the storage version."""
     old = created()
     new = {**old, "status": {**old["status"], "storedVersions": []}}
-    (problem,) = DefinitionStrategy().validate_update(new, old)
+    (problem,) = CRDStrategy().validate_update(new, old)
     assert problem.field == "status.storedVersions"
-    assert DefinitionStrategy().validate_update({**old}, old) == []
+    assert CRDStrategy().validate_update({**old}, old) == []
 
 
 def test_deletion_waits_for_the_objects() -> None:
     """A deleted definition gets the cleanup finalizer and the condition Terminating, and keeps the finalizers of others."""
     obj = created()
     obj["metadata"]["finalizers"] = ["example.com/hold"]
-    strategy = DefinitionStrategy(clock=lambda: 0.0)
+    strategy = CRDStrategy(clock=lambda: 0.0)
     assert strategy.prepare_for_delete(obj)
     assert obj["metadata"]["finalizers"] == ["example.com/hold", CLEANUP_FINALIZER]
     (condition,) = obj["status"]["conditions"]

@@ -11,7 +11,7 @@ from kcp_py.apis.upstream.crds import definitions_named
 from kcp_py.apis.upstream.forms import completed, kind_form
 from kcp_py.apis.upstream.provider import UpstreamKinds
 from kcp_py.bootstrap.upstream_kinds import upstream_definitions
-from kcp_py.registry.catalog.compilation import Definitions
+from kcp_py.registry.catalog.compilation import CompiledCRDs
 from kcp_py.registry.custom_resources import CustomResourceStrategy
 from kcp_py.registry.resource import ServedResource
 
@@ -31,7 +31,7 @@ def stored(name: str) -> dict[str, Any]:
 
 
 def served(name: str) -> ServedResource:
-    return Definitions("/registry", upstream=UpstreamKinds()).compile(stored(name)).resources[0]
+    return CompiledCRDs("/registry", upstream=UpstreamKinds()).compile(stored(name)).resources[0]
 
 
 def test_the_kind_itself():
@@ -48,7 +48,7 @@ def test_the_kind_itself():
 def test_compiled_schemas_are_shared():
     """Definitions of the same kind have one schema, and versions of one form have one."""
     assert served("pods").schema is served("pods").schema
-    one, other = Definitions("/registry", upstream=UpstreamKinds()).compile(stored("resourceclaims")).resources
+    one, other = CompiledCRDs("/registry", upstream=UpstreamKinds()).compile(stored("resourceclaims")).resources
     assert one.schema is other.schema is one.storage_schema
 
 
@@ -57,7 +57,7 @@ def test_another_schema():
     crd = stored("pods")
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["nodeName"]["maxLength"] = 5
-    (pods,) = Definitions("/registry", upstream=UpstreamKinds()).compile(crd).resources
+    (pods,) = CompiledCRDs("/registry", upstream=UpstreamKinds()).compile(crd).resources
     assert (pods.typed, pods.definition, pods.protobuf) == (False, "", True)
     assert pods.strategic_merge is not None
     containers = pods.strategic_merge["properties"]["spec"]["properties"]["containers"]
@@ -69,7 +69,7 @@ def test_other_kinds():
     """A kind, a version or a group that is not known is an ordinary custom resource."""
     crd = stored("pods")
     crd["spec"]["group"] = "example.com"
-    (pods,) = Definitions("/registry", upstream=UpstreamKinds()).compile(crd).resources
+    (pods,) = CompiledCRDs("/registry", upstream=UpstreamKinds()).compile(crd).resources
     assert pods.strategic_merge is None
     assert type(pods.strategy) is CustomResourceStrategy
     spec, version = crd["spec"], crd["spec"]["versions"][0]
@@ -80,7 +80,7 @@ def test_scope_belongs_to_the_kind():
     """A kind of another scope than the known one is not the kind itself."""
     crd = stored("pods")
     crd["spec"]["scope"] = "Cluster"
-    (pods,) = Definitions("/registry", upstream=UpstreamKinds()).compile(crd).resources
+    (pods,) = CompiledCRDs("/registry", upstream=UpstreamKinds()).compile(crd).resources
     assert not pods.typed
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kcp_py.apimachinery.meta.table import CUSTOM_RESOURCE_COLUMNS
 from kcp_py.apimachinery.meta.timestamps import parse_time
-from kcp_py.registry.catalog.compilation import Definitions, is_served
+from kcp_py.registry.catalog.compilation import CompiledCRDs, is_served
 from kcp_py.registry.custom_resources import CustomResourceStrategy, printer_columns
 from kcp_py.registry.resource import ALL_VERBS, ServedResource
 from tests.client.registry import ROOT, definition
@@ -19,7 +19,7 @@ SIZED = {"schema": {"openAPIV3Schema": {"type": "object", "properties": {"size":
 
 
 def compiled(crd: dict[str, Any]) -> list[ServedResource]:
-    return list(Definitions(ROOT).compile(crd).resources)
+    return list(CompiledCRDs(ROOT).compile(crd).resources)
 
 
 def only(crd: dict[str, Any]) -> ServedResource:
@@ -44,7 +44,7 @@ def reordered(value: Any) -> Any:
 )
 def test_equal_content_is_compiled_once(other: dict[str, Any]) -> None:
     """Only what serving depends on counts."""
-    definitions = Definitions(ROOT)
+    definitions = CompiledCRDs(ROOT)
     first = definitions.compile(stored())
     assert definitions.compile(other) is first
     assert len(definitions) == 1
@@ -64,7 +64,7 @@ def test_equal_content_is_compiled_once(other: dict[str, Any]) -> None:
 )
 def test_other_content_is_another_definition(other: dict[str, Any]) -> None:
     """Nothing that is served differently is ever shared."""
-    definitions = Definitions(ROOT)
+    definitions = CompiledCRDs(ROOT)
     first, second = definitions.compile(stored()), definitions.compile(other)
     assert first is not second
     assert first.digest != second.digest
@@ -72,7 +72,7 @@ def test_other_content_is_another_definition(other: dict[str, Any]) -> None:
 
 def test_it_goes_with_its_last_user() -> None:
     """What no cluster has any more is not kept, and compiled anew when it comes back."""
-    definitions = Definitions(ROOT)
+    definitions = CompiledCRDs(ROOT)
     users = [definitions.compile(stored(uid=uid)) for uid in ("1", "2")]
     users.pop()
     gc.collect()

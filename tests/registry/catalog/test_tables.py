@@ -15,7 +15,7 @@ import structlog
 from kcp_py.apis.builtin.resources import builtin_resources
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog import compilation as definitions_module
-from kcp_py.registry.catalog.compilation import Definitions
+from kcp_py.registry.catalog.compilation import CompiledCRDs
 from kcp_py.registry.catalog.crds import CRDSource
 from kcp_py.registry.catalog.static import StaticSource
 from kcp_py.registry.catalog.table import ResourceTable
@@ -160,7 +160,7 @@ async def test_a_table_for_documents_serves_nothing_itself(registry: Registry, e
 async def test_tables_are_bounded(registry: Registry, storage: SteppedStorage) -> None:
     """One that had to go is worked out again."""
     keys = resource_keys(ROOT, DEFINITIONS.group, DEFINITIONS.resource, namespaced=False)
-    crds = CRDSource(registry.access, registry.fanout, Definitions(ROOT), keys, capacity=2)
+    crds = CRDSource(registry.access, registry.fanout, CompiledCRDs(ROOT), keys, capacity=2)
     tables = ResourceTables(registry.access, registry.fanout, (StaticSource(builtin_resources(ROOT)), crds), capacity=2)
     for cluster in (A, B, C):
         await tables.get(cluster)
