@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import orjson
 
+from kcp_py.apimachinery.equality import equal
 from kcp_py.apimachinery.managedfields.entries import (
     APPLY,
     UPDATE,
@@ -25,7 +26,7 @@ from kcp_py.apimachinery.managedfields.entries import (
 )
 from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, difference, paths, show, without
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, Manager, Owned, Owners, Versions, apply, update
-from kcp_py.apimachinery.managedfields.walks import compare, everything, fields_of, same_value
+from kcp_py.apimachinery.managedfields.walks import compare, everything, fields_of
 
 __all__ = ["Conflict", "Writer", "conflict_message", "conflicts_of", "track_apply", "track_update"]
 
@@ -148,7 +149,7 @@ def track_apply(versions: Versions, live: dict[str, Any] | None, config: dict[st
         new, owners = apply(versions, before, config, managed.owners, manager, force=True, ignored=writer.ignored, unowned=_SERVERS)
     managed.owners = _stripped(owners)
     # An entry that is new while nothing changes has no time, as upstream.
-    if manager in managed.owners and (new != before or not same_value(new, before)):
+    if manager in managed.owners and (new != before or not equal(new, before)):
         managed.times[manager] = writer.time
     new = dict(new or {})
     new["metadata"] = dict(new.get("metadata") or {})

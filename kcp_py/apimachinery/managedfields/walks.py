@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-import orjson
-
+from kcp_py.apimachinery.equality import equal, identical
 from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, child_type, is_member, key_element, member, value_element
 from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
 
-__all__ = ["Comparison", "DuplicateKeyError", "compare", "everything", "fields_of", "item_element", "merge", "remove", "same_value"]
+__all__ = ["Comparison", "DuplicateKeyError", "compare", "everything", "fields_of", "item_element", "merge", "remove"]
 
 _ABSENT: Final[Any] = object()
 _MAX_KNOWN_KEY: Final = 63
@@ -155,7 +154,7 @@ def _compare(kind: MergeType, old: Any, new: Any, depth: int) -> _Sets | None:
             new, shape = ({} if old_shape == "map" else []), old_shape
         if shape == old_shape != "scalar" and (old or new):
             return (_compare_maps if shape == "map" else _compare_lists)(kind, old, new, depth + 1)
-    if same_value(old, new):
+    if equal(old, new):
         return None
     if shape == old_shape or leaf:
         return None, {}, None
@@ -196,7 +195,7 @@ def _compare_maps(kind: MergeType, old: dict[str, Any], new: dict[str, Any], dep
         before = old.get(name, _ABSENT)
         if before is child:
             continue
-        if type(before) is type(child) and (type(child) not in _CONTAINERS or depth < _EQUALITY_DEPTH) and _equal(before, child):
+        if type(before) is type(child) and (type(child) not in _CONTAINERS or depth < _EQUALITY_DEPTH) and identical(before, child):
             continue
         gathered.add(f"f:{name}", _compare(named.get(name, other), before, child, depth))
     if len(old) + gathered.new != len(new):
@@ -204,16 +203,6 @@ def _compare_maps(kind: MergeType, old: dict[str, Any], new: dict[str, Any], dep
             if name not in new:
                 gathered.add(f"f:{name}", (None, None, _everything(named.get(name, other), child)))
     return gathered.sets()
-
-
-def _equal(one: Any, other: Any) -> bool:
-    """Equality of two values of one type."""
-    if one != other:
-        return False
-    # Python calls true and 1 the same, which matters below maps and lists.
-    return type(one) not in _CONTAINERS or orjson.dumps(one, option=orjson.OPT_SORT_KEYS) == orjson.dumps(
-        other, option=orjson.OPT_SORT_KEYS
-    )
 
 
 def _compare_lists(kind: MergeType, old: list[Any], new: list[Any], depth: int) -> _Sets | None:
@@ -225,7 +214,7 @@ def _compare_lists(kind: MergeType, old: list[Any], new: list[Any], depth: int) 
         if len(one) <= 1 and len(other) <= 1:
             gathered.add(path_element, _compare(element, one[0] if one else _ABSENT, other[0] if other else _ABSENT, depth))
         elif len(one) > 1 and len(other) > 1:
-            gathered.add(path_element, None if same_value(one, other) else (None, {}, None))
+            gathered.add(path_element, None if equal(one, other) else (None, {}, None))
         else:
             # Items that stand there several times are owned as one.
             gathered.add(path_element, (_items(element, other), None, _items(element, one)))
@@ -275,18 +264,6 @@ class _Gathered:
         return self._added, self._modified, self._removed
 
 
-def same_value(one: Any, other: Any) -> bool:
-    """Equality of JSON values; a bool is no number."""
-    if one is other:
-        return True
-    kind, other_kind = type(one), type(other)
-    if kind is dict and other_kind is dict:
-        return one.keys() == other.keys() and all(same_value(value, other[name]) for name, value in one.items())
-    if kind is list and other_kind is list:
-        return len(one) == len(other) and all(map(same_value, one, other))
-    return (kind is bool) is (other_kind is bool) and bool(one == other)
-
-
 def merge(kind: MergeType, live: Any, applied: Any) -> Any:
     """The live value with the applied one laid over it: `live` itself where that is nothing new. Neither is changed; parts are shared.
 
@@ -298,7 +275,7 @@ def merge(kind: MergeType, live: Any, applied: Any) -> Any:
     if leaf or shape == "scalar":
         if applied is None and live and not leaf and _shape(kind, live) != "scalar":
             return live  # a null is an empty map or list
-        return live if type(live) is type(applied) and _equal(live, applied) else applied
+        return live if identical(live, applied) else applied
     if _shape(kind, live) != shape or not live:
         if not applied:
             return applied if live != applied else live

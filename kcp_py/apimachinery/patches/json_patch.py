@@ -15,6 +15,7 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.equality import equal
 from kcp_py.apimachinery.serializer.json.codec import MAX_DEPTH, too_deep
 from kcp_py.golang.quoting import go_quote
 from kcp_py.golang.types import json_type
@@ -284,7 +285,7 @@ class _Patcher:
                 found = _found(*place)
             except _IndexError as error:
                 raise _CannotApplyError(f"error in test for path: '{_shown(path)}': {error}") from None
-        if not _equal(found, value):
+        if not equal(found, value):
             raise _CannotApplyError(f"testing value {_shown(path)} failed: test failed")
 
     def _move_elements(self, count: int) -> None:
@@ -317,17 +318,6 @@ def _index(segment: str, length: int) -> int:
     if not -length <= index < length:
         raise _IndexError(f"Unable to access invalid index: {index}: invalid index referenced")
     return index + length if index < 0 else index
-
-
-def _equal(left: Any, right: Any) -> bool:
-    """Equality of JSON values: true is not 1."""
-    if type(left) is dict:
-        return type(right) is dict and left.keys() == right.keys() and all(_equal(value, right[key]) for key, value in left.items())
-    if type(left) is list:
-        return type(right) is list and len(left) == len(right) and all(map(_equal, left, right))
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    return bool(left == right)
 
 
 def _shown(text: str) -> str:

@@ -10,6 +10,7 @@ import orjson
 
 from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.equality import identical
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.registry.admission import attributes_of
@@ -167,7 +168,7 @@ def unchanged(value: bytes, stored: dict[str, Any], item: KeyValue) -> bool:
         return True
     if len(value) != len(item.value):
         return False
-    return same_json(_timeless(stored), _timeless(orjson.loads(item.value)))
+    return identical(_timeless(stored), _timeless(orjson.loads(item.value)))
 
 
 def _timeless(obj: dict[str, Any]) -> dict[str, Any]:
@@ -177,11 +178,6 @@ def _timeless(obj: dict[str, Any]) -> dict[str, Any]:
         return obj
     kept = [{name: value for name, value in entry.items() if name != "time"} for entry in entries]
     return obj | {"metadata": obj["metadata"] | {"managedFields": kept}}
-
-
-def same_json(a: Any, b: Any) -> bool:
-    """Whether two decoded values are the same JSON. Python alone would call 1, 1.0 and true equal."""
-    return a == b and orjson.dumps(a, option=orjson.OPT_SORT_KEYS) == orjson.dumps(b, option=orjson.OPT_SORT_KEYS)
 
 
 def _check_lock(resource: ServedResource, new: dict[str, Any], old: dict[str, Any], item: KeyValue) -> None:
@@ -297,7 +293,7 @@ def _raise_generation(new: dict[str, Any], old: dict[str, Any], resource: Served
         return
     outside = {"metadata", "status"} if resource.has_status else {"metadata"}
     counted = [name for name, counts in (("annotations", strategy.counts_annotations), ("labels", strategy.counts_labels)) if counts]
-    if any((new["metadata"].get(name) or {}) != (old["metadata"].get(name) or {}) for name in counted) or not same_json(
+    if any((new["metadata"].get(name) or {}) != (old["metadata"].get(name) or {}) for name in counted) or not identical(
         {key: value for key, value in new.items() if key not in outside},
         {key: value for key, value in old.items() if key not in outside},
     ):

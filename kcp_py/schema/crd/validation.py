@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kcp_py.apimachinery.equality import equal
 from kcp_py.apimachinery.fielderrors import FieldError, invalid, not_supported, required
 from kcp_py.apimachinery.formats import is_recognized
 from kcp_py.apimachinery.meta.names import dns_1035_label_problems, dns_subdomain_problems
@@ -34,7 +35,6 @@ from kcp_py.schema.crd.versions import (
 )
 from kcp_py.schema.documents import Schema, child_schema, walk_schema
 from kcp_py.schema.structural.nodes import SchemaTooDeepError, read_schema
-from kcp_py.schema.structural.values import equal
 
 Definition = Mapping[str, Any]
 Version = Mapping[str, Any]

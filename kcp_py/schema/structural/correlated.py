@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import orjson
 
+from kcp_py.apimachinery.equality import equal
 from kcp_py.schema.structural.nodes import Node
-from kcp_py.schema.structural.values import equal
 
 __all__ = ["ABSENT", "Correlated", "correlate_items"]
 

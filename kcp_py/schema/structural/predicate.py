@@ -10,12 +10,13 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from kcp_py.apimachinery.equality import equal
 from kcp_py.apimachinery.formats import find_format
 from kcp_py.golang.regexp import PatternError, compile_pattern
 from kcp_py.schema.structural import embedded
 from kcp_py.schema.structural.listtypes import is_unique
 from kcp_py.schema.structural.nodes import Node
-from kcp_py.schema.structural.values import NARROW_FORMATS, equal, in_range, is_integral, is_multiple, type_and_format
+from kcp_py.schema.structural.values import NARROW_FORMATS, in_range, is_integral, is_multiple, type_and_format
 from kcp_py.schema.structural.visitor import References
 
 Predicate = Callable[[Any], bool]

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import orjson
 
+from kcp_py.apimachinery.equality import equal
 from kcp_py.apimachinery.fielderrors import FieldError, invalid, not_supported, required, too_long, too_many, type_invalid
 from kcp_py.apimachinery.formats import find_format
 from kcp_py.golang.floats import format_number
@@ -23,7 +24,7 @@ from kcp_py.schema.structural.listtypes import is_unique, list_errors
 from kcp_py.schema.structural.nodes import Node
 from kcp_py.schema.structural.places import Path, render, step
 from kcp_py.schema.structural.predicate import bound, number_kind, type_problem
-from kcp_py.schema.structural.values import equal, in_range, is_multiple
+from kcp_py.schema.structural.values import in_range, is_multiple
 
 MAX_ERRORS: Final = 1000
 """Errors after which the walk stops: a body of megabytes can hold a million."""

@@ -34,18 +34,6 @@ def is_integral(number: float) -> bool:
     return abs(number) == whole or abs(abs(number) - whole) < _EPSILON * whole
 
 
-def equal(left: Any, right: Any) -> bool:
-    """Deep equality of JSON values: 1 equals 1.0, True does not equal 1."""
-    kind = type(left)
-    if kind is bool or type(right) is bool:
-        return left is right
-    if kind is dict:
-        return type(right) is dict and left.keys() == right.keys() and all(equal(value, right[name]) for name, value in left.items())
-    if kind is list:
-        return type(right) is list and len(left) == len(right) and all(map(equal, left, right))
-    return bool(left == right)
-
-
 def is_multiple(number: float, factor: float) -> bool:
     """`multipleOf`: integers by integer division, anything else by division of doubles."""
     if type(number) is int:
