@@ -1,6 +1,5 @@
-"""What users' tests need.
+"""Support for tests of users.
 
-Belongs here: things shipped for testing against this program or for testing extensions of it (storage drivers first). Does not belong here:
-the program's own tests. Nothing in the program imports this package, and pytest and hypothesis are imported only by the modules that need
-them.
+Belongs here: code for tests against this program or of its extensions, such as storage drivers. Does not belong here: the tests of the
+program itself. No other package imports this one, and only the modules that need them import pytest and hypothesis.
 """

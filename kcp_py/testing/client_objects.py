@@ -1,4 +1,4 @@
-"""Objects that the tests of clients work with."""
+"""Objects for the tests of clients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def widget(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def widget_crd() -> dict[str, Any]:
-    """A CRD with a status, a scale and a field that can be selected by."""
+    """A CRD with a status, a scale and a selectable field."""
     number = {"type": "integer"}
     properties = {
         "spec": {"type": "object", "properties": {"size": number, "color": {"type": "string", "default": "red"}}},

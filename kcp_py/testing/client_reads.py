@@ -16,10 +16,10 @@ def _names(found: ObjectList) -> list[str]:
 
 
 class ClientReadTests:
-    """What a client reads."""
+    """Reads of a client."""
 
     async def test_an_object_has_its_kind_version_and_cluster(self, client: Client) -> None:
-        """A get answers what the create has made, with apiVersion, kind, resourceVersion and the annotation of the cluster."""
+        """A get returns the created object with apiVersion, kind, resourceVersion and the annotation of the cluster."""
         made = await client.create(TEAM, CONFIG_MAPS, config_map("one"))
         found = await client.get(TEAM, CONFIG_MAPS, "default", "one")
         assert found == made
@@ -35,7 +35,7 @@ class ClientReadTests:
         assert caught.value.details == {"name": "none", "kind": "configmaps"}
 
     async def test_an_unserved_resource_is_not_an_absent_object(self, client: Client) -> None:
-        """The error names no object."""
+        """The error does not name an object."""
         for request in (client.get(TEAM, WIDGETS, "default", "x"), client.list(TEAM, WIDGETS), client.list(WILDCARD, WIDGETS)):
             with pytest.raises(StatusError) as caught:
                 await request
@@ -44,7 +44,7 @@ class ClientReadTests:
             assert not (caught.value.details or {}).get("name")
 
     async def test_metadata_alone(self, client: Client) -> None:
-        """A get and a list of metadata have no data."""
+        """A get and a list of metadata return objects without data."""
         made = await client.create(TEAM, CONFIG_MAPS, config_map("one"))
         expected = {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": made["metadata"]}
         assert await client.get(TEAM, CONFIG_MAPS, "default", "one", metadata_only=True) == expected
@@ -53,14 +53,14 @@ class ClientReadTests:
         assert "data" not in found
 
     async def test_items_of_a_list_are_whole_objects(self, client: Client) -> None:
-        """Each is what a get answers, of built-in and of custom resources."""
+        """Each item equals the result of a get, for built-in and custom resources."""
         await serve_widgets(client, TEAM)
         for resource, obj in ((CONFIG_MAPS, config_map("one")), (WIDGETS, widget("one", size=1))):
             made = await client.create(TEAM, resource, obj)
             assert (await client.list(TEAM, resource, "default")).items == [made]
 
     async def test_clusters_do_not_see_each_other(self, client: Client) -> None:
-        """An object is found in its own cluster and over all clusters, nowhere else."""
+        """An object is found in its own cluster and over all clusters, but not in other clusters."""
         await client.create(TEAM, CONFIG_MAPS, config_map("one"))
         await client.create(OTHER, CONFIG_MAPS, config_map("two"))
         assert _names(await client.list(TEAM, CONFIG_MAPS)) == ["one"]
@@ -74,7 +74,7 @@ class ClientReadTests:
         assert caught.value.code == 404
 
     async def test_a_crd_is_served_in_its_own_cluster_alone(self, client: Client) -> None:
-        """Its kind and its resource are found there, and not elsewhere."""
+        """Its kind and its resource are found in its cluster, and not in other clusters."""
         await serve_widgets(client, TEAM)
         found = await client.find_kind(TEAM, "example.com/v1", "Widget")
         assert found is not None
@@ -85,7 +85,7 @@ class ClientReadTests:
         assert await client.find_resource(OTHER, WIDGETS.group_resource) is None
 
     async def test_built_in_kinds_are_found(self, client: Client) -> None:
-        """With their scope."""
+        """Each resource is listed with its scope."""
         found = await client.find_kind(TEAM, "v1", "Namespace")
         assert found is not None
         assert (found.resource, found.namespaced) == (GroupVersionResource("", "v1", "namespaces"), False)
@@ -98,7 +98,7 @@ class ClientReadTests:
         [("app=web", ["one", "two"]), ("app=web,tier!=back", ["one"]), ("tier in (back,x)", ["two"]), ("!app", ["three"])],
     )
     async def test_labels_select(self, client: Client, selector: str, expected: list[str]) -> None:
-        """Equality, inequality, sets and absence, in one cluster and over all."""
+        """Equality, inequality, sets and absence select objects in one cluster and over all clusters."""
         await client.create(TEAM, CONFIG_MAPS, config_map("one", labels={"app": "web"}))
         await client.create(TEAM, CONFIG_MAPS, config_map("two", labels={"app": "web", "tier": "back"}))
         await client.create(TEAM, CONFIG_MAPS, config_map("three"))
@@ -106,7 +106,7 @@ class ClientReadTests:
         assert sorted(_names(await client.list(WILDCARD, CONFIG_MAPS, "default", label_selector=selector))) == sorted(expected)
 
     async def test_fields_select(self, client: Client) -> None:
-        """By name, and by a field that a CRD declares; any other field is refused."""
+        """Objects are selected by name and by a field that a CRD declares; other fields are refused."""
         await serve_widgets(client, TEAM)
         for name, color in (("one", "red"), ("two", "blue")):
             await client.create(TEAM, WIDGETS, widget(name, color=color))
@@ -117,13 +117,13 @@ class ClientReadTests:
         assert caught.value.code == 400
 
     async def test_a_selector_that_cannot_be_read_is_refused(self, client: Client) -> None:
-        """With 400."""
+        """A malformed selector is answered with 400."""
         with pytest.raises(StatusError) as caught:
             await client.list(TEAM, CONFIG_MAPS, label_selector="a in b")
         assert (caught.value.code, caught.value.reason) == (400, "BadRequest")
 
     async def test_pages_are_one_list(self, client: Client) -> None:
-        """All pages have the resourceVersion of the first, and what is created meanwhile is on none."""
+        """All pages have the resourceVersion of the first one, and none contains objects that were created in the meantime."""
         for number in range(5):
             await client.create(TEAM, CONFIG_MAPS, config_map(f"m{number}"))
         first = await client.list(TEAM, CONFIG_MAPS, "default", limit=2)
@@ -144,7 +144,7 @@ class ClientReadTests:
         assert (len(first.items), _names(rest), rest.continue_token) == (3, ["two"], "")
 
     async def test_a_token_of_another_list_is_refused(self, client: Client) -> None:
-        """A continue token belongs to its cluster: one of another cluster reads nothing."""
+        """A continue token is valid only in its cluster."""
         for name in ("one", "two"):
             await client.create(TEAM, CONFIG_MAPS, config_map(name))
         page = await client.list(TEAM, CONFIG_MAPS, limit=1)
@@ -153,7 +153,7 @@ class ClientReadTests:
         assert caught.value.code == 400
 
     async def test_a_list_at_an_exact_revision(self, client: Client) -> None:
-        """Shows what was there then."""
+        """A list at an old resourceVersion contains the objects of that time."""
         made = await client.create(TEAM, CONFIG_MAPS, config_map("one"))
         await client.create(TEAM, CONFIG_MAPS, config_map("two"))
         version = made["metadata"]["resourceVersion"]
@@ -161,7 +161,7 @@ class ClientReadTests:
         assert (_names(found), found.resource_version) == (["one"], version)
 
     async def test_subresources_are_read(self, client: Client) -> None:
-        """The status shows the object, the scale its replicas; a subresource that is not served is not found."""
+        """The status contains the object, the scale its replicas; a subresource that is not served is not found."""
         await serve_widgets(client, TEAM)
         made = await client.create(TEAM, WIDGETS, widget("one", size=3))
         assert await client.get(TEAM, WIDGETS, "default", "one", subresource="status") == made

@@ -1,6 +1,6 @@
 """The conformance suite of clients.
 
-A client's test subclasses `ClientSuite` and gives it a client of a server that serves the two logical clusters `team-a` and `team-b`::
+The test of a client subclasses `ClientSuite` and provides a client of a server with the two logical clusters `team-a` and `team-b`::
 
     class TestMyClient(ClientSuite):
         @pytest.fixture
@@ -26,4 +26,4 @@ __all__ = ["ClientSuite"]
 
 @pytest.mark.anyio
 class ClientSuite(ClientReadTests, ClientWatchTests, ClientWriteTests):
-    """Everything that `kcp_py.client.contract` promises, verb by verb."""
+    """The guarantees of `kcp_py.client.contract`, verb by verb."""

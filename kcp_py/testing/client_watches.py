@@ -22,7 +22,7 @@ async def _take(events: AsyncGenerator[WatchEvent, None], count: int) -> list[Wa
 
 
 async def _begin(client: Client) -> str:
-    """Create the first object of the cluster, with which its history begins; the resourceVersion from then on."""
+    """Create the first object of the cluster, with which its history begins. Returns the resourceVersion after it."""
     made: str = (await client.create(TEAM, CONFIG_MAPS, config_map("first")))["metadata"]["resourceVersion"]
     return made
 
@@ -32,10 +32,10 @@ def _shown(events: list[WatchEvent]) -> Seen:
 
 
 class ClientWatchTests:
-    """What a client sees of changes."""
+    """Watches of a client."""
 
     async def test_a_watch_goes_on_where_a_list_ended(self, client: Client) -> None:
-        """Changes after the list come in order, over all clusters, with the whole object."""
+        """Changes after the list arrive in order, over all clusters, with the whole object."""
         await client.create(TEAM, CONFIG_MAPS, config_map("one"))
         listed = await client.list(WILDCARD, CONFIG_MAPS)
         made = await client.create(OTHER, CONFIG_MAPS, config_map("two"))
@@ -48,7 +48,7 @@ class ClientWatchTests:
         assert [event.obj["metadata"]["annotations"]["kcp.io/cluster"] for event in seen] == [OTHER, OTHER, TEAM]
 
     async def test_a_watch_of_one_cluster_shows_nothing_of_another(self, client: Client) -> None:
-        """Nor of another namespace, where one is asked for."""
+        """Events of other clusters, and of other namespaces than the requested one, are left out."""
         version = await _begin(client)
         await client.create(OTHER, CONFIG_MAPS, config_map("foreign"))
         await client.create(TEAM, CONFIG_MAPS, config_map("elsewhere", namespace="kube-system"))
@@ -57,7 +57,7 @@ class ClientWatchTests:
             assert _shown(await _take(events, 1)) == [("ADDED", "mine")]
 
     async def test_a_watch_with_a_selector_shows_what_begins_and_ceases_to_match(self, client: Client) -> None:
-        """As ADDED and DELETED, whatever else happened to the object."""
+        """Objects that begin or cease to match are ADDED and DELETED."""
         version = await _begin(client)
         made = await client.create(TEAM, CONFIG_MAPS, config_map("one"))
         labelled = {**made, "metadata": {**made["metadata"], "labels": {"a": "b"}}}
@@ -68,7 +68,7 @@ class ClientWatchTests:
             assert _shown(await _take(events, 2)) == [("ADDED", "one"), ("DELETED", "one")]
 
     async def test_a_watch_with_a_field_selector(self, client: Client) -> None:
-        """Shows the objects that it chooses."""
+        """A watch with a selector delivers the selected objects."""
         await serve_widgets(client, TEAM)
         version = (await client.list(TEAM, WIDGETS)).resource_version
         for name, color in (("one", "red"), ("two", "blue")):
@@ -77,7 +77,7 @@ class ClientWatchTests:
             assert _shown(await _take(events, 1)) == [("ADDED", "two")]
 
     async def test_a_watch_of_metadata(self, client: Client) -> None:
-        """Its objects have no data."""
+        """A watch of metadata delivers objects without data."""
         version = await _begin(client)
         made = await client.create(TEAM, CONFIG_MAPS, config_map("one"))
         async with aclosing(client.watch(TEAM, CONFIG_MAPS, resource_version=version, metadata_only=True)) as events:
@@ -86,7 +86,7 @@ class ClientWatchTests:
         assert "data" not in event.obj
 
     async def test_a_watch_ends_at_its_timeout(self, client: Client) -> None:
-        """The generator ends without an error, after a bookmark where bookmarks are asked for."""
+        """The generator ends without an error, after a bookmark if bookmarks are requested."""
         version = await _begin(client)
         made = await client.create(TEAM, CONFIG_MAPS, config_map("two"))
         async with aclosing(client.watch(TEAM, CONFIG_MAPS, resource_version=version, bookmarks=True, timeout_seconds=1)) as events:
@@ -96,14 +96,14 @@ class ClientWatchTests:
         assert int(seen[-1].obj["metadata"]["resourceVersion"]) >= int(made["metadata"]["resourceVersion"])
 
     async def test_a_revision_that_is_no_number_is_refused(self, client: Client) -> None:
-        """With 400, before anything is shown."""
+        """A malformed resourceVersion is answered with 400, before any event."""
         async with aclosing(client.watch(TEAM, CONFIG_MAPS, resource_version="x")) as events:
             with pytest.raises(StatusError) as caught:
                 await anext(events)
         assert caught.value.code == 400
 
     async def test_a_watch_from_the_life_of_another_cluster_is_expired(self, client: Client) -> None:
-        """A cluster begins with its first object: a revision from before says nothing about it."""
+        """The history of a cluster begins with its first object; an earlier revision is expired."""
         before = (await client.create(OTHER, CONFIG_MAPS, config_map("one")))["metadata"]["resourceVersion"]
         await client.create(TEAM, CONFIG_MAPS, config_map("one"))
         async with aclosing(client.watch(TEAM, CONFIG_MAPS, resource_version=before)) as events:

@@ -20,10 +20,10 @@ def _managers(obj: dict[str, Any]) -> set[str]:
 
 
 class ClientWriteTests:
-    """What a client changes."""
+    """Writes of a client."""
 
     async def test_a_create_fills_in_the_kind(self, client: Client) -> None:
-        """ApiVersion and kind may be left out; the field manager owns what is set."""
+        """ApiVersion and kind may be omitted, and the field manager owns the fields of the object."""
         made = await client.create(TEAM, CONFIG_MAPS, {"metadata": {"name": "one", "namespace": "default"}, "data": {"a": "b"}})
         assert (made["apiVersion"], made["kind"], _managers(made)) == ("v1", "ConfigMap", {"kcp-py"})
         other = await client.create(TEAM, CONFIG_MAPS, config_map("two"), field_manager="me")
@@ -38,14 +38,14 @@ class ClientWriteTests:
         assert caught.value.details == {"name": "one", "kind": "configmaps"}
 
     async def test_invalid_objects_are_refused_field_by_field(self, client: Client) -> None:
-        """The causes name the fields."""
+        """The causes of the error name the fields."""
         with pytest.raises(StatusError) as caught:
             await client.create(TEAM, CONFIG_MAPS, config_map("One"))
         assert (caught.value.code, caught.value.reason) == (422, "Invalid")
         assert [cause["field"] for cause in (caught.value.details or {})["causes"]] == ["metadata.name"]
 
     async def test_strict_validation_refuses_unknown_fields(self, client: Client) -> None:
-        """They are dropped without a word unless the caller asks."""
+        """Unknown fields are dropped silently unless the caller requests validation."""
         await serve_widgets(client, TEAM)
         made = await client.create(TEAM, WIDGETS, widget("one", size=1, unknown=True))
         assert made["spec"] == {"size": 1, "color": "red"}
@@ -55,7 +55,7 @@ class ClientWriteTests:
         assert 'unknown field "spec.unknown"' in caught.value.message
 
     async def test_a_dry_run_stores_nothing(self, client: Client) -> None:
-        """Of any verb."""
+        """A dry run of any verb changes nothing."""
         made = await client.create(TEAM, CONFIG_MAPS, config_map("one"))
         await client.create(TEAM, CONFIG_MAPS, config_map("two"), dry_run=True)
         changed = await client.update(TEAM, CONFIG_MAPS, {**made, "data": {"a": "c"}}, dry_run=True)
@@ -67,7 +67,7 @@ class ClientWriteTests:
         assert (await client.list(TEAM, CONFIG_MAPS, "default")).items == [made]
 
     async def test_an_update_holds_to_the_optimistic_lock(self, client: Client) -> None:
-        """A resourceVersion that is not the latest one is a conflict; without one the last write counts."""
+        """A resourceVersion that is not the latest one is a conflict; without one the last write wins."""
         made = await client.create(TEAM, CONFIG_MAPS, config_map("one"))
         updated = await client.update(TEAM, CONFIG_MAPS, {**made, "data": {"a": "c"}})
         assert int(updated["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
@@ -78,7 +78,7 @@ class ClientWriteTests:
         assert (await client.update(TEAM, CONFIG_MAPS, config_map("one", data="e")))["data"] == {"a": "e"}
 
     async def test_a_status_is_a_part_of_its_own(self, client: Client) -> None:
-        """An update of the object leaves it, an update of the status leaves the rest."""
+        """An update of the object keeps the status, and an update of the status keeps the rest."""
         await serve_widgets(client, TEAM)
         made = await client.create(TEAM, WIDGETS, {**widget("one", size=1), "status": {"size": 9}})
         assert "status" not in made
@@ -88,7 +88,7 @@ class ClientWriteTests:
         assert changed["status"] == {"size": 3}
 
     async def test_a_scale_changes_the_object(self, client: Client) -> None:
-        """By an update and by a patch."""
+        """An update and a patch of the scale change the replicas."""
         await serve_widgets(client, TEAM)
         await client.create(TEAM, WIDGETS, widget("one", size=1))
         scale = await client.get(TEAM, WIDGETS, "default", "one", subresource="scale")
@@ -98,7 +98,7 @@ class ClientWriteTests:
         assert (await client.get(TEAM, WIDGETS, "default", "one"))["spec"]["size"] == 6
 
     async def test_a_patch_changes_what_it_names(self, client: Client) -> None:
-        """A merge patch, a JSON patch and, for typed kinds, a strategic merge patch."""
+        """Objects accept a merge patch, a JSON patch and, for typed kinds, a strategic merge patch."""
         await client.create(TEAM, CONFIG_MAPS, config_map("one"))
         merged = await client.patch(TEAM, CONFIG_MAPS, "default", "one", document={"data": {"b": "c"}})
         assert merged["data"] == {"a": "b", "b": "c"}
@@ -110,7 +110,7 @@ class ClientWriteTests:
         assert patched["metadata"]["finalizers"] == [HOLD]
 
     async def test_a_patch_is_refused(self, client: Client) -> None:
-        """Of what is missing, of a type that the kind does not take, with a value of the wrong type."""
+        """Patches of a missing object, of an unsupported type, and with a value of the wrong type are refused."""
         await serve_widgets(client, TEAM)
         await client.create(TEAM, WIDGETS, widget("one", size=1))
         refused: list[tuple[int, str, dict[str, Any]]] = [
@@ -124,7 +124,7 @@ class ClientWriteTests:
             assert caught.value.code == code
 
     async def test_an_apply_owns_its_fields(self, client: Client) -> None:
-        """It makes the object, conflicts with another manager's fields, and takes them by force; what it leaves out goes."""
+        """An apply creates the object, conflicts with fields of another manager, takes them by force, and removes fields that it omits."""
         made = await client.apply(TEAM, CONFIG_MAPS, config_map("one"), field_manager="first")
         assert made["data"] == {"a": "b"}
         other = config_map("one", data="z")
@@ -138,7 +138,7 @@ class ClientWriteTests:
         assert "data" not in await client.apply(TEAM, CONFIG_MAPS, emptied, field_manager="second")
 
     async def test_delete_checks_its_preconditions(self, client: Client) -> None:
-        """A uid or a resourceVersion of another object refuses the deletion."""
+        """A deletion with the uid or the resourceVersion of another object is refused."""
         made = (await client.create(TEAM, CONFIG_MAPS, config_map("one")))["metadata"]
         for uid, version in (("other", ""), ("", "1")):
             with pytest.raises(StatusError) as caught:
@@ -150,7 +150,7 @@ class ClientWriteTests:
         assert caught.value.code == 404
 
     async def test_an_object_with_finalizers_is_marked(self, client: Client) -> None:
-        """And goes with its last finalizer."""
+        """An object with finalizers is marked, and removed with its last finalizer."""
         await client.create(TEAM, CONFIG_MAPS, config_map("one", finalizers=[HOLD]))
         await client.delete(TEAM, CONFIG_MAPS, "default", "one")
         held = await client.get(TEAM, CONFIG_MAPS, "default", "one")
@@ -170,7 +170,7 @@ class ClientWriteTests:
         assert held["metadata"]["deletionTimestamp"]
 
     async def test_a_collection_is_deleted(self, client: Client) -> None:
-        """The objects that the selector chooses, in one namespace of one cluster."""
+        """The selected objects in one namespace of one cluster are deleted."""
         for name, labels in (("one", {"a": "b"}), ("two", {"a": "b"}), ("three", None)):
             await client.create(TEAM, CONFIG_MAPS, config_map(name, labels=labels))
         await client.create(OTHER, CONFIG_MAPS, config_map("foreign", labels={"a": "b"}))
@@ -179,7 +179,7 @@ class ClientWriteTests:
         assert [one["metadata"]["name"] for one in (await client.list(OTHER, CONFIG_MAPS, "default")).items] == ["foreign"]
 
     async def test_another_user_is_known_to_the_server(self, client: Client) -> None:
-        """A client that acts as a privileged user may do what that user may."""
+        """A client that acts as a privileged user has the permissions of that user."""
         other = client.acting_as(UserInfo("jane", "u-1", (SYSTEM_MASTERS,), {"example.com/team": ("blue",)}))
         made = await other.create(TEAM, NAMESPACES, {"metadata": {"name": "shop"}})
         assert await client.get(TEAM, NAMESPACES, "", "shop") == made

@@ -1,4 +1,4 @@
-"""Ends a process at a chosen line of its code, as `kill -9` may at any."""
+"""Ends a process at a chosen line of its code, as `kill -9` may at any line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short forms of calls that the suite makes often."""
+"""Short forms of frequent calls of the suite."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from kcp_py.storage.contract import Compare, Delete, Event, Put, Storage, WatchBatch
 
 TIMEOUT: Final = 30.0
-"""Seconds after which something that must happen is taken not to happen."""
+"""Seconds after which an expected event counts as missing."""
 
 
 async def create(storage: Storage, key: str, value: bytes = b"x") -> int:
@@ -19,7 +19,7 @@ async def create(storage: Storage, key: str, value: bytes = b"x") -> int:
 
 
 async def put(storage: Storage, key: str, value: bytes = b"x") -> int:
-    """Put a key, whatever was there."""
+    """Put a key, with or without a current value."""
     return await storage.transact([], [Put(key, value)])
 
 
@@ -29,13 +29,13 @@ async def delete(storage: Storage, key: str) -> int:
 
 
 async def events_between(storage: Storage, prefix: str, start_revision: int, until: int) -> list[Event]:
-    """What a new watch delivers up to a revision."""
+    """The events of a new watch up to a revision."""
     async with aclosing(storage.watch(prefix, start_revision=start_revision)) as batches:
         return await events_until(batches, until)
 
 
 async def events_until(batches: AsyncGenerator[WatchBatch, None], until: int) -> list[Event]:
-    """What a watch delivers up to a revision; checks on the way that batches come in order and split no revision."""
+    """The events of a watch up to a revision. Checks that batches arrive in order and do not split revisions."""
     events: list[Event] = []
     position = 0
     async with asyncio.timeout(TIMEOUT):

@@ -1,4 +1,4 @@
-"""What `compact` must do."""
+"""Tests of `compact`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kcp_py.testing.storage_calls import create, delete, events_between, put
 
 
 class CompactionTests:
-    """`compact`, and what it leaves."""
+    """Tests of `compact` and of later reads."""
 
     async def test_present_state_stays(self, storage: Storage) -> None:
-        """Compaction takes nothing from the present, nor from the revision that it is given."""
+        """Compaction keeps the current state and the state at its revision."""
         first = await create(storage, "/a", b"1")
         await create(storage, "/gone")
         await delete(storage, "/gone")
@@ -25,7 +25,7 @@ class CompactionTests:
         assert await storage.revision() == last
 
     async def test_compacted_reads(self, storage: Storage) -> None:
-        """Reads before the compacted revision are told which is the oldest that is kept."""
+        """Reads before the compacted revision fail with the oldest available revision."""
         first = await create(storage, "/a", b"1")
         second = await put(storage, "/a", b"2")
         await storage.compact(second)
@@ -34,7 +34,7 @@ class CompactionTests:
         assert caught.value.compact_revision == second
 
     async def test_compacted_watches(self, storage: Storage) -> None:
-        """Watches from the compacted revision on fail at once, those from the next one on work and know what was before."""
+        """Watches from the compacted revision on fail at once; those from the next revision on deliver previous values."""
         first = await create(storage, "/a", b"1")
         second = await put(storage, "/a", b"2")
         third = await put(storage, "/a", b"3")
@@ -46,7 +46,7 @@ class CompactionTests:
         assert (event.value, event.previous) == (b"3", KeyValue("/a", b"2", second, first))
 
     async def test_compaction_at_the_present(self, storage: Storage) -> None:
-        """All history may go; the revision and what follows are not affected."""
+        """All history can be compacted; the revision and later writes are not affected."""
         await create(storage, "/a", b"1")
         last = await delete(storage, "/a")
         await storage.compact(last)
@@ -58,7 +58,7 @@ class CompactionTests:
         assert event.previous is None
 
     async def test_compaction_goes_forward(self, storage: Storage) -> None:
-        """A revision that was compacted is refused, and so is the future."""
+        """A compacted revision and a future revision are refused."""
         first = await create(storage, "/a")
         second = await create(storage, "/b")
         await storage.compact(second)
@@ -70,7 +70,7 @@ class CompactionTests:
             await storage.compact(second + 1)
 
     async def test_compaction_of_much(self, storage: Storage) -> None:
-        """Much history is forgotten beside writes, which are not disturbed."""
+        """Much history is removed during concurrent writes, which are not disturbed."""
         for generation in range(6):
             last = await storage.transact([], [Put(f"/n/{number}", b"%d" % generation) for number in range(450)])
         await storage.compact(last)

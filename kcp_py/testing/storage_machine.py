@@ -1,4 +1,4 @@
-"""Compares a storage driver with the model, call by call, in histories that hypothesis makes up."""
+"""Compares a storage driver with the model, call by call, in histories that hypothesis generates."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def storage_machine(make_storage: Callable[[], Storage]) -> type[RuleBasedStateM
         TestMachine = storage_machine(MemoryStorage).TestCase
 
     Args:
-        make_storage: makes a new, empty store, not yet entered. Entering the same object again after it was left must find the same
-            data: that is how the machine restarts a server.
+        make_storage: creates an empty store that is not entered yet. After it was left and entered again, it must have the same data, which
+            is how the machine restarts a server.
     """
 
     class StorageMachine(_StorageMachine):
@@ -62,7 +62,7 @@ class _StorageMachine(RuleBasedStateMachine):
         self.watches: list[_Watch] = []
 
     def call(self, coroutine: Any) -> Any:
-        """Run a coroutine to its end, and not for ever."""
+        """Run a coroutine to its end, with a time limit."""
 
         async def run() -> Any:
             async with asyncio.timeout(_TIMEOUT):
@@ -71,7 +71,7 @@ class _StorageMachine(RuleBasedStateMachine):
         return self.runner.run(run())
 
     def both(self, driver: Any, model: Callable[[], Any]) -> None:
-        """The driver's answer must be the model's, errors included."""
+        """Check that the driver and the model return the same result or error."""
         expected = actual = expected_error = actual_error = None
         try:
             expected = model()
@@ -91,7 +91,7 @@ class _StorageMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), operations=st.lists(st.tuples(_keys, _values | st.none()), max_size=4, unique_by=lambda item: item[0]))
     def transact(self, data: st.DataObject, operations: list[tuple[str, bytes | None]]) -> None:
-        """Write, under conditions that mostly hold."""
+        """Write with conditions that usually hold."""
         compares = []
         for key in data.draw(st.lists(_keys, max_size=2)):
             current = self.model.get(key)
@@ -116,14 +116,14 @@ class _StorageMachine(RuleBasedStateMachine):
         keys_only=st.booleans(),
     )
     def range(self, data: st.DataObject, prefix: str, start: str, *, limit: int, count: bool, keys_only: bool) -> None:
-        """Read a range, now or then."""
+        """Read a range at the current or an old revision."""
         revision = data.draw(st.just(0) | st.integers(max(1, self.model.oldest - 1), self.model.revision + 1))
         options: dict[str, Any] = {"start": start, "limit": limit, "revision": revision, "count": count, "keys_only": keys_only}
         self.both(self.storage.range(prefix, **options), lambda: self.model.range(prefix, **options))
 
     @rule(data=st.data(), prefix=_prefixes)
     def watch_history(self, data: st.DataObject, prefix: str) -> None:
-        """Watch from a past revision up to now, and leave."""
+        """Watch from an old revision up to the current one, and close the watch."""
         start = data.draw(st.integers(max(1, self.model.oldest), self.model.revision + 1))
         watch = _Watch(self.storage, prefix, start)
         self.both(watch.read(self.model.revision), lambda: self.model.events(prefix, start))
@@ -132,13 +132,13 @@ class _StorageMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.watches) < 3)
     @rule(prefix=_prefixes)
     def begin_watch(self, prefix: str) -> None:
-        """Watch from now on, and stay."""
+        """Open a watch from the current revision."""
         self.watches.append(_Watch(self.storage, prefix, self.model.revision + 1))
 
     @precondition(lambda self: self.watches)
     @rule(data=st.data())
     def read_watch(self, data: st.DataObject) -> None:
-        """Read a watch that has been open for a while; compaction may have overtaken it only where it had fallen behind."""
+        """Read an open watch. Compaction may have overtaken it only if it was behind."""
         watch = data.draw(st.sampled_from(self.watches))
         expected_start = watch.position + 1
         if expected_start <= self.model.compact_revision and not watch.joined:
@@ -153,7 +153,7 @@ class _StorageMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def compact(self, data: st.DataObject) -> None:
-        """Forget history."""
+        """Compact history."""
         revision = data.draw(st.integers(max(1, self.model.oldest), self.model.revision + 1))
         self.both(self.storage.compact(revision), lambda: self.model.compact(revision))
 
@@ -180,13 +180,13 @@ class _StorageMachine(RuleBasedStateMachine):
 
 
 class _Watch:
-    """A watch and how far it has come."""
+    """A watch and its position."""
 
     def __init__(self, storage: Storage, prefix: str, start_revision: int) -> None:
         self.prefix = prefix
         self.position = start_revision - 1
         self.joined = False
-        """Whether it was told that it has caught up; from then on a driver buffers for it and compaction does not reach it."""
+        """Whether the watch reported that it caught up. From then on the driver buffers its events and compaction does not affect it."""
         self._batches: AsyncGenerator[WatchBatch, None] = storage.watch(prefix, start_revision=start_revision)
 
     async def read(self, until: int) -> list[Event]:

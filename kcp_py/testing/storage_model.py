@@ -1,7 +1,7 @@
-"""What a store must do, as simply as it can be said.
+"""The behaviour of a store in its simplest form.
 
-Every revision is kept as a complete state, and everything else is read off these states. Written for being obviously right, not for being
-fast; it shares no code with any driver.
+Every revision is kept as a complete state, and all results are derived from these states. The code is written to be obviously correct,
+not fast, and shares no code with the drivers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class StorageModel:
         """An empty store.
 
         Args:
-            base: the revision that it begins at; above 0 where a driver's store had a life before.
+            base: the first revision; above 0 if the driver's store was used before.
         """
         self._base = base
         self._states: list[dict[str, KeyValue]] = [{}]
@@ -48,7 +48,7 @@ class StorageModel:
         return max(self._base, self.compact_revision)
 
     def state(self, revision: int) -> dict[str, KeyValue]:
-        """All keys as they stood after a revision."""
+        """All keys after a revision."""
         return self._states[revision - self._base]
 
     def get(self, key: str) -> KeyValue | None:
@@ -105,7 +105,7 @@ class StorageModel:
         return self.revision
 
     def events(self, prefix: str, start_revision: int) -> list[Event]:
-        """What a watch delivers up to now."""
+        """The events of a watch up to the current revision."""
         if start_revision <= self.compact_revision:
             raise CompactedError(start_revision, self.compact_revision)
         events = []

@@ -1,4 +1,4 @@
-"""What `get` and `range` must do."""
+"""Tests of `get` and `range`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kcp_py.testing.storage_calls import create, delete, put
 
 
 class ReadTests:
-    """`get`, `range`, `revision`, `check`."""
+    """Tests of `get`, `range`, `revision` and `check`."""
 
     async def test_absent_key(self, storage: Storage) -> None:
-        """A key that was never written is None."""
+        """A get of a key that was never written returns None."""
         assert await storage.get("/a") is None
 
     @pytest.mark.parametrize("limit", [2**31, 2**63 - 2, 2**63 - 1])
     async def test_a_limit_may_be_as_large_as_a_client_can_say(self, storage: Storage, limit: int) -> None:
-        """Pages are counted in 64 bits; all is read, and nothing is left, now and at an old revision."""
+        """A limit of 64 bits returns all keys, at the current and at an old revision."""
         await create(storage, "/a")
         then = await create(storage, "/b")
         await create(storage, "/c")
@@ -29,14 +29,14 @@ class ReadTests:
         assert ([item.key for item in page.items], page.more) == (["/a", "/b"], False)
 
     async def test_get(self, storage: Storage) -> None:
-        """A key comes with its value and its revisions."""
+        """A get returns the value and the revisions of a key."""
         first = await create(storage, "/a", b"1")
         assert await storage.get("/a") == KeyValue("/a", b"1", first, first)
         second = await put(storage, "/a", b"2")
         assert await storage.get("/a") == KeyValue("/a", b"2", second, first)
 
     async def test_recreated_key(self, storage: Storage) -> None:
-        """A key that was deleted and made again begins a new life."""
+        """A key that was deleted and created again has new revisions."""
         await create(storage, "/a")
         await delete(storage, "/a")
         assert await storage.get("/a") is None
@@ -44,12 +44,12 @@ class ReadTests:
         assert await storage.get("/a") == KeyValue("/a", b"new", revision, revision)
 
     async def test_empty_range(self, storage: Storage) -> None:
-        """An empty range tells the revision all the same."""
+        """An empty range returns the revision."""
         revision = await create(storage, "/a")
         assert await storage.range("/b/", count=True) == RangeResult([], revision, more=False, total=0)
 
     async def test_range_is_by_prefix(self, storage: Storage) -> None:
-        """A range holds the keys that begin with the prefix, and no neighbours."""
+        """A range contains the keys that begin with the prefix, and no others."""
         for key in ["/a", "/a-", "/a/", "/a/1", "/a/2", "/a0", "/b/1"]:
             await create(storage, key)
         assert await _keys(storage, "/a/") == ["/a/", "/a/1", "/a/2"]
@@ -57,7 +57,7 @@ class ReadTests:
         assert await _keys(storage, "") == ["/a", "/a-", "/a/", "/a/1", "/a/2", "/a0", "/b/1"]
 
     async def test_range_is_in_code_point_order(self, storage: Storage) -> None:
-        """Keys come in the order of their code points, in UTF-8 as in Python, not in that of UTF-16 or of a locale."""
+        """Keys are sorted by code points, as in UTF-8 and Python, and not as in UTF-16 or a locale."""
         keys = ["/k/é", "/k/a", "/k/B", "/k/\U0001f600", "/k/\uffee", "/k/Z", "/k/ä", "/k/10", "/k/9"]
         for key in keys:
             await create(storage, key)
@@ -65,7 +65,7 @@ class ReadTests:
         assert await _keys(storage, "/k/\ud7ff") == []
 
     async def test_a_page_is_bounded_in_bytes(self, storage: Storage) -> None:
-        """A limit of many large values is not reached; what is left out can be read on. Without a limit, all are read."""
+        """A page of large values ends before its limit, and the next page continues. Without a limit all values are returned."""
         value = b"x" * (1024 * 1024)
         keys = [f"/l/{index:02}" for index in range(LARGEST_PAGE_BYTES // len(value) + 4)]
         for key in keys:
@@ -83,7 +83,7 @@ class ReadTests:
         assert len((await storage.range("/l/", limit=1000, keys_only=True)).items) == len(keys)
 
     async def test_a_page_is_bounded_in_the_bytes_that_are_asked_for(self, storage: Storage) -> None:
-        """The value that goes beyond is the last one, also in the past; pages make progress even where no byte is asked for."""
+        """The value that exceeds the limit is the last one, also at old revisions. A page contains at least one value."""
         keys = [f"/l/{index}" for index in range(9)]
         for key in keys:
             await create(storage, key, b"x" * 1_000)
@@ -98,13 +98,13 @@ class ReadTests:
         assert len((await storage.range("/l/", max_bytes=0)).items) == len(keys) - 1
 
     async def test_values_are_bytes(self, storage: Storage) -> None:
-        """Any bytes come back as they were."""
+        """Any bytes are returned unchanged."""
         value = bytes(range(256)) * 40
         await create(storage, "/a", value)
         assert (await storage.range("/")).items[0].value == value
 
     async def test_large_value(self, storage: Storage) -> None:
-        """A value of 1.5 MB, as etcd takes, is stored."""
+        """A value of 1.5 MB, etcd's limit, is stored."""
         value = b"0123456789abcdef" * 93_750
         await create(storage, "/a", value)
         found = await storage.get("/a")
@@ -112,7 +112,7 @@ class ReadTests:
         assert found.value == value
 
     async def test_pages(self, storage: Storage) -> None:
-        """`start` and `limit` walk through a range without loss or repetition, and `more` and `total` tell what is left."""
+        """`start` and `limit` read a range without loss or repetition, and `more` and `total` describe the rest."""
         names = [f"/p/{number:03}" for number in range(25)]
         await storage.transact([], [Put(name, b"x") for name in names])
         await create(storage, "/q")
@@ -129,21 +129,21 @@ class ReadTests:
         assert (len(exact.items), exact.more, exact.total) == (25, False, -1)
 
     async def test_start_outside_of_the_prefix(self, storage: Storage) -> None:
-        """A start before the prefix changes nothing, one behind it leaves nothing."""
+        """A start before the prefix has no effect; a start after it returns no keys."""
         await create(storage, "/b/1")
         await create(storage, "/c/1")
         assert [item.key for item in (await storage.range("/b/", start="/a")).items] == ["/b/1"]
         assert await storage.range("/b/", start="/c", count=True) == RangeResult([], await storage.revision(), more=False, total=0)
 
     async def test_keys_only(self, storage: Storage) -> None:
-        """`keys_only` leaves out the values and nothing else."""
+        """`keys_only` leaves out only the values."""
         first = await create(storage, "/a", b"1")
         second = await put(storage, "/a", b"2")
         assert (await storage.range("/", keys_only=True)).items == [KeyValue("/a", b"", second, first)]
         assert (await storage.range("/", keys_only=True, revision=first)).items == [KeyValue("/a", b"", first, first)]
 
     async def test_range_at_an_old_revision(self, storage: Storage) -> None:
-        """The past is as it was: overwritten values, deleted keys, no later keys."""
+        """An old revision has overwritten values and deleted keys, and no later keys."""
         await create(storage, "/a", b"1")
         await create(storage, "/b", b"1")
         then = await create(storage, "/d", b"1")
@@ -161,7 +161,7 @@ class ReadTests:
         assert [(item.key, item.value) for item in new.items] == [("/a", b"2"), ("/c", b"1"), ("/d", b"2")]
 
     async def test_old_revision_of_a_large_range(self, storage: Storage) -> None:
-        """An old revision is right too where much was written since, page by page."""
+        """An old revision is correct page by page, even after many later writes."""
         names = [f"/p/{number:04}" for number in range(600)]
         for begin in (0, 300):
             then = await storage.transact([], [Put(name, b"old") for name in names[begin : begin + 300]])
@@ -181,20 +181,20 @@ class ReadTests:
         assert (await storage.range("/p/", revision=then)).items == seen
 
     async def test_future_revision(self, storage: Storage) -> None:
-        """The future cannot be read."""
+        """A future revision cannot be read."""
         revision = await create(storage, "/a")
         with pytest.raises(FutureRevisionError) as caught:
             await storage.range("/", revision=revision + 1)
         assert (caught.value.revision, caught.value.current) == (revision + 1, revision)
 
     async def test_revision(self, storage: Storage) -> None:
-        """The revision goes up by one with every write."""
+        """The revision increases by one with every write."""
         before = await storage.revision()
         assert await create(storage, "/a") == before + 1
         assert await storage.revision() == before + 1
 
     async def test_a_range_is_one_snapshot(self, storage: Storage) -> None:
-        """A range that runs beside writes shows one revision, and never half a transaction."""
+        """A range with concurrent writes shows one revision, and never a part of a transaction."""
         names = [f"/s/{number:04}" for number in range(500)]
         await storage.transact([], [Put(name, b"0") for name in names])
         done = False
@@ -217,7 +217,7 @@ class ReadTests:
         await asyncio.gather(*readers)
 
     async def test_check(self, storage: Storage) -> None:
-        """A store that works says so."""
+        """A working store passes its check."""
         await storage.check()
 
 

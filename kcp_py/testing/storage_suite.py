@@ -1,6 +1,6 @@
 """The conformance suite of storage drivers.
 
-A driver's test subclasses `StorageSuite` and gives it stores::
+The test of a driver subclasses `StorageSuite` and provides stores::
 
     class TestMyStorage(StorageSuite):
         @pytest.fixture
@@ -8,8 +8,8 @@ A driver's test subclasses `StorageSuite` and gives it stores::
             async with MyStorage(...) as storage:  # entered, empty; at any revision
                 yield storage
 
-The tests run on anyio's pytest plugin with asyncio. The state machine in `kcp_py.testing.storage_machine` goes deeper; this suite says what
-is wrong in one sentence.
+The tests run on anyio's pytest plugin with asyncio. The state machine in `kcp_py.testing.storage_machine` tests more combinations;
+a failure of this suite names the violated rule.
 """
 
 from __future__ import annotations
@@ -33,4 +33,4 @@ __all__ = ["StorageSuite"]
 
 @pytest.mark.anyio
 class StorageSuite(ReadTests, WriteTests, WatchTests, CompactionTests):
-    """Everything that `kcp_py.storage.contract` promises, verb by verb."""
+    """The guarantees of `kcp_py.storage.contract`, verb by verb."""

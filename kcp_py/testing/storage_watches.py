@@ -1,4 +1,4 @@
-"""What `watch` must do."""
+"""Tests of `watch`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kcp_py.testing.storage_calls import TIMEOUT, create, delete, events_between
 
 
 class WatchTests:
-    """`watch`."""
+    """Tests of `watch`."""
 
     async def test_history(self, storage: Storage) -> None:
-        """A watch from the past delivers creation, update and deletion with what was there before."""
+        """A watch from an old revision delivers creation, update and deletion with previous values."""
         first = await create(storage, "/a", b"1")
         second = await put(storage, "/a", b"2")
         third = await delete(storage, "/a")
@@ -27,7 +27,7 @@ class WatchTests:
         assert [event.mod_revision for event in await events_between(storage, "/", third, third)] == [third]
 
     async def test_live(self, storage: Storage) -> None:
-        """A watch delivers what happens after it began, in the same form."""
+        """A watch delivers later events in the same form."""
         revision = await storage.revision()
         async with aclosing(storage.watch("/", start_revision=revision + 1)) as batches:
             assert await events_until(batches, revision) == []
@@ -41,7 +41,7 @@ class WatchTests:
             ]
 
     async def test_prefix(self, storage: Storage) -> None:
-        """A watch delivers its prefix, and no neighbours."""
+        """A watch delivers the keys of its prefix, and no others."""
         revision = await storage.revision()
         async with aclosing(storage.watch("/a/", start_revision=revision + 1)) as batches:
             await events_until(batches, revision)
@@ -66,7 +66,7 @@ class WatchTests:
                 assert len(await events_until(batches, last)) == expected
 
     async def test_progress(self, storage: Storage) -> None:
-        """A watch without events learns how far the store has come."""
+        """A watch without events receives the progress of the store."""
         revision = await storage.revision()
         async with aclosing(storage.watch("/quiet/", start_revision=revision + 1)) as batches:
             async with asyncio.timeout(TIMEOUT):
@@ -76,7 +76,7 @@ class WatchTests:
             assert await events_until(batches, last) == []
 
     async def test_revisions_are_not_split(self, storage: Storage) -> None:
-        """The events of one transaction come in one batch, in the order of its operations."""
+        """The events of one transaction arrive in one batch, in the order of its operations."""
         before = await storage.revision()
         async with aclosing(storage.watch("/", start_revision=before + 1)) as batches:
             await events_until(batches, before)
@@ -87,7 +87,7 @@ class WatchTests:
         assert await events_between(storage, "/", before + 1, revision) == live
 
     async def test_future_start(self, storage: Storage) -> None:
-        """A watch may begin at a revision that has not happened yet; earlier events are skipped."""
+        """A watch may start at a future revision; earlier events are skipped."""
         revision = await storage.revision()
         async with aclosing(storage.watch("/", start_revision=revision + 3)) as batches:
             async with asyncio.timeout(TIMEOUT):
@@ -109,7 +109,7 @@ class WatchTests:
         assert all(event.previous is not None for event in events[len(expected) :])
 
     async def test_catching_up_while_others_write(self, storage: Storage) -> None:
-        """The step from history to the present loses and repeats nothing."""
+        """The transition from history to live events loses and repeats no event."""
         before = await storage.revision()
         for number in range(50):
             await create(storage, f"/h/{number}")
@@ -128,7 +128,7 @@ class WatchTests:
             assert [event.mod_revision for event in events] == list(range(before + 1, last + 1))
 
     async def test_slow_reader(self, storage: Storage) -> None:
-        """A reader who pauses for many writes still gets all of them, and no other reader waits for it."""
+        """A reader that pauses during many writes still receives all of them, and other readers do not wait for it."""
         before = await storage.revision()
         async with (
             aclosing(storage.watch("/", start_revision=before + 1)) as slow,
@@ -142,7 +142,7 @@ class WatchTests:
         assert [event.key for event in events] == [f"/{number}/{item}" for number in range(15) for item in range(450)]
 
     async def test_slow_reader_and_compaction(self, storage: Storage) -> None:
-        """A reader who is overtaken by compaction either gets everything or is told; it never silently misses events."""
+        """A reader that compaction overtakes either receives all events or an error."""
         before = await storage.revision()
         async with aclosing(storage.watch("/", start_revision=before + 1)) as batches:
             await events_until(batches, before)
@@ -153,7 +153,7 @@ class WatchTests:
                 assert len(await events_until(batches, last)) == 15 * 450
 
     async def test_closed_watch(self, storage: Storage) -> None:
-        """A watch that is closed or cancelled ends, and the store goes on."""
+        """A watch that is closed or cancelled ends, and the store continues."""
         waiting = asyncio.create_task(events_between(storage, "/", 1, 1 << 40))
         await asyncio.sleep(0)
         waiting.cancel()
@@ -165,7 +165,7 @@ class WatchTests:
         await create(storage, "/a")
 
     async def test_watch_of_a_closing_store(self, storage: Storage) -> None:
-        """A store that closes ends its watches with an error, and takes no more calls."""
+        """A store that closes ends its watches with an error, and refuses further calls."""
         batches = storage.watch("/", start_revision=await storage.revision() + 1)
         async with asyncio.timeout(TIMEOUT):
             await anext(batches)

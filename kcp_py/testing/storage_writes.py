@@ -1,4 +1,4 @@
-"""What `transact` must do."""
+"""Tests of `transact`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kcp_py.testing.storage_calls import create, delete, put
 
 
 class WriteTests:
-    """`transact`."""
+    """Tests of `transact`."""
 
     async def test_create_of_an_existing_key(self, storage: Storage) -> None:
-        """A compare with 0 fails on a key that exists, and the error shows the key as it stands."""
+        """A compare with 0 fails on an existing key, and the error contains the key."""
         revision = await create(storage, "/a", b"1")
         with pytest.raises(ConflictError) as caught:
             await create(storage, "/a", b"2")
@@ -34,13 +34,13 @@ class WriteTests:
         assert found.value == b"2"
 
     async def test_update_of_an_absent_key(self, storage: Storage) -> None:
-        """A compare with a revision fails on a key that does not exist, and the error says that it does not."""
+        """A compare with a revision fails on a missing key, and the error contains None."""
         with pytest.raises(ConflictError) as caught:
             await storage.transact([Compare("/a", mod_revision=1)], [Put("/a", b"1")])
         assert caught.value.current is None
 
     async def test_compare_of_the_create_revision(self, storage: Storage) -> None:
-        """The create revision holds through updates, and fails in another life."""
+        """A compare of the create revision holds after updates, and fails after the key was created again."""
         created = await create(storage, "/a")
         await put(storage, "/a", b"2")
         await storage.transact([Compare("/a", create_revision=created)], [Put("/b", b"1")])
@@ -54,7 +54,7 @@ class WriteTests:
         await storage.transact([Compare("/a", create_revision=0)], [Put("/b", b"3")])
 
     async def test_several_compares(self, storage: Storage) -> None:
-        """All compares must hold; the first that fails is named, and nothing is written."""
+        """All compares must hold. The error names the first that fails, and nothing is written."""
         first = await create(storage, "/a")
         second = await create(storage, "/b")
         with pytest.raises(ConflictError) as caught:
@@ -74,14 +74,14 @@ class WriteTests:
         assert [(item.key, item.mod_revision) for item in result.items] == [("/b", revision), ("/c", revision)]
 
     async def test_largest_transaction(self, storage: Storage) -> None:
-        """A transaction takes 500 operations."""
+        """A transaction may have 500 operations."""
         revision = await storage.transact([], [Put(f"/n/{number}", b"x") for number in range(500)])
         assert (await storage.range("/n/", limit=1, count=True)).total == 500
         assert await storage.transact([], [Delete(f"/n/{number}") for number in range(500)]) == revision + 1
         assert (await storage.range("/n/", limit=1, count=True)).total == 0
 
     async def test_nothing_to_change(self, storage: Storage) -> None:
-        """A transaction that changes nothing leaves the revision alone."""
+        """A transaction without a change does not increase the revision."""
         revision = await create(storage, "/a")
         assert await delete(storage, "/b") == revision
         assert await storage.transact([], []) == revision
@@ -89,12 +89,12 @@ class WriteTests:
         assert await storage.revision() == revision
 
     async def test_put_of_an_equal_value(self, storage: Storage) -> None:
-        """Writing what is there already is a write."""
+        """Writing an equal value is a write."""
         first = await create(storage, "/a", b"1")
         assert await put(storage, "/a", b"1") == first + 1
 
     async def test_concurrent_creates_of_one_key(self, storage: Storage) -> None:
-        """Of many who create a key at once, one wins."""
+        """Of many concurrent creates of a key, one succeeds."""
         results = await asyncio.gather(*(create(storage, "/a", b"%d" % number) for number in range(30)), return_exceptions=True)
         winners = [number for number, result in enumerate(results) if isinstance(result, int)]
         assert len(winners) == 1
@@ -104,7 +104,7 @@ class WriteTests:
         assert found.value == b"%d" % winners[0]
 
     async def test_concurrent_writes_have_a_revision_each(self, storage: Storage) -> None:
-        """Writes that come together have successive revisions, and failed compares among them change nothing."""
+        """Concurrent writes have successive revisions, and failed compares among them change nothing."""
         before = await create(storage, "/taken")
         attempts = [create(storage, f"/n/{number}" if number % 3 else "/taken") for number in range(60)]
         results = await asyncio.gather(*attempts, return_exceptions=True)
@@ -151,7 +151,7 @@ class WriteTests:
         await asyncio.gather(*(writer(number) for number in range(10, 18)))
 
     async def test_cancelled_writer(self, storage: Storage) -> None:
-        """A writer who goes away does not disturb the others."""
+        """A cancelled writer does not disturb the others."""
         tasks = [asyncio.create_task(create(storage, f"/n/{number}")) for number in range(20)]
         await asyncio.sleep(0)
         for task in tasks[::2]:

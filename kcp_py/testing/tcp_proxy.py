@@ -1,4 +1,4 @@
-"""A TCP proxy that fails in the ways that networks do."""
+"""A TCP proxy that simulates failures of networks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _CHUNK: Final = 1 << 16
 
 
 class TcpProxy:
-    """Passes bytes on between its clients and one port of this machine, until it is told to fail. To be used in one event loop.
+    """Forwards bytes between its clients and one port of this machine, until a failure is selected. Use it in one event loop.
 
-    How it fails: `cut` resets, `refuse` also resets whatever comes, `hold` delays (a packet loss that is made up for), `stall` swallows
-    (one that is not), `lose_reply` and `cuts_after` do so at a chosen byte. `resume` ends all that lasts.
+    `cut` resets connections, `refuse` also resets new ones, `hold` delays bytes (packet loss with retransmission), `stall` drops bytes
+    (packet loss without retransmission), `lose_reply` and `cuts_after` fail at a chosen byte. `resume` ends lasting failures.
     """
 
     def __init__(self, target_port: int) -> None:
@@ -30,12 +30,11 @@ class TcpProxy:
         self._flowing.set()
         self._marker = b""
         self.cuts_after: list[int] = []
-        """One entry for each connection to come: how many bytes of answers it passes on before it is cut. Further connections have no
-        limit."""
+        """One entry per future connection: the bytes of answers that it forwards before it is cut. Later connections have no limit."""
         self.connections = 0
-        """How many were accepted."""
+        """The number of accepted connections."""
         self.reply_lost = asyncio.Event()
-        """Set when the request that `lose_reply` waits for has been passed on."""
+        """Set when the request of `lose_reply` was forwarded."""
 
     @property
     def port(self) -> int:
@@ -60,7 +59,7 @@ class TcpProxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def cut(self) -> None:
-        """Reset all connections; new ones are served."""
+        """Reset all connections. New ones are served."""
         for writer in self._writers:
             _reset(writer)
         self._writers.clear()
@@ -68,30 +67,30 @@ class TcpProxy:
         self.reply_lost.clear()
 
     def refuse(self) -> None:
-        """Reset all connections, and from now on each new one."""
+        """Reset all connections, and all new ones from now on."""
         self._refusing = True
         self.cut()
 
     def hold(self) -> None:
-        """From now on pass nothing on, on present and future connections; what is held back goes on with `resume`."""
+        """Hold the bytes of current and future connections. `resume` forwards them."""
         self._flowing.clear()
 
     def stall(self) -> None:
-        """From now on swallow what comes and close nothing, on present and future connections.
+        """Drop the bytes of current and future connections without closing them.
 
-        `resume` resets them, as bytes are missing.
+        `resume` resets the connections, because bytes are missing.
         """
         self._stalled = True
 
     def resume(self) -> None:
-        """Pass everything on again."""
+        """Forward all bytes again."""
         if self._stalled:
             self.cut()
         self._refusing = self._stalled = False
         self._flowing.set()
 
     def lose_reply(self, marker: bytes) -> None:
-        """Pass on the request that holds these bytes, but no answer after it."""
+        """Forward the request that contains these bytes, but no answer after it."""
         self._marker = marker
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -140,7 +139,7 @@ class TcpProxy:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    # A plain close would say that everything was sent; with this option the peer gets an RST.
+    # A normal close would signal that all bytes were sent. With this option the peer receives an RST.
     with suppress(OSError):
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
     writer.transport.abort()

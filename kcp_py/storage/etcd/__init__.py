@@ -4,7 +4,7 @@ Belongs here: the few messages and calls of etcd's v3 API that the storage contr
 any other use of etcd (clustering, users, snapshots), and any rule about objects.
 
 Needs etcd 3.4 or newer; 3.5.13 / 3.6 or newer is recommended (see `watch`, "How a watch knows that it is complete"). An empty etcd is at
-revision 1, not 0: the counter is etcd's own, so that `etcdctl` and every server speak of the same revisions.
+revision 1, not 0: the counter belongs to etcd, so `etcdctl` and all servers use the same revisions.
 """
 
 from kcp_py.storage.etcd.driver import EtcdStorage

@@ -1,4 +1,4 @@
-"""Connections to the members: which one to talk to, with which credentials, and what may be sent twice."""
+"""Connections to the members: the choice of a member, credentials, and repetition of calls."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from kcp_py.storage.etcd.failures import describe, details, is_passing, is_stale
 from kcp_py.storage.etcd.messages import AUTHENTICATE, STATUS, AuthenticateRequest, Method, StatusRequest
 from kcp_py.storage.etcd.options import Endpoint, EtcdOptions
 
-# The member refuses calls that need a leader while it has none, instead of letting them hang; so another member is asked.
+# Without a leader the member refuses calls that need one, instead of delaying them, so that another member is tried.
 _NEEDS_LEADER: Final = ("hasleader", "true")
 _POLL: Final = 0.005
 _MOST_REPEATS: Final = 4
 RECONNECTION: Final = (
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # Attempts begin at most this far apart (and a fifth), so that a member that is back is found within a second ...
+    # The maximum interval between attempts (plus a fifth), so that a returning member is found within a second ...
     ("grpc.max_reconnect_backoff_ms", 500),
-    # ... also by the one that began in vain: despite its name this is how long an attempt may take, with its handshakes
+    # ... also after an attempt that does not succeed: despite its name this is the duration of an attempt with its handshakes
     # (gRPC's connection-backoff.md, MIN_CONNECT_TIMEOUT).
     ("grpc.min_reconnect_backoff_ms", 1000),
 )
-"""How a lost connection is made again, as channel arguments."""
+"""The channel arguments for reconnecting."""
 _READY: Final = grpc.ChannelConnectivity.READY
 
 
@@ -39,16 +39,16 @@ class Connection:
             ("grpc.max_send_message_length", -1),
             ("grpc.keepalive_time_ms", int(options.keepalive_time * 1000)),
             ("grpc.keepalive_timeout_ms", int(options.keepalive_timeout * 1000)),
-            # A ping of gRPC's flow control that is on its way holds the keepalive's back; without this for a minute.
+            # A pending ping of gRPC's flow control delays that of the keepalive; without this option for a minute.
             ("grpc.http2.ping_timeout_ms", int(options.keepalive_timeout * 1000)),
-            # Members close connections that ping while nothing is going on.
+            # Members close idle connections that send pings.
             ("grpc.keepalive_permit_without_calls", 0),
             ("grpc.http2.max_pings_without_data", 0),
             *RECONNECTION,
             ("grpc.enable_retries", 0),
             ("grpc.enable_http_proxy", 0),
             ("grpc.service_config_disable_resolution", 1),
-            # Several stores in one process must not share a connection, else one's closing or fault is the other's.
+            # Stores in one process must not share a connection, because a failure or the end of one would affect the other.
             ("grpc.use_local_subchannel_pool", 1),
         ]
         self.endpoint = endpoint
@@ -62,11 +62,11 @@ class Connection:
 
     @property
     def ready(self) -> bool:
-        """Whether a call would go out at once."""
+        """Whether a call would be sent at once."""
         return bool(self._channel.get_state() is _READY)
 
     def connect(self) -> bool:
-        """Whether a call would go out at once; if not, a connection is being made."""
+        """Whether a call would be sent at once. Otherwise a connection is started."""
         return bool(self._channel.get_state(try_to_connect=True) is _READY)
 
     def unary(self, method: Method) -> Any:
@@ -79,13 +79,13 @@ class Connection:
         return call
 
     def stream(self, method: Method) -> Any:
-        """The callable for a call with two streams; open it through `Connections.open_stream`."""
+        """The callable for a call with two streams. Open it with `Connections.open_stream`."""
         return self._channel.stream_stream(method.path, request_serializer=method.serialize, response_deserializer=method.deserialize)
 
     async def settle(self) -> None:
-        """Let gRPC hand over what is left of cancelled calls.
+        """Let gRPC deliver the remaining events of cancelled calls.
 
-        Its events come from a thread, in order: after that of a call that fails at once, none is left. Otherwise they would reach a closed
+        A thread delivers them in order: after the event of a call that fails at once, none remains. Otherwise they would reach a closed
         event loop.
         """
         with suppress(grpc.aio.AioRpcError):
@@ -96,7 +96,7 @@ class Connection:
 
 
 class Connections:
-    """All members. One is talked to until it fails; then another that answers is."""
+    """The connections to all members. One member is used until it fails, then another one that answers."""
 
     def __init__(self, options: EtcdOptions) -> None:
         self._options = options
@@ -115,15 +115,15 @@ class Connections:
         """Make a call.
 
         Args:
-            method: which.
-            request: its message.
-            repeatable: whether it may be sent to another member when it is unknown what became of it: reads only.
-            connection: the member to ask; None: any.
+            method: the method.
+            request: the message.
+            repeatable: whether it may be sent to another member if its outcome is unknown; for reads only.
+            connection: the member; None for any.
 
         Raises:
-            grpc.aio.AioRpcError: the answer is an error about the request.
-            UnknownOutcomeError: it is not repeatable, was sent, and there is no answer.
-            UnavailableError: there is no answer.
+            grpc.aio.AioRpcError: the request is invalid.
+            UnknownOutcomeError: a call that is not repeatable was sent and not answered.
+            UnavailableError: no member answers.
         """
         clock = asyncio.get_running_loop().time
         deadline = clock() + self.request_timeout
@@ -146,14 +146,14 @@ class Connections:
                 untried = failures < len(self._connections)
                 if not repeatable or connection is not None or (not untried and (failures > _MOST_REPEATS or clock() > deadline)):
                     raise translate(error) if repeatable else UnknownOutcomeError(describe(error)) from error
-            # A connection that broke counts as ready for a moment longer.
+            # A broken connection counts as ready for a short time.
             await self.pause(_POLL * failures, asyncio.sleep)
 
     async def ready(self) -> Connection:
-        """A member that calls go out to at once.
+        """A member to which calls are sent at once.
 
         Raises:
-            UnavailableError: none can be reached in time; nothing was sent.
+            UnavailableError: no member can be reached in time; nothing was sent.
         """
         if self._current.ready:
             return self._current
@@ -173,28 +173,28 @@ class Connections:
         return found
 
     async def _find(self) -> Connection | None:
-        """Look for a member on behalf of all who wait, until nobody does: thousands of watches may have lost theirs at once."""
+        """Search a member for all waiting calls, until no call waits. Thousands of watches may have lost their member together."""
         while self._searching and not self.closing.is_set():
             for connection in (self._current, *self._connections):
                 if connection.connect():
                     self._current = connection
                     return connection
-            # gRPC's own wait for a change of state must not be cancelled: it then frees what the core still points to.
+            # gRPC's wait for a change of state must not be cancelled, because it then frees memory that the core still uses.
             await asyncio.sleep(_POLL)
         return None
 
     def avoid(self, connection: Connection) -> None:
-        """A member failed: begin with the next one."""
+        """Record that a member failed, and start with the next one."""
         if connection is self._current and len(self._connections) > 1:
             index = self._connections.index(connection)
             following = self._connections[index + 1 :] + self._connections[:index]
             self._current = next((other for other in following if other.connect()), following[0])
 
     async def metadata(self, connection: Connection) -> tuple[tuple[str, str], ...]:
-        """What to send along with a call.
+        """The metadata of a call.
 
         Raises:
-            UnavailableError: the member does not give a token.
+            UnavailableError: the member does not return a token.
         """
         if not self._authenticated:
             async with self._authenticating:
@@ -210,7 +210,7 @@ class Connections:
         return self._metadata
 
     def forget_token(self, metadata: tuple[tuple[str, str], ...]) -> None:
-        """The token in `metadata` was refused: get another before the next call, unless that has happened meanwhile."""
+        """Record that the token in `metadata` was refused, so that the next call uses a new one."""
         if metadata is self._metadata and self._options.username:
             self._authenticated = False
 
@@ -230,7 +230,7 @@ class Connections:
     def open_stream(
         self, method: Method, connection: Connection, metadata: tuple[tuple[str, str], ...], *, timeout: float | None = None
     ) -> Any:
-        """Open a call with two streams; to be ended with `end_stream`.
+        """Open a call with two streams. End it with `end_stream`.
 
         Raises:
             UnavailableError: the store is closing.
@@ -247,7 +247,7 @@ class Connections:
         call.cancel()
 
     def raise_if_closing(self) -> None:
-        """Tell a call that ended because the channel was closed from one whose own task was cancelled.
+        """Distinguish a call that ended because the channel was closed from one whose task was cancelled.
 
         Raises:
             UnavailableError: the channel was closed.
@@ -257,7 +257,7 @@ class Connections:
             raise UnavailableError("the store is closing") from None
 
     async def pause(self, seconds: float, sleep: Any) -> None:
-        """Sleep, but not beyond the store's closing.
+        """Sleep until the end of the time or of the store.
 
         Raises:
             UnavailableError: the store is closing.
@@ -274,7 +274,7 @@ class Connections:
             raise UnavailableError("the store is closing")
 
     async def close(self) -> None:
-        """End all calls and connections. More than once is harmless."""
+        """End all calls and connections. It may be called more than once."""
         if self.closing.is_set():
             return
         self.closing.set()

@@ -16,14 +16,14 @@ from kcp_py.storage.etcd.watch import Watches
 
 
 class EtcdStorage:
-    """A `Storage` in an etcd, shared with every other server that uses it. To be used as a context, in one event loop.
+    """A `Storage` in an etcd that several servers may share. Use it as a context in one event loop.
 
-    What differs from the embedded drivers: an empty store is at revision 1; a value is at most 1.5 MiB and a transaction likewise (etcd's
+    Differences from the embedded drivers: an empty store is at revision 1; a value is at most 1.5 MiB and a transaction likewise (etcd's
     `--max-request-bytes`; `StorageError` beyond); a transaction has at most about 120 compares (its `--max-txn-ops`).
     """
 
     def __init__(self, options: EtcdOptions, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        """Nothing is connected before the context is entered. `sleep` waits between attempts and progress requests of watches."""
+        """Configure the store. It connects when the context is entered. `sleep` waits between attempts and progress requests."""
         self._options = options
         self._sleep = sleep
 
@@ -75,7 +75,7 @@ class EtcdStorage:
         """The state of a member, for `doctor` and metrics.
 
         Raises:
-            UnavailableError: none answers.
+            UnavailableError: no member answers.
         """
         return await status(self._connections)
 
@@ -83,6 +83,6 @@ class EtcdStorage:
         """Bytes of the database file of a member.
 
         Raises:
-            UnavailableError: none answers.
+            UnavailableError: no member answers.
         """
         return (await self.status()).size

@@ -1,4 +1,4 @@
-"""What etcd's and gRPC's errors mean in the words of the contract (texts and codes: etcd's `rpctypes/error.go`)."""
+"""The translation of etcd's and gRPC's errors to those of the contract (texts and codes: etcd's `rpctypes/error.go`)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ FUTURE: Final = "required revision is a future revision"
 _NO_SPACE: Final = "database space exceeded"
 _STALE_TOKEN: Final = ("invalid auth token", "revision of auth store is old", "user name is empty")
 
-# The request itself is at fault: no other member and no later time would answer otherwise.
+# The request is invalid: other members would return the same error, now and later.
 _DEFINITE: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.OUT_OF_RANGE})
-# Another member may well answer.
+# Another member may answer.
 _PASSING: Final = frozenset(
     {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN}
 )
@@ -27,7 +27,7 @@ def details(error: Any) -> str:
 
 
 def is_stale_token(text: str) -> bool:
-    """Whether a new token may help. etcd refuses such a request before it does anything, so even a write may be sent again."""
+    """Whether a new token may help. etcd refuses such a request before it has an effect, so a write may be sent again."""
     return any(words in text for words in _STALE_TOKEN)
 
 
@@ -37,7 +37,7 @@ def is_passing(error: Any) -> bool:
 
 
 def translate(error: Any) -> StorageError:
-    """The contract's error for a gRPC error that is about no revision."""
+    """The contract's error for a gRPC error that does not concern a revision."""
     text = details(error)
     if _NO_SPACE in text:
         return NoSpaceError(text)

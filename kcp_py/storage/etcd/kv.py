@@ -45,7 +45,7 @@ from kcp_py.storage.etcd.options import EtcdOptions
 from kcp_py.storage.keys import internal_key
 from kcp_py.storage.validation import check_transaction
 
-# Pages keep the event loop free while a long list is decoded (about a microsecond an item and a millisecond a megabyte), and need no giant
+# Pages limit the time that decoding a long list blocks the event loop (about 1 us per item and 1 ms per megabyte), and the size of a
 # message.
 _FIRST_PAGE: Final = 256
 _LARGEST_PAGE: Final = 2_000
@@ -54,7 +54,7 @@ _RESTARTS: Final = 3
 
 
 def key_range(prefix: str) -> tuple[bytes, bytes]:
-    """The first key and the end (exclusive) of a prefix, as etcd wants them; everything is two times NUL."""
+    """The first key and the exclusive end of a prefix in etcd's form; two NULs mean all keys."""
     return (prefix.encode(), prefix_end(prefix).encode()) if prefix else (b"\0", b"\0")
 
 
@@ -64,10 +64,10 @@ def key_value(message: Any) -> KeyValue:
 
 
 class KeyValues:
-    """etcd's KV service in the contract's words."""
+    """etcd's KV service with the contract's types."""
 
     def __init__(self, connections: Connections, options: EtcdOptions, observe: Callable[[int], None]) -> None:
-        """`observe` is told every revision of the store that an answer shows."""
+        """`observe` is called with every revision of the store in an answer."""
         self._connections = connections
         self._max_txn_ops = options.max_txn_ops
         self._probe = internal_key(options.prefix, "probe").encode()
@@ -91,14 +91,14 @@ class KeyValues:
         first, end = key_range(prefix)
         first = max(first, start.encode())
         if end != b"\0" and first >= end:
-            # An empty range is no legal question, but the revision may still be compacted or to come.
+            # An empty range is an invalid request, but the revision may still be compacted or in the future.
             response = await self._range(RangeRequest(key=self._probe, revision=revision, count_only=True))
             return RangeResult([], revision or response.header.revision, more=False, total=0 if count else -1)
         for _ in range(_RESTARTS):
             try:
                 return await self._pages((first, end), limit, revision=revision, count=count, keys_only=keys_only, max_bytes=max_bytes)
             except CompactedError:
-                # A list of "now" that took so long that its revision is gone begins again at a newer one.
+                # A list of the current revision, which was compacted during the list, restarts at a newer one.
                 if revision:
                     raise
         raise UnavailableError("the store is compacted faster than it can be listed")
@@ -133,7 +133,7 @@ class KeyValues:
     async def transact(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
         check_transaction(compares, operations)
         if not compares and not operations:
-            # etcd answers an empty transaction without asking the other members, so perhaps with an old revision.
+            # etcd answers an empty transaction without contacting other members, so possibly with an old revision.
             return await self.revision()
         request, keys = self._transaction(compares, operations)
         try:
@@ -171,7 +171,7 @@ class KeyValues:
         return TxnRequest(compare=guards, success=success, failure=failure), keys
 
     def _nested(self, guards: int, operations: list[Any]) -> list[Any]:
-        """Spread operations over inner transactions, which etcd carries out as one with the outer one.
+        """Distribute operations over inner transactions, which etcd runs atomically with the outer one.
 
         A level may hold as many operations as its outer level has left of `--max-txn-ops` (`checkTxnRequest` in etcd's `v3rpc/key.go`).
         """
@@ -202,10 +202,10 @@ class KeyValues:
         self._observe(response.header.revision)
 
     async def require_kept(self, revision: int) -> None:
-        """Check that the store can still be read as it stood at a revision (at least 1); also fine if that is still to come.
+        """Check that a revision (at least 1) was not compacted. A future revision is valid.
 
         Raises:
-            CompactedError: it cannot.
+            CompactedError: it was compacted.
         """
         try:
             await self._range(RangeRequest(key=self._probe, revision=revision, count_only=True))
@@ -225,7 +225,7 @@ class KeyValues:
         return response
 
     async def _compact_revision(self, older: int) -> int:
-        """The compact revision, given a smaller one. Only a watch that begins too early is told it."""
+        """The compact revision, given a smaller one. Only a watch that starts too early receives it."""
         if older < 1:
             try:
                 await self._connections.call(RANGE, RangeRequest(key=self._probe, revision=1, count_only=True), repeatable=True)

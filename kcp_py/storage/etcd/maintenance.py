@@ -1,4 +1,4 @@
-"""What a member says about itself."""
+"""The state of a member."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ class Status(NamedTuple):
     """The state of one member."""
 
     version: tuple[int, int, int]
-    """`(0, 0, 0)` where it cannot be read."""
+    """`(0, 0, 0)` if it cannot be parsed."""
     revision: int
     member: int
     """The member's id."""
     leader: int
-    """The member id of the leader; 0: there is none."""
+    """The member id of the leader; 0 without a leader."""
     size: int
     """Bytes of the database file."""
     size_in_use: int
-    """Bytes of it that hold data."""
+    """Bytes of it that contain data."""
     errors: tuple[str, ...]
     """Such as `memberID:… alarm:NOSPACE`."""
 
     @property
     def ordered_progress(self) -> bool:
-        """Whether progress on request comes after the events that it vouches for.
+        """Whether a requested progress notification arrives after the events that it covers.
 
-        Older members answer at once and past events that wait in another queue, and versions in between leave requests unanswered (etcd's
-        issues 15220 and 17507; upstream Kubernetes asks for the same versions before it relies on progress requests).
+        Older members answer at once, before events that wait in another queue, and some versions leave requests unanswered (etcd's issues
+        15220 and 17507; upstream Kubernetes requires the same versions before it uses progress requests).
         """
         major, minor, patch = self.version
         return (major, minor) >= (3, 6) or ((major, minor) == (3, 5) and patch >= 13) or ((major, minor) == (3, 4) and patch >= 31)
 
 
 async def status(connections: Connections, connection: Connection | None = None) -> Status:
-    """Ask a member (None: any) for its state.
+    """Request the state of a member (None: any).
 
     Raises:
-        UnavailableError: it does not answer.
+        UnavailableError: the member does not answer.
     """
     try:
         response = await connections.call(STATUS, StatusRequest(), repeatable=True, connection=connection)

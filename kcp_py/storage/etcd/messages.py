@@ -1,8 +1,8 @@
 """The messages of etcd's v3 API that the driver uses, and the calls that carry them.
 
-They live in a descriptor pool of their own: another etcd library in the same process registers the same names in the default pool, where
-the second one fails. Only numbers and types travel, so enumerations are plain integers here, `oneof`s plain fields, and fields without use
-are left out (field numbers: etcd's `rpc.proto`, `kv.proto`; stable since 3.0 but where noted).
+They have their own descriptor pool, because another etcd library in the same process would register the same names in the default pool and
+fail. Only numbers and types are transmitted. Enumerations are therefore plain integers, `oneof`s are plain fields, and unused fields are
+omitted (field numbers: etcd's `rpc.proto`, `kv.proto`; stable since 3.0 except where noted).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SCALARS: Final = {
     "uint64": descriptor_pb2.FieldDescriptorProto.TYPE_UINT64,
 }
 
-# One field a line: number, name, type; a star marks a repeated field.
+# Fields: number, name, type; a star marks a repeated field.
 _FIELDS: Final = {
     "KeyValue": "1 key bytes, 2 create_revision int64, 3 mod_revision int64, 4 version int64, 5 value bytes, 6 lease int64",
     "Event": "1 type int32, 2 kv KeyValue, 3 prev_kv KeyValue",

@@ -1,4 +1,4 @@
-"""How to reach an etcd."""
+"""The settings of the connection to etcd."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _DEFAULT_PORT = 2379
 
 
 class Endpoint(NamedTuple):
-    """One member's client address."""
+    """The client address of one member."""
 
     target: str
-    """In gRPC's words: `dns:///host:port`, `dns:///[::1]:port`, `unix:path`."""
+    """In gRPC's form: `dns:///host:port`, `dns:///[::1]:port`, `unix:path`."""
     secure: bool
 
 
 @dataclass(frozen=True, slots=True)
 class EtcdOptions:
-    """Where the store is and how this server makes itself known there."""
+    """The members of an etcd and the credentials of this server."""
 
     endpoints: tuple[str, ...] = ("http://127.0.0.1:2379",)
     """`http(s)://host[:port]`, host a name, an IPv4 or a bracketed IPv6 address; `unix(s)://path`. Without a scheme: TLS exactly if a file
@@ -37,10 +37,10 @@ class EtcdOptions:
     """A user of etcd's own authentication; empty: none."""
     password: str = field(default="", repr=False)
     prefix: str = "/registry"
-    """What the server's keys begin with: questions that concern no key in particular are asked below it, so that a user with rights on it
-    alone suffices."""
+    """The prefix of the server's keys. Requests that do not concern a certain key use it, so that permissions for this prefix are
+    sufficient."""
     request_timeout: float = 10.0
-    """Seconds that one call may take."""
+    """The maximum duration of one call in seconds."""
     connect_timeout: float = 3.0
     """Seconds to wait for a connection before a call fails without having been sent."""
     keepalive_time: float = 10.0
@@ -48,7 +48,7 @@ class EtcdOptions:
     keepalive_timeout: float = 5.0
     """Seconds after which an unanswered ping closes the connection."""
     progress_interval: float = 5.0
-    """Seconds after which an idle watch asks how far the store has come; sooner when this server has seen a newer revision."""
+    """Seconds after which an idle watch requests progress; earlier when this server has seen a newer revision."""
     max_txn_ops: int = 128
     """The members' `--max-txn-ops`."""
 
@@ -56,7 +56,7 @@ class EtcdOptions:
         """The endpoints, checked.
 
         Raises:
-            StorageError: there is none, or one is malformed.
+            StorageError: the list is empty, or an endpoint is malformed.
         """
         if not self.endpoints:
             raise StorageError("no etcd endpoint is given")
@@ -64,10 +64,10 @@ class EtcdOptions:
 
 
 def parse_endpoint(text: str, *, secure: bool) -> Endpoint:
-    """Read an endpoint.
+    """Parse an endpoint.
 
     Args:
-        text: as described at `EtcdOptions.endpoints`.
+        text: see `EtcdOptions.endpoints`.
         secure: whether an endpoint without a scheme uses TLS.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Asking how far quiet watches have come."""
+"""Progress requests of quiet watches."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ _PER_WATCH: Final = 0.005
 
 
 class Watched(Protocol):
-    """A running watch, as the asking sees it."""
+    """A running watch, as seen by progress requests."""
 
     @property
     def wanted(self) -> int:
-        """The revision that the watch wants to hear about at least; it is caught up from there on."""
+        """The minimum revision that the watch waits for; from there on it is caught up."""
         ...
 
     @property
     def delivered(self) -> int:
-        """Every change up to here has been handed over."""
+        """The revision up to which every change was delivered."""
         ...
 
     @property
     def unanswered(self) -> int:
-        """How many requests have gone out since something came in."""
+        """The number of requests since the last response."""
         ...
 
     async def request_progress(self) -> None:
-        """Ask the member; errors show on the watch itself."""
+        """Send a request to the member. Errors appear on the watch."""
         ...
 
 
 class ProgressRequester:
-    """Asks for the progress of watches that lag behind what this server has seen, and now and then of all.
+    """Requests the progress of watches that are behind the newest known revision, and at intervals of all watches.
 
-    A watch that is behind is asked for about every 100 ms, ever less often while nothing comes (its reader may be slow); a watch that is
-    level with the newest revision seen here only every `interval` seconds, in case other servers have written: so that an idle store costs
-    nearly nothing.
+    A watch that is behind is polled about every 100 ms, with increasing intervals without a response (its reader may be slow). A watch at
+    the newest known revision is polled only every `interval` seconds, in case other servers have written. An idle store therefore costs
+    almost nothing.
     """
 
     def __init__(self, interval: float, sleep: Callable[[float], Awaitable[None]]) -> None:
@@ -51,21 +51,21 @@ class ProgressRequester:
         self._task: asyncio.Task[None] | None = None
 
     def observe(self, revision: int) -> None:
-        """The store is at least at this revision."""
+        """Record that the store has reached at least this revision."""
         if revision > self._observed:
             self._observed = revision
             if self._watches:
                 self._behind.set()
 
     def add(self, watch: Watched) -> None:
-        """Ask for this watch's progress from now on."""
+        """Request the progress of this watch from now on."""
         self._watches.add(watch)
         self._behind.set()
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="etcd-progress")
 
     def remove(self, watch: Watched) -> None:
-        """Stop asking for it."""
+        """Stop the requests for this watch."""
         self._watches.discard(watch)
 
     async def close(self) -> None:
@@ -83,12 +83,12 @@ class ProgressRequester:
             rounds += 1
             for watch in list(self._watches):
                 behind = watch.delivered < max(watch.wanted, self._observed)
-                # 1, 2, 4 … 64 rounds apart while unanswered
+                # at intervals of 1, 2, 4 … 64 rounds without an answer
                 if idle or (behind and rounds % (1 << min(watch.unanswered, 6)) == 0):
                     await watch.request_progress()
                 if behind:
                     self._behind.set()
-            # At most 200 requests a second, which take about a hundredth of a core.
+            # At most 200 requests a second, which take about 1 % of a core.
             await self._sleep(max(_SHORTEST, _PER_WATCH * len(self._watches)))
 
     async def _wait(self) -> bool:

@@ -1,21 +1,21 @@
-"""Watches that lose nothing.
+"""Watches that lose no events.
 
-A watch is one stream to one member. Whatever ends the stream, the next one begins right behind what was *delivered*: never behind the
-revision in some answer's header, which is the store's, not the watch's.
+A watch is one stream to one member. After the end of a stream, the next one starts directly after the last *delivered* event, and not after
+the revision in the header of an answer, which is the revision of the store.
 
-How a watch knows that it is complete up to a revision:
+A watch is complete up to a revision under these conditions:
 
-* Members from 3.4.31, 3.5.13 and 3.6.0 on say so when asked (`progress`), in order with the events.
-* Older ones may say so while events still wait in another queue (`maintenance.Status.ordered_progress`). There the whole keyspace is
-  watched, and what does not belong to the prefix is dropped here: as every revision has an event in some key, the events themselves tell
-  how far the watch is. It needs the right to read all keys and costs every watch all events, so it is for small set-ups only.
+* Members from 3.4.31, 3.5.13 and 3.6.0 on answer a progress request (`progress`) in order with the events.
+* Older members may answer while events wait in another queue (`maintenance.Status.ordered_progress`). With these members a watch covers
+  all keys, and events outside of the prefix are dropped here. As every revision has an event of some key, the events themselves show the
+  progress. This requires permission to read all keys, and every watch receives all events, so it suits only small installations.
 
-What a restored or emptied store takes away: its revisions are made a second time. A watch that goes on behind what it delivered would wait
-for them to pass, and miss all that is written meanwhile. So it ends as one whose history is gone, and its reader begins anew.
+A restored or emptied store assigns revisions a second time. A watch that resumes after its last delivered event would wait for this
+revision and miss all writes before it. Therefore it ends as a watch whose history was compacted, and its reader starts again.
 
-What compaction takes away: etcd refuses a watch that begins before the compact revision; one that begins right at it is let in although
-deletes of that revision may be gone (etcd's issue 19179), and previous values vanish without a word. So while a watch reads the past, it
-checks that the revision before is still kept, and an event whose previous value is gone counts as compacted.
+etcd refuses a watch that starts before the compact revision. It accepts a watch that starts at the compact revision, although deletes of
+that revision may be lost (etcd's issue 19179), and silently omits compacted previous values. Therefore a watch that reads the past checks
+that the preceding revision is not compacted, and an event without its previous value counts as compacted.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from kcp_py.storage.etcd.progress import ProgressRequester
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.storage")
 _SHORTEST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 0.5
-"""Short, as a watch is needed within a second of etcd's return; while no member can be reached, nothing is asked of any."""
+"""Short, because a watch must resume within a second of etcd's return. Without a reachable member no requests are sent."""
 _FIRST_REVISION: Final = 2
-"""The first write's; revision 1 is the empty store."""
+"""The revision of the first write; the empty store is at revision 1."""
 
 
-class Interrupted(Exception):  # noqa: N818  # not an error to anybody outside
-    """The stream ended; another one goes on."""
+class Interrupted(Exception):  # noqa: N818  # internal to this module
+    """The stream ended; the watch continues with another one."""
 
 
 class Stream:
@@ -105,7 +105,7 @@ class Stream:
 
 
 class Watches:
-    """etcd's Watch service in the contract's words."""
+    """etcd's Watch service with the contract's types."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Watches:
                             self._requester.add(stream)
                         events: Sequence[Event] = ()
                         if following > revision:
-                            reached = revision  # nothing lies between: the watch is complete from the start
+                            reached = revision  # no event lies in between: the watch is complete from the start
                         else:
                             reached = 0
                             await self._require_kept(following)
@@ -172,7 +172,7 @@ class Watches:
                         yield WatchBatch(events, reached)
                         told = told or not events
                     if not told and not catching_up:
-                        # The reader waits for a batch without events to know that it has all there was.
+                        # The reader needs a batch without events to know that it has received all earlier events.
                         told = True
                         yield WatchBatch((), announced)
             except (Interrupted, UnavailableError) as error:
@@ -215,7 +215,7 @@ class Watches:
             raise CompactedError(following, response.compact_revision)
         reason = response.cancel_reason
         if is_stale_token(reason) or "permission denied" in reason:
-            # A token that ran out looks like a lack of rights here; with a fresh one it is told apart.
+            # An expired token causes the same error as missing permissions. A new token shows the difference.
             self._connections.forget_token(stream.metadata)
         raise Interrupted(reason or "the member cancelled the watch")
 
@@ -226,7 +226,7 @@ class Watches:
             raise CompactedError(following, error.compact_revision) from None
 
     async def _require_reached(self, newest: int, following: int) -> None:
-        """See that the store is not an older one than this watch has seen; a member alone may be behind the others."""
+        """Check that the store has not gone back to an earlier revision. A single member may be behind the others."""
         current = await self._key_values.revision()
         if current < newest:
             _log.error("etcd_went_back", revision=current, seen=newest)
@@ -250,22 +250,22 @@ class _PreviousLostError(Exception):
 
 
 class _Joint:
-    """Puts together what the member split: a revision's events are handed on only when they are all there."""
+    """Joins the parts of a revision that the member split. The events of a revision are passed on together."""
 
     def __init__(self, prefix: str) -> None:
-        """`prefix` is what to keep; empty for all."""
+        """`prefix` selects the events to keep; empty for all."""
         self._prefix = prefix.encode()
         self._held: list[Event] = []
         self._held_revision = 0
 
     def take(self, response: Any, following: int) -> tuple[list[Event], int]:
-        """The events that are complete with this response, and their last revision (0: none is complete)."""
+        """The events of the revisions that this response completes, and the last of these revisions (0: none)."""
         last = response.events[-1].kv.mod_revision
         prefix = self._prefix
         events = [
             _event(message)
             for message in response.events
-            # A member that is behind may begin with what was delivered already.
+            # A member that is behind may repeat delivered events.
             if message.kv.mod_revision >= following and message.kv.key.startswith(prefix)
         ]
         if self._held:
@@ -294,5 +294,5 @@ def _event(message: Any) -> Event:
 
 
 def _pause(failures: int) -> float:
-    """Seconds before the next attempt: exponential, with full jitter, so that many watches do not come back at once."""
+    """Seconds before the next attempt: exponential with full jitter, so that many watches do not resume at the same time."""
     return random.uniform(0.2, 1.0) * min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2.0 ** min(failures, 10))

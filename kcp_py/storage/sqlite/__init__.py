@@ -1,7 +1,7 @@
 """The embedded store: one SQLite file, one process, durable writes committed in groups.
 
-Belongs here: all that knows SQLite. Does not belong here: what another driver could use (`storage.feed`), policy about how much history
-to keep (`storage.compaction`).
+Belongs here: all code that depends on SQLite. Does not belong here: code that other drivers could use (`storage.feed`), the policy for the
+amount of history (`storage.compaction`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Copies of a database: taken while a server runs, and put in the place of one that is lost.
+"""Backups of a database while a server runs, and their restore.
 
-The revision of a restore must not go back. Clients hold revisions that came after the backup, and would watch from them and not learn
-what was lost. So it is raised above all that any client can have seen, and everything before counts as compacted: a client with an older
-revision is told to list again. (etcd: `etcdutl snapshot restore --bump-revision --mark-compacted`.)
+A restore must not decrease the revision. Clients have revisions from after the backup, would watch from them, and would miss the lost
+writes. Therefore the revision is increased above all revisions that a client can have seen, and earlier revisions count as compacted: a
+client with an older revision has to list again. (etcd: `etcdutl snapshot restore --bump-revision --mark-compacted`.)
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from kcp_py.storage.sqlite.schema import ORDINAL_BITS
 from kcp_py.storage.sqlite.state import State, read_state
 
 DEFAULT_BUMP: Final = 1_000_000_000
-"""As etcd's documentation advises: a store would need 10,000 writes a second for more than a day to come so far."""
+"""The value in etcd's documentation. A store reaches it with 10,000 writes a second for more than a day."""
 LARGEST_REVISION: Final = (1 << 63 - ORDINAL_BITS) - 1
 
 
 class Restored(NamedTuple):
-    """What a restore did."""
+    """The result of a restore."""
 
     state: State
     replaced: Path | None
-    """Where the database is now that was there before; None where there was none."""
+    """The path of the replaced database; None if there was none."""
 
 
 def back_up(path: str | Path, target: str | Path) -> State:
-    """Write the present state of a database into a new file, which is there whole and durable or not at all.
+    """Write the current state of a database into a new file. The file is complete and durable, or does not exist.
 
     Args:
         path: the database; a server may be running on it.
@@ -57,18 +57,17 @@ def back_up(path: str | Path, target: str | Path) -> State:
 
 
 def restore(backup: str | Path, path: str | Path, *, bump: int = DEFAULT_BUMP) -> Restored:
-    """Put a backup in the place of a database, which is kept beside it under another name.
+    """Replace a database with a backup. The replaced database is kept in the same directory under another name.
 
     Args:
-        backup: a database file of any format; of `back_up`, or copied while no server ran.
+        backup: a database file of any format, from `back_up` or copied while no server was running.
         path: the store's file; no server may be running on it. Its folder must exist.
-        bump: by how much the revision is raised above that of the backup, and above that of the database which is replaced, if that can
-            be read.
+        bump: the increase of the revision above those of the backup and of the replaced database, if the latter can be read.
 
     Raises:
         LockedDatabaseError: a server is running.
         StorageError: the backup cannot be used. Nothing is changed.
-        OSError: the folder cannot be written. What was there is still there, or a new attempt succeeds.
+        OSError: the directory cannot be written. Either nothing has changed, or a repeated restore succeeds.
     """
     real = os.path.realpath(path)
     lock = LockFile(real)
@@ -97,7 +96,7 @@ def restore(backup: str | Path, path: str | Path, *, bump: int = DEFAULT_BUMP) -
 
 @contextlib.contextmanager
 def _reading(path: str | Path, *, in_use: bool, advice: Advice = STORE) -> Iterator[apsw.Connection]:
-    """A connection to a database that is as it should be, as far as that shows without reading all of it."""
+    """A connection to a database that is valid as far as a check without reading all of it shows."""
     real = os.path.realpath(path)
     try:
         check_header(real, in_use=in_use, advice=advice)
@@ -123,7 +122,7 @@ def _reading(path: str | Path, *, in_use: bool, advice: Advice = STORE) -> Itera
 
 
 def _last_revision(path: str) -> int:
-    """The revision of the database that is replaced; 0 where it cannot be read."""
+    """The revision of the replaced database; 0 if it cannot be read."""
     try:
         with _reading(path, in_use=False) as connection:
             return read_state(connection).revision
@@ -138,7 +137,7 @@ def _raised(revision: int, bump: int) -> int:
 
 
 def _set_aside(path: str) -> Path:
-    """Give the database a second name beside its first: until the first is taken by another, it is the store."""
+    """Give the database a second name. It remains the store until another file replaces its first name."""
     stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%SZ")
     number = 0
     while True:
@@ -152,7 +151,7 @@ def _set_aside(path: str) -> Path:
 
 
 def _move_log(path: str, replaced: Path | None) -> None:
-    """Take the log from beside the path: it must never be applied to the new database. Without it the old one is not opened either."""
+    """Move the log of the old database away. It must never be applied to the new database, and without it the old one is not opened."""
     log = Path(f"{path}-wal")
     if log.exists():
         log.rename(f"{replaced or f'{path}.replaced'}-wal")

@@ -1,8 +1,8 @@
-"""Carries the write-ahead log over into the database file, beside the writes and not in their way.
+"""Copies the write-ahead log into the database file without blocking writes.
 
-The bulk is copied by a connection and a thread of their own while commits go on. What was written meanwhile is little, and is copied
-behind a commit, in the commit's thread: then all of the log is in the file, and the next commit begins the log anew. A range that holds an
-old snapshot keeps that from happening; the log grows on, and it is tried again with the next amount of writes.
+A separate connection and thread copy most of the log while commits continue. The few pages that were written in the meantime are copied
+after a commit, in the thread of the commit. Then the file contains the whole log, and the next commit restarts the log. A range read
+with an old snapshot prevents this; the log grows, and the checkpoint is repeated after the next amount of writes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kcp_py.storage.sqlite.errors import CorruptDatabaseError
 from kcp_py.storage.sqlite.worker import Worker
 
 _IDLE: Final = 1.0
-"""Seconds without a write after which whatever is in the log is carried over, so that the next start finds little to recover."""
+"""Seconds without a write after which the log is copied, so that the next start has little to recover."""
 
 
 class Checkpointer:
-    """Decides when to checkpoint, and does it."""
+    """Decides when to checkpoint, and runs checkpoints."""
 
     def __init__(
         self, database: Database, threshold: int, *, copied: Callable[[], None], damaged: Callable[[CorruptDatabaseError], None]
@@ -29,9 +29,9 @@ class Checkpointer:
 
         Args:
             database: the file.
-            threshold: bytes written since the last checkpoint that call for the next.
-            copied: called when the bulk is done; sees to the rest.
-            damaged: told that the log is damaged, and is not carried over any more.
+            threshold: the number of bytes since the last checkpoint that triggers the next one.
+            copied: called after the first part, to copy the rest.
+            damaged: called if the log is damaged and is not copied any more.
         """
         self._database = database
         self._connection = database.connect()
@@ -44,7 +44,7 @@ class Checkpointer:
         self._idle: asyncio.TimerHandle | None = None
 
     def written(self, size: int) -> None:
-        """A commit added about `size` bytes to the log."""
+        """Record that a commit added about `size` bytes to the log."""
         self._written += size
         loop = asyncio.get_running_loop()
         if self._running is None and self._written > self._threshold:
@@ -53,7 +53,7 @@ class Checkpointer:
             self._idle = loop.call_later(_IDLE, self._look, self._written)
 
     async def close(self) -> None:
-        """End; what is running is waited for."""
+        """Stop, and wait for a running checkpoint."""
         if self._idle is not None:
             self._idle.cancel()
         if self._running is not None:

@@ -1,8 +1,8 @@
 """Opens the file: the locks, the checks before anything is changed, the connections.
 
-The order matters. The locks come first, because closing any descriptor of a database file drops the POSIX locks that SQLite holds on it in
-this process. The header and the write-ahead log are read before SQLite is let near the file. A new database is built beside and renamed, so
-that a half-made one is never seen.
+The order matters. The locks come first, because closing any descriptor of a database file drops the POSIX locks of SQLite in this process.
+The header and the write-ahead log are read before SQLite opens the file. A new database is built under another name and renamed, so that
+an incomplete one is never opened.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _PROGRESS_SECONDS: Final = 5.0
 
 
 class Database:
-    """An opened and locked file, from which connections are made."""
+    """An opened and locked file, and its connections."""
 
     def __init__(self, path: str | Path, *, max_pages: int = 0) -> None:
-        """Lock and check the file; create it where there is none; bring it to the present format.
+        """Lock and check the file. Create it if it does not exist, and convert it to the current format.
 
         Args:
             path: the file; symbolic links are resolved. Its folder must exist.
@@ -44,9 +44,9 @@ class Database:
 
         Raises:
             LockedDatabaseError: it is in use.
-            IncompatibleDatabaseError: it is not ours, or newer than we are.
+            IncompatibleDatabaseError: it belongs to another program or a newer version.
             CorruptDatabaseError: it is damaged.
-            NoSpaceError: there is no room to bring it to the present format.
+            NoSpaceError: the disk has no space to convert it to the current format.
             DatabaseFileError: it cannot be opened or created.
         """
         self.path = os.path.realpath(path)
@@ -73,10 +73,10 @@ class Database:
             raise
 
     def connect(self, *, writer: bool = False) -> apsw.Connection:
-        """A new connection; one at most may be the writer's."""
+        """A new connection. At most one may be the writer's."""
         connection = checksums.connect(self.path)
-        # Only `close_writer` removes the log. A connection that is closed by an exit in the middle of the start must not: the next start
-        # expects the log, and refuses a file without it.
+        # Only `close_writer` removes the log. A connection that an interrupted start closes must not remove it, because the next start
+        # refuses a file without its log.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.set_busy_timeout(50)
         connection.wal_autocheckpoint(0)
@@ -90,15 +90,15 @@ class Database:
             _pragma(connection, f"journal_size_limit = {64 << 20}")
             if self._max_pages:
                 _pragma(connection, f"max_page_count = {self._max_pages}")
-            fetch(connection, "SELECT 1 FROM meta")  # makes the log, which must be there from now on
-            sync_folder(self.path)  # after a power failure, too
+            fetch(connection, "SELECT 1 FROM meta")  # creates the log, which must exist from now on
+            sync_folder(self.path)  # including after a power failure
             self._lock.hold(log_expected=True)
         else:
             _pragma(connection, "query_only = ON")
         return connection
 
     def check_place(self) -> None:
-        """See that the path still names the file that was opened: what is written into another one is lost at the next start.
+        """Check that the path still names the opened file. Writes into another file would be lost at the next start.
 
         Raises:
             DatabaseFileError: the file was removed, renamed or replaced.
@@ -107,39 +107,39 @@ class Database:
             raise DatabaseFileError(f"{self.path} was moved, removed or replaced under the running server: put it back, or stop the server")
 
     def copy_log(self, connection: apsw.Connection, *, truncate: bool = False) -> None:
-        """Carry as much of the write-ahead log over into the file as no reader needs; never waits for readers or writers.
+        """Copy the part of the write-ahead log that no reader needs into the file, without waiting for readers or writers.
 
-        SQLite does not compare the log's checksums when it copies, and gives each page a new one. So they are compared here.
+        SQLite does not verify the checksums of the log when it copies, and gives each page a new one. Therefore this method verifies them.
 
         Args:
-            connection: any.
-            truncate: give the log's room back to the disk, unless a reader needs it.
+            connection: any connection.
+            truncate: return the space of the log to the disk, unless a reader needs the log.
 
         Raises:
             CorruptDatabaseError: the log is damaged. Nothing is copied.
         """
         self._check_log()
-        # Nothing is lost by a failure: the log stays, and the next attempt finds it. So no failure is one of the commit before it.
+        # A failure loses nothing: the log remains for the next attempt. Therefore a failure is not reported as one of the preceding commit.
         try:
             self._carry_over(connection, apsw.SQLITE_CHECKPOINT_TRUNCATE if truncate else apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.FullError:
-            pass  # told by the writes
+            pass  # reported by the next write
         except (apsw.Error, DatabaseFileError) as error:
             _log.error("storage_checkpoint_failed", error=str(error))
 
     def empty_log(self, connection: apsw.Connection) -> None:
-        """Carry all of the log over, so that nothing is left in it.
+        """Copy the whole log, so that it is empty.
 
         Raises:
-            apsw.Error, DatabaseFileError: it cannot be done.
+            apsw.Error, DatabaseFileError: the log cannot be copied.
         """
         if not self._carry_over(connection, apsw.SQLITE_CHECKPOINT_TRUNCATE):
             raise apsw.BusyError("the write-ahead log is being read")
 
     def _carry_over(self, connection: apsw.Connection, mode: int) -> bool:
-        """Copy, and sync what SQLite may not have: it does not sync a copy that is not complete, and never writes its pages again.
+        """Copy, and sync pages that SQLite may not have synced: it does not sync an incomplete copy, and never writes its pages again.
 
-        So where that sync fails, the log must stay until a start has copied all of it once more.
+        If this sync fails, the log must remain until a start has copied all of it again.
         """
         if self._unsynced:
             raise DatabaseFileError(f"{self.path} could not be synced: its write-ahead log is kept until the server is started again")
@@ -147,7 +147,7 @@ class Database:
         try:
             connection.wal_checkpoint(mode=mode)
         except (apsw.BusyError, apsw.LockedError):
-            complete = False  # readers go on
+            complete = False  # readers continue
         if self._file_lock is not None:
             try:
                 self._file_lock.sync()
@@ -166,7 +166,7 @@ class Database:
             raise CorruptDatabaseError(f"{self.path}: {damage}; stop the server and run kcp-py restore")
 
     def close_writer(self, connection: apsw.Connection) -> None:
-        """Carry the log over into the file, and close the last connection. A damaged log is left as it is."""
+        """Copy the log into the file, and close the last connection. A damaged log is left unchanged."""
         try:
             self._check_log()
         except CorruptDatabaseError as error:
@@ -179,7 +179,7 @@ class Database:
             self._lock.hold()
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         except (apsw.Error, DatabaseFileError):
-            pass  # the log stays, and is expected
+            pass  # the log remains, and the next start expects it
         connection.close()
 
     def close(self) -> None:
@@ -188,7 +188,7 @@ class Database:
             self._file_lock.release()
         try:
             clean = not Path(f"{self.path}-wal").exists()
-        except OSError:  # the folder's permissions were taken away
+        except OSError:  # the permissions of the directory were removed
             clean = False
         self._lock.release(clean=clean)
 
@@ -224,13 +224,13 @@ class Database:
             self._migrate()
 
     def _migrate(self) -> None:
-        """Write the content into a file of the present format, which takes the old one's place."""
+        """Write the content into a file of the current format, which replaces the old file."""
         _log.info("storage_migration_started", path=self.path, format=FORMAT)
         source = checksums.connect(self.path)
         try:
             source.set_busy_timeout(1000)
-            # The log must be gone before the new file has the old one's name: it would be applied to it. It is not expected from the moment
-            # on when nothing is in it.
+            # The log must be removed before the new file gets the name of the old one, because it would be applied. It is not expected from
+            # the moment when it is empty.
             ((busy, _, _),) = fetch(source, "PRAGMA wal_checkpoint(TRUNCATE)")
             if not busy:
                 self._lock.hold()
@@ -278,11 +278,11 @@ class Database:
 
 
 def _check_kind(path: str) -> None:
-    """Refuse what is there and no file, before a lock file is made beside it: the folder of devices is no place for one."""
+    """Refuse a path that is not a regular file, before a lock file is created in its directory, which may be one of devices."""
     try:
         mode = Path(path).stat().st_mode
     except OSError:
-        return  # opening it says why
+        return  # opening it reports the reason
     if not stat.S_ISREG(mode):
         raise DatabaseFileError(f"cannot open {path}: {'Is a directory' if stat.S_ISDIR(mode) else 'not a regular file'}")
 
@@ -295,5 +295,5 @@ def _size(path: str) -> int:
 
 
 def _pragma(connection: apsw.Connection, setting: str) -> None:
-    # A cursor stops at the first row, and with it the statements behind: each pragma is run to its end.
+    # A cursor stops at the first row and skips later statements, so each pragma is run to its end.
     connection.execute(f"PRAGMA {setting}").fetchall()

@@ -1,4 +1,4 @@
-"""The SQLite driver: one file's reader, writer and feed put together."""
+"""The SQLite driver: the reader, the writer and the feed of one file."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ class SQLiteStorage:
         span_bytes: int = SPAN_BYTES,
         reserve_bytes: int = 0,
     ) -> None:
-        """Name the file; nothing is opened yet.
+        """Configure the store. The file is opened when the context is entered.
 
         Args:
-            path: the database file; it is made where it does not exist, its folder is not.
+            path: the database file. It is created if it does not exist; its directory has to exist.
             max_pages: the file's largest size in pages of 4 KiB; 0 for no limit.
-            progress_interval: seconds after a write until watches without events learn of it.
-            checkpoint_bytes: the size of the write-ahead log from which on it is carried over into the file.
-            hot_keys: how many of the keys that were read lately are kept in memory.
-            hot_bytes: how many bytes their values may have together.
-            span_bytes: how many bytes are kept of what was made of ranges.
-            reserve_bytes: room on the disk that is kept for deletions once it is full; 0 for none.
+            progress_interval: seconds until watches without events receive the revision of a write.
+            checkpoint_bytes: the size of the write-ahead log at which it is copied into the file.
+            hot_keys: the number of recently read keys that are cached.
+            hot_bytes: the total size of their values.
+            span_bytes: the size of the cache of rendered ranges.
+            reserve_bytes: disk space reserved for deletions on a full disk; 0 for none.
         """
         self._reserve_bytes = reserve_bytes
         self._path = path
@@ -84,7 +84,7 @@ class SQLiteStorage:
         self._hot_bytes = hot_bytes
         self._parts: _Parts | None = None
         self.spans = Spans(max_bytes=span_bytes)
-        """What was made of ranges that were read lately; this process alone writes the file."""
+        """The cache of rendered ranges. It is valid because only this process writes the file."""
 
     async def get(self, key: str) -> KeyValue | None:
         """`Storage.get`."""
@@ -147,7 +147,7 @@ class SQLiteStorage:
 
     @property
     def full(self) -> bool:
-        """Whether the disk is full, so that nothing but deletions and small changes is taken."""
+        """Whether the disk is full, so that only deletions and small changes are accepted."""
         return self._parts is not None and self._parts.writer.room.full
 
     async def __aenter__(self) -> Self:
@@ -188,7 +188,7 @@ def _open(path: str | Path, max_pages: int) -> tuple[Database, apsw.Connection]:
 
 
 class _Parts:
-    """What exists while the store is open."""
+    """The parts of an open store."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class _Parts:
         self.reader = Reader(database)
         self.hot = HotKeys(max_keys=hot_keys, max_bytes=hot_bytes)
         self.feed = Feed(self._read_changes, revision=state.revision, progress_interval=progress_interval)
-        # Carrying the log over must fit into the reserve, or the log would hold the room for ever.
+        # The copy of the log must fit into the reserve. Otherwise the log would keep its space forever.
         threshold = min(checkpoint_bytes, room.size // 2) if room.kept else checkpoint_bytes
         self._checkpointer = Checkpointer(database, threshold, copied=self._copy_rest, damaged=self._damaged)
         self.writer = Writer(
@@ -245,7 +245,7 @@ class _Parts:
             try:
                 database, connection = _open(path, max_pages)
             except StorageError as error:
-                # Without any room SQLite cannot even open a database.
+                # Without free space SQLite cannot open a database.
                 if room.free() >= ROOM_TO_OPEN or not may_lack_room(error):
                     raise
                 if not room.give_up():
@@ -260,7 +260,7 @@ class _Parts:
         try:
             database, connection, room = await worker.submit(connect)
         except BaseException:
-            # Cancelled, as by Ctrl-C, the thread still finishes what it has begun.
+            # After a cancellation, such as by Ctrl-C, the thread still finishes its job.
             worker.stop()
             for database, connection in opened:
                 database.close_writer(connection)
@@ -279,7 +279,7 @@ class _Parts:
         )
 
     def check_place(self) -> None:
-        """See that the file is where it was; take no write until it is."""
+        """Check that the file is at its path, and refuse writes until it is."""
         try:
             self._database.check_place()
         except DatabaseFileError as error:

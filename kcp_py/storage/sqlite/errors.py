@@ -1,4 +1,4 @@
-"""What can be wrong with a database file, and how SQLite's errors become the contract's."""
+"""Errors of a database file, and the translation of SQLite's errors to those of the contract."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LockedDatabaseError(DatabaseFileError):
 
 
 def is_damage(error: apsw.Error) -> bool:
-    """Whether a page could not be read because its checksum, or what it says of others, is wrong."""
+    """Whether a page could not be read because its checksum or its references to other pages are wrong."""
     if isinstance(error, apsw.IOError):
         return bool(getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA)
     return isinstance(error, apsw.CorruptError)
@@ -46,7 +46,7 @@ def translated(error: apsw.Error) -> StorageError:
 
 
 def may_lack_room(error: StorageError) -> bool:
-    """Whether a database could not be opened for a reason that a full disk can be behind."""
+    """Whether a database could not be opened for a reason that a full disk can cause."""
     if isinstance(error, NoSpaceError | UnavailableError):
         return True
     cause = error.__cause__

@@ -1,4 +1,4 @@
-"""Judges a database by its first page and its size, before SQLite opens it."""
+"""Checks a database by its first page and its size, before SQLite opens it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WHAT_TO_DO: Final = "kcp-py doctor says what is damaged; kcp-py restore puts a b
 
 
 class Advice(NamedTuple):
-    """What an error about a file tells its reader to do."""
+    """The advice in an error about a file."""
 
     empty: str
     damaged: str
@@ -34,12 +34,12 @@ def check_header(path: str, *, in_use: bool = False, advice: Advice = STORE) -> 
     Args:
         path: the file.
         in_use: connections may be open to it.
-        advice: what errors tell the reader to do.
+        advice: the advice in errors.
 
     Raises:
         OSError: it cannot be read.
         CorruptDatabaseError: it is empty or damaged.
-        IncompatibleDatabaseError: it is not ours, or newer.
+        IncompatibleDatabaseError: it belongs to another program or a newer version.
     """
     page = _beginning(path, in_use=in_use)
     if not page:
@@ -54,20 +54,20 @@ def check_header(path: str, *, in_use: bool = False, advice: Advice = STORE) -> 
         raise IncompatibleDatabaseError(f"{path} was written by a newer version (format {version}; this version reads up to {FORMAT})")
     if reserved != (RESERVED if version >= CHECKED_FORMAT else 0) or page[16:18] != PAGE_SIZE.to_bytes(2, "big"):
         raise CorruptDatabaseError(f"{path} is damaged: its header contradicts itself; {advice.damaged}")
-    # A page that is being written into the file when the power fails is in the log, too.
+    # A page that is being written into the file during a power failure is in the log, too.
     if reserved and not page_is_sound(page) and not _has_log(path):
         raise CorruptDatabaseError(f"{path} is damaged: the checksum of its first page is wrong; {advice.damaged}")
     return version
 
 
 def check_size(path: str, log: Log, *, in_use: bool = False, advice: Advice = STORE) -> None:
-    """Whether all pages are there.
+    """Whether the file has all pages.
 
     Args:
         path: the file.
         log: its write-ahead log.
         in_use: connections may be open to it.
-        advice: what errors tell the reader to do.
+        advice: the advice in errors.
 
     Raises:
         CorruptDatabaseError: it was cut short.
@@ -80,7 +80,7 @@ def check_size(path: str, log: Log, *, in_use: bool = False, advice: Advice = ST
 
 
 def _beginning(path: str, *, in_use: bool) -> bytes:
-    """The first page of a file, or what there is of it."""
+    """The first page of a file, or its available part."""
     if in_use:
         return next(iter(pages(path)), (1, b""))[1]
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -19,10 +19,10 @@ _LOOKS = 3
 
 
 def integrity_check(path: str | Path) -> list[str]:
-    """What is wrong with the database, one line each; empty for nothing. Reads all of it (about a second per GB) and changes nothing.
+    """The errors of the database, one line each. Reads all of it (about a second per GB) and changes nothing.
 
-    Every wrong bit in the file is found, also in pages that are not used. Not looked at are pages that the write-ahead log has anew, and
-    what lies in the log behind its end: SQLite will overwrite them before it reads them.
+    Every wrong bit in the file is found, including those in unused pages. Pages that the write-ahead log replaces and data after the end of
+    the log are not checked, because SQLite overwrites them before it reads them.
 
     Args:
         path: the file. It may be in use.
@@ -50,7 +50,7 @@ def integrity_check(path: str | Path) -> list[str]:
 
 
 def _damaged_log_and_pages(path: str, *, checked: bool) -> list[str]:
-    """What is wrong with the log and with pages, as far as it is still wrong when it is looked at again: a server may be writing."""
+    """The errors of the log and of pages that a second check confirms, because a server may be writing."""
     found: list[str] = []
     for _ in range(_LOOKS):
         log = read_log(path)
@@ -70,7 +70,7 @@ def _damaged_log_and_pages(path: str, *, checked: bool) -> list[str]:
 
 
 def _damaged_keys(connection: apsw.Connection) -> list[str]:
-    """The keys that cannot be read, a few of them."""
+    """Some of the keys that cannot be read."""
     connection.execute("BEGIN")
     damage = salvage(connection, key_bounds(""), limit=Limit(0, 0), revision=0, undone={}, keys_only=False)
     return [f"the value of {key} cannot be read" for key in damage.keys[:_MOST_PROBLEMS]]

@@ -1,9 +1,9 @@
-"""Keeps a second server off a database: by a file beside it, which names the holder, and by a lock on the database file itself.
+"""Excludes a second server from a database: by a lock file, which names the holder, and by a lock on the database file itself.
 
-The second lock holds whatever name the file is opened by (a hard link, another mount) and whether or not the file beside it is still there.
-It is a lock of an open file description on one byte far behind the bytes that SQLite locks. So it neither meets SQLite's own locks, which
-belong to the process, nor is dropped with them when any descriptor of the file is closed; and foreign programs can read the database
-meanwhile. Systems without such locks (other than Linux) have the file beside only.
+The second lock works for any name of the file (a hard link, another mount) and without the lock file. It is a lock of an open file
+description on one byte far after the bytes that SQLite locks. It therefore neither conflicts with SQLite's own locks, which belong to the
+process, nor is dropped with them when a descriptor of the file is closed, and other programs can read the database. Systems without such
+locks (other than Linux) use only the lock file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOG_EXPECTED: Final = "log"
 
 
 class LockFile:
-    """An advisory lock beside the database. Its first line is the holder's process id; it is empty after a clean end."""
+    """An advisory lock file next to the database. Its first line is the process id of the holder; it is empty after a clean end."""
 
     def __init__(self, path: str) -> None:
         """Take the lock of the database `path`.
@@ -47,26 +47,26 @@ class LockFile:
             os.close(self._descriptor)
             raise
         self.log_expected = _LOG_EXPECTED in self._lines()[1:2]
-        """The last holder did not end cleanly, and left a write-ahead log without which acknowledged writes are lost."""
+        """Whether the last holder did not end cleanly and left a write-ahead log that contains acknowledged writes."""
 
     def hold(self, *, log_expected: bool = False) -> None:
-        """Name this process, and say whether the database must not be opened without its write-ahead log from now on.
+        """Record this process, and whether the database must not be opened without its write-ahead log from now on.
 
-        That is durable: a log that a power failure took away is missed, and one that was removed before is not.
+        The record is durable, so that a start detects a log that a power failure removed.
         """
         text = f"{os.getpid()}\n{_LOG_EXPECTED if log_expected else ''}\n"
-        # On a full disk the lock holds without its text.
+        # On a full disk the lock is valid without its text.
         with contextlib.suppress(OSError):
             os.pwrite(self._descriptor, text.encode(), 0)
             os.truncate(self._descriptor, len(text))
             os.fsync(self._descriptor)
 
     def release(self, *, remove: bool = False, clean: bool = True) -> None:
-        """Give the lock up.
+        """Release the lock.
 
         Args:
-            remove: take the file away.
-            clean: nothing is expected by the next holder.
+            remove: delete the file.
+            clean: the next holder expects no log.
         """
         if remove:
             with contextlib.suppress(OSError):
@@ -85,10 +85,10 @@ class FileLock:
     """A lock on the database file itself."""
 
     def __init__(self, path: str) -> None:
-        """Take it. No connection of this process to the file may be open yet, and all must be closed before `release`.
+        """Acquire the lock. No connection of this process to the file may be open yet, and all must be closed before `release`.
 
         Raises:
-            LockedDatabaseError: another holder has it, by whatever name.
+            LockedDatabaseError: another holder has it, under this or another name.
             OSError: the file cannot be opened.
         """
         self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -101,7 +101,7 @@ class FileLock:
             os.close(self._descriptor)
             raise LockedDatabaseError(f"{path} is in use by another server, perhaps by another name of the file") from None
         except OSError:
-            pass  # a file system without locks: the file beside has to do
+            pass  # a file system without locks: only the lock file is used
 
     def names(self, path: str) -> bool:
         """Whether a path names the file that is locked."""
@@ -111,7 +111,7 @@ class FileLock:
             return False
 
     def sync(self) -> None:
-        """Bring the file to the disk.
+        """Sync the file to the disk.
 
         Raises:
             OSError: some of it may not be there.
@@ -119,5 +119,5 @@ class FileLock:
         os.fsync(self._descriptor)
 
     def release(self) -> None:
-        """Give it up."""
+        """Release the lock."""
         os.close(self._descriptor)

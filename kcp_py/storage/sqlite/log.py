@@ -1,8 +1,8 @@
-"""Looks at the write-ahead log before SQLite does (https://sqlite.org/fileformat.html#the_write_ahead_log).
+"""Checks the write-ahead log before SQLite opens it (https://sqlite.org/fileformat.html#the_write_ahead_log).
 
-SQLite takes the log as far as its checksums hold, and forgets the rest without a word: right where a power failure cut the last transaction
-short, and a silent loss of acknowledged writes where a bit in the middle is wrong. The difference can be told: each commit is synced
-before the next begins, so what follows a whole commit is proof that everything before it was on the disk.
+SQLite reads the log up to the first wrong checksum and silently drops the rest. This is correct if a power failure interrupted the last
+transaction, and loses acknowledged writes if a bit in the middle is wrong. The two cases can be distinguished: each commit is synced before
+the next begins, so a complete later commit proves that everything before it was on the disk.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _FRAME_SIZE: Final = _FRAME_HEADER_SIZE + PAGE_SIZE
 _LITTLE_ENDIAN: Final = 0x377F0682
 _BIG_ENDIAN: Final = 0x377F0683
 _TOGETHER: Final = LONGEST // (8 + PAGE_SIZE)
-"""Frames that are judged at once."""
+"""The number of frames that are verified together."""
 _LOOKS: Final = 3
 _BLOCK: Final = 1 << 20
 
 
 class Log(NamedTuple):
-    """What a write-ahead log holds."""
+    """The content of a write-ahead log."""
 
     pages: frozenset[int]
-    """The pages that its committed part holds."""
+    """The pages in its committed part."""
     size: int
-    """How many pages the database has with it; 0 where nothing is committed."""
+    """The number of pages of the database with the log; 0 without a commit."""
     damage: str
-    """What is certainly wrong with it: acknowledged writes are lost. Empty for nothing."""
+    """A certain error that loses acknowledged writes; empty for none."""
     doubt: str
-    """What may be damage, or the end of a write that was never acknowledged. Empty for nothing."""
+    """Possible damage, or the end of a write that was never acknowledged; empty for none."""
 
 
 _EMPTY: Final = Log(frozenset(), 0, "", "")
@@ -47,21 +47,21 @@ _EMPTY: Final = Log(frozenset(), 0, "", "")
 class _Frame(NamedTuple):
     page: int
     committed_size: int
-    """How many pages the database has after the commit that this frame ends; 0 for other frames."""
+    """The number of pages of the database after the commit that this frame ends; 0 for other frames."""
     salt: bytes
     checksum: bytes
     data: bytes
-    """What the checksum is about."""
+    """The bytes that the checksum covers."""
 
 
 def read_log(path: str) -> Log:
-    """The log of a database that is not in use, or a moment's view of it.
+    """The log of a database that is not in use, or a snapshot of it.
 
     Args:
-        path: the database's. Where it has no log, that is empty.
+        path: the path of the database. Without a log the result is empty.
 
     Raises:
-        OSError: the log is there and cannot be read.
+        OSError: the log exists and cannot be read.
     """
     try:
         with Path(f"{path}-wal").open("rb") as file:
@@ -78,9 +78,10 @@ def read_log(path: str) -> Log:
 
 
 def settle_log(path: str) -> None:
-    """Write the log of a database that is not in use once more, as it is, and sync it.
+    """Rewrite the log of a database that is not in use, unchanged, and sync it.
 
-    What the last process could not sync the system may call clean, and never write: the log would be another one when the power fails.
+    The system may consider bytes clean that the last process could not sync, and never write them. A power failure would then change the
+    log.
 
     Raises:
         OSError: it cannot be read or written.
@@ -99,42 +100,42 @@ def settle_log(path: str) -> None:
 
 
 class _Mark(NamedTuple):
-    """How far a log was found to be sound."""
+    """The position up to which a log was verified."""
 
     salt: bytes
     frames: int
     checksum: bytes
-    """Of the last of them."""
+    """The checksum of the last of them."""
 
 
 class LogCheck:
-    """Looks at the log of a database that a server runs on, each time at what is new in it."""
+    """Verifies the log of a running database, each time the new frames."""
 
     def __init__(self, path: str) -> None:
-        """Nothing is read yet.
+        """Create a check without reading the log.
 
         Args:
-            path: the database's.
+            path: the path of the database.
         """
         self._path = path
         self._mark = _Mark(b"", 0, b"")
 
     def damage(self) -> str:
-        """What is certainly wrong; empty for nothing. Takes about 4 us for each frame.
+        """A certain error; empty for none. Takes about 4 us for each frame.
 
         Raises:
-            OSError: the log is there and cannot be read.
+            OSError: the log exists and cannot be read.
         """
         found = self._look()
         for _ in range(_LOOKS):
-            # A frame that was being written may look wrong before those behind it; it does so once.
+            # A frame that is being written may look wrong before later frames, but only once.
             if not found or (again := self._look()) == found:
                 break
             found = again
         return found
 
     def _look(self) -> str:
-        """Judge many frames at once, and one after the other where that fails, which is at the end of what is written."""
+        """Verify many frames together, and one by one if that fails, which happens at the end of the log."""
         try:
             with Path(f"{self._path}-wal").open("rb", buffering=0) as file:
                 header = file.read(_HEADER_SIZE)
@@ -180,7 +181,7 @@ def _read(frames: Iterator[_Frame], salt: bytes, checksum: bytes, *, swapped: bo
                 wrong = number
                 committed_behind = bool(frame.committed_size)
                 continue
-            # A frame of what the log held before it began anew, as a rule.
+            # Usually a frame from before the log was restarted.
             wrong = -number
         elif frame.salt == salt:
             wrong = abs(wrong)
@@ -204,7 +205,7 @@ def _frames(blocks: Iterator[bytes]) -> Iterator[_Frame]:
 
 
 def _follows(previous: bytes, data: bytes, found: bytes, *, swapped: bool) -> bool:
-    """Whether a checksum is right. Those in the log are big-endian numbers; what they are about is read in the order that the log says."""
+    """Whether a checksum is right. Checksums in the log are big-endian. The log defines the byte order of the data."""
     if swapped:
         data = _reversed_words(data)
     return continues(_reversed_words(previous), data, _reversed_words(found))

@@ -10,7 +10,7 @@ from kcp_py.storage.sqlite.schema import last_seq
 from kcp_py.storage.sqlite.state import fetch
 
 _PURGED: Final = 500
-"""Writes that compaction forgets with one commit."""
+"""The number of writes that compaction removes with one commit."""
 
 _PURGE_BOUNDARY: Final = "SELECT seq FROM history WHERE seq <= ? ORDER BY seq LIMIT 1 OFFSET ?"
 _PURGE_VALUES: Final = "DELETE FROM value WHERE seq IN (SELECT previous FROM history WHERE seq <= ?)"
@@ -19,7 +19,7 @@ _ANY_TO_PURGE: Final = "SELECT 1 FROM history WHERE seq <= ? LIMIT 1"
 
 
 def any_to_purge(connection: apsw.Connection, compact_revision: int) -> bool:
-    """Whether history that was compacted is still there."""
+    """Whether compacted history still has to be removed."""
     return bool(fetch(connection, _ANY_TO_PURGE, last_seq(compact_revision)))
 
 

@@ -1,4 +1,4 @@
-"""Reads: on connections of their own, which never see what is not committed and never wait for the writer."""
+"""Reads, on separate connections that see only committed data and never wait for the writer."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from kcp_py.storage.sqlite.schema import ORDINAL_BITS, ORDINAL_MASK, key_bounds,
 from kcp_py.storage.sqlite.state import State, fetch, read_state
 
 _ROWS: Final = 64
-"""Rows read between two looks at the clock."""
+"""Rows read between two checks of the clock."""
 _BOUNDED_ROWS: Final = 32
-"""The same for a page that is bounded in bytes: with large values so many may be read in vain."""
+"""Rows read between two checks of the clock for a page that is bounded in bytes: with large values they may be read without need."""
 _LONGEST_TURN: Final = 0.002
-"""Seconds for which a range holds the event loop."""
+"""Seconds for which a range blocks the event loop."""
 _COUNTED: Final = 10_000
-"""Keys counted in one turn."""
+"""Keys counted before the count yields."""
 _SCANNED: Final = 2_000
-"""Writes looked at in one turn."""
+"""Writes examined before the read yields."""
 _LARGEST_SLICE: Final = 4 << 20
 """Bytes of values after which a slice of changes ends."""
 _MOST_IDLE: Final = 2
@@ -66,7 +66,7 @@ _CHANGES: Final = """
 
 _log: Final = structlog.get_logger("kcp_py.storage")
 _SALVAGES: Final = 20
-"""How often a damaged range is read anew because of writes meanwhile."""
+"""How often a damaged range is read again because of concurrent writes."""
 _MOST_TOLD: Final = 1_000
 """Damaged keys that are logged."""
 
@@ -85,7 +85,7 @@ class Reader:
         self.seen = 0
         """The latest revision that was read. A commit is readable before the event loop learns that it ended."""
         self.damaged: set[str] = set()
-        """The keys that were found to be damaged; empty text for what has no key."""
+        """The damaged keys that were found; the empty text for damage without a key."""
 
     async def close(self) -> None:
         """Wait for the ranges that are running, then close the connections."""
@@ -99,14 +99,14 @@ class Reader:
     def get(self, key: str) -> KeyValue | None:
         """`Storage.get`, without waiting: about 10 us."""
         try:
-            # Every row is fetched, because a statement that has not come to its end keeps its snapshot open.
+            # All rows are fetched, because an unfinished statement keeps its snapshot open.
             rows: list[Any] = self._point.execute(_GET, (key,)).fetchall()
         except apsw.Error as error:
             if is_damage(error):
                 raise self._told(DamagedError([key])) from error
             raise translated(error) from error
         except UnicodeEncodeError:
-            return None  # no such key can have been written
+            return None  # such a key cannot exist
         if not rows:
             return None
         item = _key_value(rows[0])
@@ -161,7 +161,7 @@ class Reader:
             self._put_back(connection)
 
     def changes(self, prefix: str, after: int, until: int) -> Changes:
-        """A slice of history, as `feed.ReadChanges` wants it, of bounded work."""
+        """A slice of history for `feed.ReadChanges`, with a bounded amount of work."""
         connection = self._points
         lower, upper = key_bounds(prefix)
         try:
@@ -178,14 +178,14 @@ class Reader:
         except apsw.Error as error:
             if is_damage(error):
                 self._told(DamagedError())
-                raise CompactedError(after + 1, until) from error  # who lists again learns what can still be read
+                raise CompactedError(after + 1, until) from error  # a client that lists again receives the readable objects
             raise translated(error) from error
 
     async def _salvaged(
         self, connection: apsw.Connection, bounds: tuple[str, str | bytes], *, limit: Limit, revision: int, keys_only: bool
     ) -> DamagedError:
         for _ in range(_SALVAGES):
-            # An error ends the snapshot, so what was read belongs together only if nothing was written meanwhile.
+            # An error ends the snapshot, so the parts belong together only without a write in the meantime.
             state = read_state(connection)
             undone = _NOTHING
             if revision and revision < state.revision:
@@ -218,20 +218,20 @@ class Reader:
 
 
 class _Undone:
-    """What a range at an old revision must undo: the keys written since, and as what they stood then."""
+    """The writes that a range at an old revision must undo: the keys written since, and their values then."""
 
     def __init__(self) -> None:
         self.then: dict[str, tuple[int, int]] = {}
-        """key -> (seq of its value then, or 0 where it did not exist; create revision)."""
+        """key -> (seq of its value then, or 0 if it did not exist; create revision)."""
         self.now: dict[str, bool] = {}
         """key -> whether it exists now."""
         self.existing: list[str] = []
         """The keys of `then` that existed, in order."""
         self.merged = 0
-        """How many of `existing` have been given out."""
+        """The number of `existing` that were returned."""
 
     def surplus_after(self, last: str) -> int:
-        """How many more keys behind `last` there were then than there are now."""
+        """The difference between the numbers of keys after `last` then and now."""
         return sum(key > last for key in self.existing) - sum(exists and key > last for key, exists in self.now.items())
 
 
@@ -247,7 +247,7 @@ async def _undo(connection: apsw.Connection, revision: int, until: int, lower: s
             rows = fetch(connection, _WRITES, after, bound, lower, upper)
         except apsw.Error as error:
             if is_damage(error):
-                raise CompactedError(revision, until) from error  # the past is lost, and the present need not be
+                raise CompactedError(revision, until) from error  # the old revision is lost, but the current one may be readable
             raise
         for key, previous, create_revision, deleted in rows:
             undone.then.setdefault(key, (previous, create_revision))
@@ -259,16 +259,16 @@ async def _undo(connection: apsw.Connection, revision: int, until: int, lower: s
 
 
 _MOST_ROWS: Final = 2**31
-"""Of a page: SQLite takes no number beyond 64 bits, and one behind the page is read as well."""
+"""The maximum limit of a page: SQLite accepts 64 bits, and one row after the page is read as well."""
 
 
 async def _items(
     connection: apsw.Connection, lower: str, upper: str | bytes, limits: Limit, undone: _Undone, *, keys_only: bool
 ) -> tuple[list[KeyValue], bool]:
-    """The items of a page, and whether more remain behind it."""
+    """The items of a page, and whether more follow."""
     limit = min(limits.items, _MOST_ROWS)
     wanted = limit + 1 if limit > 0 else -1
-    # A page at an old revision may skip as many of the present keys as were written since.
+    # A page at an old revision may skip as many current keys as were written since.
     rows = connection.execute(_KEYS if keys_only else _RANGE, (lower, upper, wanted + len(undone.then) if wanted > 0 else -1))
     items: list[KeyValue] = []
     counted = size = 0
@@ -285,7 +285,7 @@ async def _items(
         if bounded:
             size += sum([len(item.value) for item in items[counted:]])
             counted = len(items)
-            # As many as are likely to fit, by the mean of those before.
+            # The number that is likely to fit, by the mean size of the previous rows.
             together = min(_BOUNDED_ROWS, max(1, (limits.bytes - size) * counted // (size or 1)))
         ended = ended or 0 < wanted <= len(items)
         if ended or size > limits.bytes:
@@ -308,7 +308,7 @@ def _merge(
     ended: bool,
     keys_only: bool,
 ) -> None:
-    """Append to `items` what stood in the place of `chunk` (of all that is left, where it is the last)."""
+    """Append to `items` the old state of the keys in `chunk`, or of all remaining keys if it is the last chunk."""
     existing = undone.existing
     for row in chunk:
         while undone.merged < len(existing) and existing[undone.merged] < row[0]:
@@ -341,7 +341,7 @@ async def _count(connection: apsw.Connection, after: str, upper: str | bytes) ->
 
 
 def _boundary(connection: apsw.Connection, after: int, until: int) -> int:
-    """Where a slice of writes after `after` ends: at a revision's end, at most about `_SCANNED` writes on."""
+    """The end of a slice of writes after `after`: the end of a revision, at most about `_SCANNED` writes later."""
     rows = fetch(connection, _BOUNDARY, after, until, _SCANNED)
     return min(int(rows[0][0]) | ORDINAL_MASK, until) if rows else until
 

@@ -1,10 +1,10 @@
-"""Opens the database anew after a commit that failed.
+"""Reopens the database after a failed commit.
 
-A failed sync needs more than that. The system may call bytes clean that it could not write, and no later sync writes them: what would be
-appended to such a log is lost with it when the power fails. But every acknowledged commit was synced before that. SQLite keeps the end of
-the last one in the index of the log, which the readers' connections keep open. So everything up to there is copied into the database file,
-whose new bytes are written and synced; the log, with the commit that failed at its end, is emptied and begins anew. A commit that changes
-nothing shows at last that the disk takes writes.
+A failed sync requires more. The system may consider bytes clean that it could not write, and no later sync writes them. Data appended to
+such a log would be lost in a power failure. However, every acknowledged commit was synced before. SQLite keeps the end of the last one
+in the index of the log, which the connections of the readers keep open. Everything up to there is copied into the database file and
+synced. The log, with the failed commit at its end, is emptied and restarted. Finally a commit without changes verifies that the disk
+accepts writes.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ _PROBE = "UPDATE meta SET number = number WHERE name = 'compact_revision'"
 
 
 def is_failed_sync(error: apsw.Error) -> bool:
-    """Whether it is unknown which of the bytes that were written are on the disk."""
+    """Whether it is unknown which of the written bytes are on the disk."""
     return getattr(error, "extendedresult", 0) in (apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC)
 
 
 def reopen(database: Database, connection: apsw.Connection, *, unsynced: bool) -> tuple[apsw.Connection, State]:
-    """A new writing connection, and what it finds: a commit that failed may be there, whole, unless its sync failed.
+    """A new writing connection and the state that it finds. A failed commit may be complete, unless its sync failed.
 
     Args:
         database: the opened file. Other connections to it must be open.
-        connection: the writing one, on which a commit failed; it is closed.
-        unsynced: a sync failed.
+        connection: the writing connection on which a commit failed; it is closed.
+        unsynced: whether a sync failed.
 
     Raises:
-        apsw.Error, StorageError, OSError: not yet; to be tried again.
+        apsw.Error, StorageError, OSError: the database cannot be opened yet; try again.
     """
     database.check_place()
     connection.close()

@@ -14,7 +14,7 @@ from kcp_py.storage.sqlite.schema import CREATE
 from kcp_py.storage.sqlite.state import State, read_state
 
 _ROWS: Final = 10_000
-"""Rows between two looks at the progress."""
+"""Rows between two reports of the progress."""
 
 _CURRENT: Final = "SELECT key, seq, create_revision FROM current ORDER BY key"
 _ALL_VALUES: Final = "SELECT seq, value FROM value ORDER BY seq"
@@ -22,11 +22,11 @@ _CURRENT_VALUES: Final = "SELECT seq, value FROM value WHERE seq IN (SELECT seq 
 _HISTORY: Final = "SELECT seq, key, previous, create_revision, deleted FROM history ORDER BY seq"
 
 Progress = Callable[[int, int], None]
-"""Told (rows written, rows in all) now and then."""
+"""Called from time to time with (rows written, total rows)."""
 
 
 def create(path: str | Path) -> None:
-    """Make a durable, empty database.
+    """Create a durable, empty database.
 
     Raises:
         OSError, apsw.Error: it cannot be written.
@@ -44,18 +44,18 @@ def rewrite(
     journal: Literal["WAL", "DELETE"] = "WAL",
     progress: Progress | None = None,
 ) -> State:
-    """Write what a connection sees, in one snapshot, into a new file; it is there whole and durable, or not at all.
+    """Write one snapshot of a connection into a new file. The file is complete and durable, or does not exist.
 
     Args:
         source: a connection to a database of any format; no transaction may be open.
         path: the new file; one of this name is replaced. It must have no write-ahead log.
-        history: take over what was overwritten or deleted; else it counts as compacted.
-        revision: raise the store's revision to this one, and count everything before as compacted; 0 for neither.
-        journal: DELETE makes a file that can be read from a folder that cannot be written.
+        history: whether overwritten and deleted values are kept; otherwise they count as compacted.
+        revision: the new revision of the store, before which everything counts as compacted; 0 for no change.
+        journal: DELETE creates a file that can be read in a read-only directory.
         progress: see `Progress`.
 
     Returns:
-        Where the new store is.
+        The state of the new store.
 
     Raises:
         OSError, apsw.Error: the source cannot be read or the new file cannot be written; what `path` named before is untouched.
@@ -98,7 +98,7 @@ def sync_folder(path: str | Path) -> None:
 
 
 class _Draft:
-    """A new database beside a path, which takes its place when it is published."""
+    """A new database under a temporary name, which replaces a path when it is published."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
@@ -107,7 +107,7 @@ class _Draft:
     def __enter__(self) -> Self:
         self._remove()
         os.close(os.open(self._draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        # The file knows of its checksums from its first page, so that is written before a connection for the rest is made.
+        # The first page declares the checksums, so it is written before the connection for the rest is opened.
         first = checksums.connect(str(self._draft))
         first.reserve_bytes(reserve=checksums.RESERVED)
         first.execute(CREATE).fetchall()
@@ -139,7 +139,7 @@ class _Draft:
 
 
 def _told(rows: Iterator[Any], done: int, total: int, progress: Progress | None) -> Iterator[Any]:
-    """The rows, with the progress told between them."""
+    """The rows; the progress is reported between them."""
     for number, row in enumerate(rows, start=done + 1):
         yield row
         if progress is not None and number % _ROWS == 0:

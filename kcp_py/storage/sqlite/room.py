@@ -1,9 +1,9 @@
-"""Room on the disk that is kept back, so that a full disk still has some for what makes room.
+"""Reserved disk space for deletions on a full disk.
 
-A delete writes, too: into the write-ahead log, and into history until that is compacted. On a disk that is quite full nothing could be
-deleted. So a file beside the database holds room that is given up when a write finds none. What is left then is for deletions, for
-compaction and for small changes of objects, such as finalizers, without which many objects cannot be deleted. The file is made again when
-there is room for it and half as much.
+A deletion writes, too: into the write-ahead log, and into history until it is compacted. On a completely full disk no object could be
+deleted. Therefore a file next to the database reserves space, which is released when a write finds none. The released space is used for
+deletions, for compaction and for small changes of objects, such as finalizers, without which many objects cannot be deleted. The file is
+created again when the disk has space for one and a half times its size.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ class Room:
     """The reserve of one database."""
 
     def __init__(self, database: str, size: int) -> None:
-        """Name the file; nothing is made yet.
+        """Configure the reserve. The file is not created yet.
 
         Args:
             database: the path.
-            size: bytes; 0 for no reserve, with which a full disk is never known as such.
+            size: bytes; 0 for no reserve. Without a reserve a full disk is not detected.
         """
         self.database = database
         self._file = Path(f"{database}.reserve")
         self.size = size
         self.full = False
-        """Whether the reserve had to be given up and could not be made again."""
+        """Whether the reserve was released and could not be created again."""
 
     @property
     def kept(self) -> bool:
-        """Whether there is to be a reserve."""
+        """Whether a reserve is configured."""
         return self.size > 0
 
     def make(self) -> bool:
-        """Set the room aside, if half as much is left then.
+        """Create the reserve, if half of its size remains free.
 
         Returns:
-            Whether it is.
+            Whether the reserve exists.
         """
         if not self.size:
             return True
@@ -60,7 +60,7 @@ class Room:
         return True
 
     def give_up(self) -> bool:
-        """Let the disk have it; returns whether there was any."""
+        """Release the reserve. Returns whether it existed."""
         try:
             self._file.unlink()
         except OSError:
@@ -68,7 +68,7 @@ class Room:
         return True
 
     def free(self) -> int:
-        """Bytes of the disk that can be written; many where that cannot be told."""
+        """Free bytes of the disk; a large number if it is unknown."""
         try:
             status = os.statvfs(self._file.parent)
         except OSError:
@@ -77,20 +77,20 @@ class Room:
 
     @property
     def missing(self) -> int:
-        """Bytes of the reserve that are not set aside."""
+        """Bytes of the reserve that are not allocated."""
         try:
             return max(0, self.size - self._file.stat().st_blocks * 512)
         except OSError:
             return self.size
 
     def leaves(self, size: int, *, deletes: bool, updates: bool, reusable: int) -> bool:
-        """Whether a write is taken while the disk is full.
+        """Whether a write is accepted while the disk is full.
 
         Args:
-            size: bytes of its values.
-            deletes: something is deleted.
-            updates: every value replaces one.
-            reusable: bytes inside of the database that hold nothing any more.
+            size: the bytes of its values.
+            deletes: whether it deletes a key.
+            updates: whether every value replaces another one.
+            reusable: free bytes inside the database.
         """
         if deletes:
             return True

@@ -1,6 +1,6 @@
-"""Reads what can be read of a range in which a page is damaged: value by value, and the keys from both ends.
+"""Reads the undamaged part of a range with a damaged page: value by value, and the keys from both ends.
 
-It costs several times what a range costs, and is done only after one has failed.
+It takes several times as long as a range, and is used only after a range has failed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _VALUE: Final = "SELECT value FROM value WHERE seq = ?"
 
 
 class Limit(NamedTuple):
-    """Where a page ends."""
+    """The bounds of a page."""
 
     items: int
-    """As `limit` in `Storage.range`."""
+    """The `limit` of `Storage.range`."""
     bytes: int
-    """As `max_bytes`."""
+    """The `max_bytes` of `Storage.range`."""
 
 
 def salvage(
@@ -37,14 +37,14 @@ def salvage(
     undone: Mapping[str, tuple[int, int]],
     keys_only: bool,
 ) -> DamagedError:
-    """What a range is answered with that cannot be read as a whole.
+    """The answer of a range that cannot be read completely.
 
     Args:
-        connection: with or without a transaction; a damaged page ends it.
-        bounds: of the keys, see `schema.key_bounds`.
+        connection: a connection with or without a transaction, which a damaged page ends.
+        bounds: the bounds of the keys, see `schema.key_bounds`.
         limit: as in `Storage.range`.
-        revision: the one that is read.
-        undone: the keys written since, as they stood then: (seq or 0 where there was none, create revision).
+        revision: the revision of the read.
+        undone: the keys written since, with their old state: (seq, or 0 if the key did not exist, create revision).
         keys_only: as in `Storage.range`.
     """
     rows = sorted(
@@ -69,7 +69,7 @@ def salvage(
 
 
 def _entries(connection: apsw.Connection, bounds: tuple[str, str | bytes]) -> list[Any]:
-    """The keys that can be read."""
+    """The readable keys."""
     forward, whole = _until_damage(connection, _KEYS, bounds)
     if whole:
         return forward

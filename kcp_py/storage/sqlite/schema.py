@@ -1,16 +1,16 @@
-"""The tables, and the marks by which a file is recognised.
+"""The tables, and the identification of a database file.
 
 `seq` is `revision << 10 | ordinal of the operation in its transaction`: it names a write, orders all writes, and is the row id of the two
 tables that only grow at their end, so that a write dirties one page of `current` (at its key's place) and the last pages of the others.
 
-* `current`: the keys that exist, with the write of their value. Nothing old is here: a range reads exactly what it returns.
+* `current`: the keys that exist, with the write of their value. It contains no old rows, so a range reads exactly the rows that it returns.
 * `value`: the bytes of a write, stored once; kept until the write is overwritten and the overwriting is compacted.
 * `history`: every write since the last compaction, with the write that it replaced (`previous`, 0 for none). `create_revision` is that of
   the key's life to which the write belongs, also for the write that ends it (`deleted`). So an event needs its own row and two values, and
-  the state at an old revision is the present one with the first later write of each key undone.
-* `meta`: `compact_revision`. Rows of `history` at or before it wait for the slices of compaction and are read no more.
+  the state at an old revision is the current state with the first later write of each key undone.
+* `meta`: `compact_revision`. Rows of `history` at or before it are removed in slices and no longer read.
 
-The store's revision is that of the newest `history` row, or `compact_revision` where none is left.
+The store's revision is that of the newest `history` row, or `compact_revision` if there is none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ APPLICATION_ID: Final = 0x6B637079
 FORMAT: Final = 2
 """`PRAGMA user_version`; raised when an older program could not use the file.
 
-1 had the same tables, in pages without checksums. A program of that time would write pages without them.
+Format 1 had the same tables, in pages without checksums. Earlier programs would write pages without checksums.
 """
 CHECKED_FORMAT: Final = 2
 """The first format whose pages have checksums."""
@@ -55,7 +55,7 @@ def last_seq(revision: int) -> int:
 def key_bounds(prefix: str, start: str = "") -> tuple[str, str | bytes]:
     """The bounds (inclusive, exclusive) of the keys that begin with `prefix` and are not smaller than `start`.
 
-    The upper one is a blob where no text is greater: in SQLite every blob is greater than every text.
+    The upper bound is a blob if no text is greater: in SQLite every blob is greater than every text.
     """
     upper = prefix.rstrip("\U0010ffff")
     if not upper:

@@ -1,4 +1,4 @@
-"""What the writer does about a full disk: gives the reserve up, takes what makes room, and looks for room again."""
+"""The writer on a full disk: releases the reserve, accepts writes that free space, and waits for free space."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _log: Final = structlog.get_logger("kcp_py.storage")
 _INTERVAL: Final = 1.0
 """Seconds between two attempts to make the reserve again."""
 _LITTLE_ROOM: Final = 4 << 20
-"""A disk with more bytes than this is not full; a commit of many large values may not fit all the same."""
+"""A disk with more free bytes is not full, although a commit of many large values may not fit."""
 
 
 class Shortage:
-    """The state of the disk's room, and the looks at it."""
+    """The state of the free space of the disk, and its checks."""
 
     def __init__(self, room: Room, database: Database, worker: Worker, *, look: Callable[[], None]) -> None:
-        """Take the reserve as it was found when the database was opened.
+        """Start with the reserve as it was when the database was opened.
 
         Args:
             room: the reserve.
             database: the opened file.
-            worker: where calls that wait for the disk run.
-            look: asks the writer to call `ended` between two commits.
+            worker: runs calls that wait for the disk.
+            look: makes the writer call `ended` between two commits.
         """
         self.room = room
         self._database = database
@@ -48,18 +48,18 @@ class Shortage:
             self.watch()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop the checks."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
 
     def watch(self) -> None:
-        """Have a look a while later."""
+        """Schedule the next check."""
         if not self._closed:
             self._timer = self._loop.call_later(_INTERVAL, self._look)
 
     def takes(self, connection: apsw.Connection, compares: Sequence[Compare], operations: Sequence[Operation]) -> bool:
-        """Whether a transaction is taken although the disk is full."""
+        """Whether a transaction is accepted although the disk is full."""
         puts = [operation for operation in operations if isinstance(operation, Put)]
         existing = {compare.key for compare in compares if compare.mod_revision}
         ((free,),) = fetch(connection, "PRAGMA freelist_count")
@@ -71,9 +71,9 @@ class Shortage:
         )
 
     async def begins(self, connection: apsw.Connection) -> bool:
-        """Give the reserve up, if that is what a write lacked; returns whether the disk was full.
+        """Release the reserve if a write failed because of the disk. Returns whether the disk was full.
 
-        A limit of the file itself is no matter of the disk.
+        A limit of the file itself does not depend on the disk.
         """
         room = self.room
         if not room.kept or room.full or await self._worker.submit(room.free) > _LITTLE_ROOM:
@@ -90,7 +90,7 @@ class Shortage:
         return True
 
     async def ended(self, connection: apsw.Connection) -> bool:
-        """Make the reserve again, if there is room for it; returns whether there is."""
+        """Create the reserve again if the disk has space. Returns whether it has."""
 
         def look() -> bool:
             self._database.copy_log(connection, truncate=True)

@@ -1,4 +1,4 @@
-"""Where a store is: its revisions."""
+"""The revisions of a store."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _STATE: Final = "SELECT (SELECT seq FROM history ORDER BY seq DESC LIMIT 1), (SE
 
 
 class State(NamedTuple):
-    """Where the store is, in one snapshot."""
+    """The revisions of a store in one snapshot."""
 
     revision: int
     compact_revision: int
 
 
 def read_state(connection: apsw.Connection) -> State:
-    """The revisions, as the connection's transaction sees them."""
+    """The revisions in the transaction of a connection."""
     ((newest, compact_revision),) = fetch(connection, _STATE)
     return State(max((newest or 0) >> ORDINAL_BITS, compact_revision), compact_revision)
 
 
 def fetch(connection: apsw.Connection, statement: str, *bindings: apsw.SQLiteValue) -> list[Any]:
-    """All rows. A statement that has not come to its end keeps its snapshot open, so none is left half-read by accident."""
+    """All rows of a statement. An unfinished statement would keep its snapshot open."""
     return connection.execute(statement, bindings).fetchall()

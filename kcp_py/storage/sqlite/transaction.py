@@ -1,6 +1,7 @@
 """One caller's transaction, as statements inside of the writer's.
 
-Several callers' transactions make one commit. Each has its own compares and its own revision, and sees what those before it wrote.
+The transactions of several callers form one commit. Each has its own compares and its own revision, and sees the writes of earlier
+ones.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ _INSERT_HISTORY: Final = "INSERT INTO history VALUES (?, ?, ?, ?, ?)"
 
 
 class Transactions:
-    """Carries transactions out over one connection, on which a transaction of SQLite is open."""
+    """Runs transactions on one connection with an open SQLite transaction."""
 
     def __init__(self, connection: apsw.Connection, hot: HotKeys, spans: Spans) -> None:
         """Prepare.
 
         Args:
-            connection: the writing one.
-            hot: forgets what is written.
-            spans: the same for ranges.
+            connection: the writing connection.
+            hot: drops the written keys.
+            spans: drops the spans of the written keys.
         """
         self._connection = connection
         self._cursor = connection.cursor()
@@ -44,19 +45,19 @@ class Transactions:
     def carry_out(
         self, compares: Sequence[Compare], operations: Sequence[Operation], revision: int, *, events: list[Event]
     ) -> ConflictError | None:
-        """Carry out one caller's transaction.
+        """Run the transaction of one caller.
 
         Args:
             compares: its conditions.
             operations: its writes.
-            revision: what they are made at.
-            events: those of the transaction are appended.
+            revision: the revision of the writes.
+            events: the events of the transaction are appended.
 
         Returns:
-            The first compare that failed; nothing was written then. None where all hold.
+            The first compare that failed, in which case nothing was written, or None if all hold.
         """
-        execute: Callable[..., Any] = self._cursor.execute  # what the columns hold is known here
-        # A key that must not exist and is written first is not looked up: its insertion tells, with nothing changed before it.
+        execute: Callable[..., Any] = self._cursor.execute  # the types of the columns are known
+        # A key that must not exist and is written first is not looked up: its insertion fails before any other change.
         first = operations[0].key if operations and isinstance(operations[0], Put) else ""
         created_key = ""
         found: dict[str, tuple[int, int] | None] = {}
@@ -120,7 +121,7 @@ class Transactions:
         return None
 
     def _existing(self, key: str) -> ConflictError | None:
-        """The conflict of a key that must not exist; None where it does not."""
+        """The conflict of a key that must not exist, or None if it does not exist."""
         rows: Any = self._cursor.execute(_FIND, (key,)).fetchall() if key else ()
         for seq, created in rows:
             return ConflictError(key, self._key_value(key, seq, created))

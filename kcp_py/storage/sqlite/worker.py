@@ -1,9 +1,8 @@
-"""A thread that runs SQLite's long calls (commits, checkpoints) for an event loop, and is not starved by it.
+"""A thread that runs long calls of SQLite (commits, checkpoints) for an event loop without being starved by it.
 
-A thread that comes back from a C call must take the interpreter lock, which a busy event loop gives away only for moments too short for a
-sleeping thread to wake up in: under load a commit of 0.2 ms was seen to take a second to be reported. So the loop makes room on purpose: it
-waits until the thread has taken a job (about 30 us), and looks after a job that is late every two milliseconds by blocking for a tenth of
-one.
+A thread that returns from a C call must take the interpreter lock. A busy event loop releases the lock only for moments that are too short
+for a sleeping thread to wake up: under load the result of a commit of 0.2 ms was delayed by a second. Therefore the event loop waits until
+the thread has taken a job (about 30 us), and blocks for a tenth of a millisecond every two milliseconds while a job is late.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _ROOM: Final = 0.0001
 
 
 class Worker:
-    """Runs one job after the other in a thread of its own."""
+    """Runs jobs one after the other in a separate thread."""
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
@@ -38,14 +37,14 @@ class Worker:
         return job.future
 
     def stop(self) -> None:
-        """Let the thread end after the jobs it has been given, and wait for that."""
+        """End the thread after its pending jobs, and wait for its end."""
         self._jobs.put(None)
         self._thread.join()
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             job.run()
-            del job  # a thread that waits keeps nothing alive
+            del job  # a waiting thread must not keep objects alive
 
 
 class _Job:
@@ -64,7 +63,7 @@ class _Job:
         self.started.release()
         try:
             result = self._call()
-        except BaseException as error:  # noqa: BLE001 - carried to whoever awaits the future
+        except BaseException as error:  # noqa: BLE001 - passed to the caller through the future
             self._report(self._fail, error)
         else:
             self._report(self._succeed, result)

@@ -1,8 +1,8 @@
-"""Writes: callers queue, and one task commits all that is queued as one SQLite transaction.
+"""Writes: callers queue transactions, and one task commits all queued transactions as one SQLite transaction.
 
-Each caller's transaction has its own compares and its own revision inside of it. The statements run on the event loop (they only touch
-memory); the commit, which waits for the disk, runs in the worker thread while the next group queues up. Nobody learns of a write before it
-is durable.
+The transaction of each caller has its own compares and its own revision. The statements run on the event loop and change only memory. The
+commit, which waits for the disk, runs in the worker thread while the next group is queued. Neither callers nor watchers receive a write
+before it is durable.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ _LARGEST_GROUP: Final = 512
 _LONGEST_GATHERING: Final = 0.01
 """Seconds for which a group may grow."""
 _QUIET_TURNS: Final = 2
-"""Turns of the loop without a further write that close a group: a request that came in is a write one turn later."""
+"""Iterations of the event loop without a further write that close a group. A received request becomes a write one iteration later."""
 _LONGEST_TURN: Final = 0.002
-"""Seconds for which a group's statements hold the event loop."""
+"""Seconds for which the statements of a group block the event loop."""
 _COMMIT_OVERHEAD: Final = 12_000
-"""Bytes of the log that a commit takes for the pages at the tables' ends (measured) ..."""
+"""Bytes of the log that a commit takes for the last pages of the tables (measured) ..."""
 _WRITE_OVERHEAD: Final = 5_000
-"""... and a write for the page of its key, beside the value."""
+"""... and a write for the page of its key, in addition to the value."""
 _RETRY: Final = 1.0
-"""Seconds between two attempts to open the file anew."""
+"""Seconds between two attempts to reopen the file."""
 _BUSY_RETRY: Final = 0.01
 _BUSY_TRIES: Final = 500
 
@@ -71,7 +71,7 @@ class _Request(NamedTuple):
 
 
 class Writer:
-    """The only one who changes the database."""
+    """The only part that changes the database."""
 
     def __init__(
         self,
@@ -86,25 +86,25 @@ class Writer:
         hot: HotKeys,
         spans: Spans,
     ) -> None:
-        """Take the writing connection over.
+        """Start with the writing connection.
 
         Args:
-            database: from which the connection was made, and is made anew after a commit that failed.
-            connection: used by nobody else.
-            worker: where commits run.
-            room: the reserve, as it was found when the database was opened.
+            database: creates the connection, also after a failed commit.
+            connection: the writing connection, which no other part uses.
+            worker: runs commits.
+            room: the reserve as it was when the database was opened.
             read_changes: reads all changes (after a revision, until a revision).
-            publish: is told the events and the revision of each commit, in order.
-            written: is told about how many bytes a commit added to the log file.
-            hot: forgets what is written.
-            spans: the same for ranges.
+            publish: called with the events and the revision of each commit, in order.
+            written: called with the approximate number of bytes that a commit added to the log.
+            hot: drops the written keys.
+            spans: drops the spans of the written keys.
         """
         state = read_state(connection)
         self.revision = state.revision
-        """Of the last commit."""
+        """The revision of the last commit."""
         self.compact_revision = state.compact_revision
         self.broken: StorageError | None = None
-        """Why no write is taken: a commit failed, and the file was not opened anew yet."""
+        """The reason why writes are refused: a commit failed, and the file is not reopened yet."""
         self.room = room
         self._unsynced = False
         self._for_good = False
@@ -131,11 +131,11 @@ class Writer:
 
     @property
     def connection(self) -> apsw.Connection:
-        """The writing connection; another one after a commit failed."""
+        """The writing connection; a new one after a failed commit."""
         return self._connection
 
     def submit(self, compares: Sequence[Compare], operations: Sequence[Operation], *, compact: int = 0) -> asyncio.Future[int]:
-        """Queue a transaction (or a compaction); the future carries the revision after it or what went wrong."""
+        """Queue a transaction (or a compaction); the future has its revision or its error."""
         if self._closing:
             raise UnavailableError("the store is closing")
         if self.broken is not None:
@@ -146,7 +146,7 @@ class Writer:
         return future
 
     def copy_rest(self) -> None:
-        """Checkpoint once, behind the next commit; makes one where there is nothing to write."""
+        """Checkpoint once, after the next commit, which is made even without writes."""
         self._copy_rest = True
         self._wake()
 
@@ -155,7 +155,7 @@ class Writer:
             self._waiter.set_result(None)
 
     async def close(self) -> None:
-        """Carry out what is queued, then end."""
+        """Run the queued transactions, then end."""
         self._closing = True
         self._shortage.close()
         self._wake()
@@ -183,10 +183,10 @@ class Writer:
                 await self._waiter
 
     async def _gather(self) -> None:
-        """Let the group grow for as long as every few turns of the loop bring another write.
+        """Let the group grow while every few iterations of the event loop add another write.
 
-        A busy loop is what there is to wait for then, not the disk: whoever was just answered is about to write again, and a commit for two
-        is hardly dearer than for one. An idle loop turns in a few microseconds.
+        Under load the event loop is the bottleneck, not the disk: clients that were just answered write again, and a commit of two writes
+        is hardly slower than a commit of one. An idle event loop iterates within a few microseconds.
         """
         seen = 0
         until = perf_counter() + _LONGEST_GATHERING
@@ -196,12 +196,12 @@ class Writer:
                 await asyncio.sleep(0)
 
     async def _commit(self, group: list[_Request]) -> None:
-        """Carry out a group; every future of it is done afterwards."""
+        """Run a group. Afterwards all its futures are done."""
         if self._refuse(group):
             return
         try:
             answers, events, state = await self._carry_out(group)
-        except Exception as error:  # noqa: BLE001 - carried to the callers: the task that serves all of them must not end
+        except Exception as error:  # noqa: BLE001 - passed to the callers, because the task that serves all of them must not end
             self._roll_back()
             problem = translated(error) if isinstance(error, apsw.Error) else error
             if self.broken is not None and not self._for_good:
@@ -212,7 +212,7 @@ class Writer:
                 await self._commit(group)
                 return
             if len(group) > 1 and self.broken is None and not isinstance(problem, UnavailableError):
-                # Perhaps one large value did not fit: the others must not suffer for it.
+                # If one large value did not fit, the other transactions must not fail.
                 for request in group:
                     await self._commit([request])
                 return
@@ -233,7 +233,7 @@ class Writer:
                     future.set_exception(answer)
 
     def _refuse(self, group: list[_Request]) -> bool:
-        """Answer all, if no write is taken."""
+        """Refuse all transactions if writes are refused."""
         if self.broken is None:
             return False
         for request in group:
@@ -250,7 +250,7 @@ class Writer:
         for request in group:
             future = request.future
             if future.done():
-                continue  # the caller went away before the write began
+                continue  # the caller was cancelled before the write began
             if request.compact:
                 answer = self._check_compact(request.compact, revision, compact_revision)
                 if answer is None:
@@ -282,7 +282,7 @@ class Writer:
             try:
                 self._cursor.execute("BEGIN IMMEDIATE")
             except apsw.BusyError:
-                await asyncio.sleep(_BUSY_RETRY)  # a foreign program looks into the file
+                await asyncio.sleep(_BUSY_RETRY)  # another program reads the file
             else:
                 return
         raise UnavailableError("the database is locked by another program")
@@ -318,27 +318,27 @@ class Writer:
             self._break(error)
 
     def _break(self, error: apsw.Error) -> None:
-        """Take no write before the file has been opened anew."""
+        """Refuse writes until the file is reopened."""
         self._unsynced = self._unsynced or is_failed_sync(error)
         self.broken = UnavailableError(f"a write to the disk failed, and no other is taken until the disk takes writes again: {error}")
         _log.error("storage_write_failed", error=str(error), synced=not self._unsynced)
 
     def pause(self, error: StorageError) -> None:
-        """Take no write before the file has been opened anew, which fails as long as the reason is there."""
+        """Refuse writes until the file is reopened, which fails as long as the cause exists."""
         if self.broken is None:
             self.broken = UnavailableError(f"no write is taken: {error}")
             _log.error("storage_write_failed", error=str(error), synced=True)
             self._wake()
 
     def give_up(self, error: StorageError) -> None:
-        """Take no write any more: the log is damaged. Each further one would be lost behind the damage at the next start."""
+        """Refuse all writes because the log is damaged. Further writes would be lost after the damage at the next start."""
         if not self._for_good:
             self._for_good = True
             self.broken = UnavailableError(f"no write is taken: {error}")
             _log.error("storage_log_damaged", error=str(error))
 
     async def _look_for_room(self) -> None:
-        """Make the reserve again where there is room for it; else make room inside, by forgetting history."""
+        """Create the reserve again if the disk has space. Otherwise free space inside the database by removing history."""
         try:
             if await self._shortage.ended(self._connection):
                 return
@@ -348,7 +348,7 @@ class Writer:
         if self.revision > self.compact_revision:
             future = self._loop.create_future()
             await self._commit([_Request(future, (), (), self.revision)])
-            future.exception()  # tried again with the next look
+            future.exception()  # repeated at the next check
         self._shortage.watch()
 
     def _schedule_look(self) -> None:
@@ -356,7 +356,7 @@ class Writer:
         self._wake()
 
     async def _reopen(self) -> None:
-        """Open the file anew, and go on from what is in it."""
+        """Reopen the file, and continue with its content."""
         database, connection, unsynced = self._database, self._connection, self._unsynced
         try:
             self._connection, state = await self._worker.submit(lambda: reopen(database, connection, unsynced=unsynced))
