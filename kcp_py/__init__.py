@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kcp_py.request.user import UserInfo
     from kcp_py.server.chain import Filter
     from kcp_py.server.exchange import Exchange, Handler
+    from kcp_py.serving.embedding import serve
     from kcp_py.storage.contract import Compare
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
     "errors",
     "fielderrors",
     "parse_name",
+    "serve",
 ]
 
 _HOMES = {
@@ -114,6 +116,7 @@ _HOMES = {
     "WatchEvent": "kcp_py.client.contract",
     "WriteRequest": "kcp_py.registry.writerequest",
     "parse_name": "kcp_py.logicalcluster",
+    "serve": "kcp_py.serving.embedding",
 }
 
 

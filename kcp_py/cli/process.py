@@ -14,8 +14,9 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING
 
 import structlog
 
@@ -26,8 +27,9 @@ from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.logforwarding import forward_standard_logging
 from kcp_py.cli.memory import INTERVAL, Trimmer
 from kcp_py.options import Options
-from kcp_py.serving.certificates import CertificateError, ensure_certificates, expiring_certificates, serving_certificates
+from kcp_py.serving.certificates import CertificateError, ensure_certificates, serving_certificates
 from kcp_py.serving.files import make_private_directory
+from kcp_py.serving.renewal import maintain_certificates, warn_of_expiry
 from kcp_py.serving.seats import raise_descriptor_limit
 from kcp_py.serving.server import ListenError, event_loop_factory, listen, serve
 from kcp_py.serving.tls import ReloadingContext
@@ -36,13 +38,6 @@ from kcp_py.telemetry.logs import configure_logging
 
 if TYPE_CHECKING:
     from kcp_py.controlplane import ControlPlane
-
-FILES_POLL: Final = 3.0
-"""Seconds between looks at the certificate files."""
-WARNING_INTERVAL: Final = 86400.0
-"""Seconds between two warnings of a certificate that ends soon."""
-RENEWAL_POLL: Final = 3600.0
-"""Seconds between checks whether an own certificate nears its end."""
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.cli")
 
@@ -128,7 +123,7 @@ async def _run(
             # Not before: a start that fails says so in one line, and nothing else.
             if issued:
                 _log.info("certificates_issued", directory=str(options.pki_directory))
-            _warn_of_expiry(options)
+            warn_of_expiry(options)
             if not descriptions.are_installed():
                 _log.info("descriptions_missing", reason=descriptions.MISSING)
             _log.info("server_started", **started, seconds=round(time.monotonic() - began, 3))
@@ -197,7 +192,9 @@ async def _maintained(options: Options, tls: ReloadingContext | None) -> AsyncIt
     """Within it, memory is given back, replaced certificate files are taken up and own certificates are renewed."""
     tasks = [asyncio.create_task(_release_memory())]
     if tls is not None:
-        tasks.append(asyncio.create_task(_maintain(options, tls)))
+        tasks.append(
+            asyncio.create_task(maintain_certificates(options, tls, on_issued=partial(write_kubeconfig, options, port=options.secure_port)))
+        )
     try:
         yield
     finally:
@@ -211,39 +208,6 @@ async def _release_memory() -> None:
     while True:
         await asyncio.sleep(INTERVAL)
         await asyncio.to_thread(trimmer.look)
-
-
-async def _maintain(options: Options, tls: ReloadingContext) -> None:
-    until_renewal = RENEWAL_POLL
-    until_warning = WARNING_INTERVAL
-    while True:
-        await asyncio.sleep(FILES_POLL)
-        until_renewal -= FILES_POLL
-        try:
-            if until_renewal <= 0:
-                until_renewal = RENEWAL_POLL
-                await asyncio.to_thread(_renew, options)
-            until_warning -= FILES_POLL
-            if until_warning <= 0:
-                until_warning = WARNING_INTERVAL
-                _warn_of_expiry(options)
-            if tls.reload_if_changed():
-                _log.info("certificates_reloaded")
-        except (CertificateError, OSError) as error:
-            _log.warning("certificates_not_reloaded", error=_one_line(error))
-
-
-def _renew(options: Options) -> None:
-    if ensure_certificates(options, now=_now()):
-        _log.info("certificates_issued", directory=str(options.pki_directory))
-        write_kubeconfig(options, port=options.secure_port)
-
-
-def _warn_of_expiry(options: Options) -> None:
-    if options.plain_http:
-        return
-    for path, end in expiring_certificates(options, now=_now()):
-        _log.warning("certificate_expires_soon", file=str(path), not_after=end.isoformat())
 
 
 def _certificate_ends(options: Options) -> dict[tuple[str, ...], float]:

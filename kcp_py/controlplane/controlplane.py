@@ -119,6 +119,11 @@ class ControlPlane:
         self._stopping = False
         self._feed_running = False
 
+    @property
+    def options(self) -> Options:
+        """The settings."""
+        return self._options
+
     async def __aenter__(self) -> Self:
         await self._stack.__aenter__()
         try:
