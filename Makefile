@@ -14,6 +14,10 @@ PYTEST_ARGS ?=
 GO ?=
 # Arguments for the fuzzer: make fuzz FUZZ_ARGS="--seconds 600 yaml cel"
 FUZZ_ARGS ?= --seconds 300
+# Arguments for the tests on every Python: make test-pythons PYTHONS_ARGS="--only 3.13"
+PYTHONS_ARGS ?=
+# Percent of the lines that `make coverage` wants the tests to run: COVERAGE_FLOOR=0 for a part of the tests.
+COVERAGE_FLOOR ?= 96
 # Arguments for the smoke test of the wheel: make package PACKAGE_ARGS="--keep dist"
 PACKAGE_ARGS ?=
 # Two processes, because more would compete for the cores with the servers and clients under test.
@@ -23,7 +27,7 @@ USER_PATH := $(PATH)
 export PATH := $(abspath $(BIN)):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test verify verify-docs format update bench fuzz e2e-go e2e-clients package clean
+.PHONY: help run test verify verify-docs format update bench fuzz e2e-go e2e-clients pythons test-pythons coverage package clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,7 +46,7 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.installed-for-tests: $(BIN)/python pyproject.toml constraints.txt
 	@echo 'Installing kcp-py with what its tests need …'
-	@$(PIP) install --constraint constraints.txt --editable '.[etcd,explain,test,verify]'
+	@$(PIP) install --constraint constraints.txt --editable '.[coverage,etcd,explain,test,verify]'
 	@touch $@ $(VENV)/.installed
 
 # The user's own PATH, because the server prints commands for the user's shell.
@@ -52,6 +56,19 @@ run: $(VENV)/.installed ## Run a server in .kcp and print what to do next (ARGS=
 
 test: $(VENV)/.installed-for-tests ## Run every test: unit, property, storage drivers, end to end (TESTS=…, PYTEST_ARGS=…, GO=1)
 	@KCP_PY_TEST_GO=$(GO) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS) $(TESTS)
+
+test-pythons: $(VENV)/.installed-for-tests ## Run the unit tests on the newest Python, with coverage, and a part of them on all others
+	@KCP_PY_TEST_GO=$(GO) $(BIN)/python hack/run_pythons.py $(PYTHONS_ARGS)
+
+# The environments of test-pythons alone.
+pythons: $(VENV)/.installed-for-tests
+	@$(BIN)/python hack/run_pythons.py --prepare
+
+# On Python 3.11, which has no sys.monitoring, the tests take about twice as long.
+coverage: $(VENV)/.installed-for-tests ## Run the unit tests and list the lines that none of them runs (TESTS=tests/storage, PYTEST_ARGS=…)
+	@COVERAGE_CORE=$$($(BIN)/python -c 'import sys; print("sysmon" if hasattr(sys, "monitoring") else "ctrace")') \
+	  $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=term-missing:skip-covered --cov-fail-under=$(COVERAGE_FLOOR) \
+	  $(PYTEST_ARGS) $(if $(filter file,$(origin TESTS)),tests,$(TESTS))
 
 verify: $(VENV)/.installed-for-tests verify-docs ## Check style, types, layers and documents; change nothing
 	@$(BIN)/ruff check --output-format concise
@@ -88,5 +105,5 @@ package: $(VENV)/.installed-for-tests ## Build the source distribution and the w
 	@$(BIN)/python hack/smoke_wheel.py $(PACKAGE_ARGS)
 
 clean: ## Remove the environment, caches and built files; .kcp, which holds data, stays
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache dist build
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache .coverage dist build
 	find kcp_py tests e2e hack -name __pycache__ -type d -prune -exec rm -rf {} +
