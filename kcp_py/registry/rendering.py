@@ -33,11 +33,10 @@ def encode_stored(obj: dict[str, Any]) -> bytes:
     metadata = obj["metadata"]
     if metadata.get("annotations"):
         metadata = {"annotations": metadata["annotations"], **metadata}
-    return orjson.dumps({"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, **_rest(obj)})
-
-
-def _rest(obj: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in obj.items() if key not in {"apiVersion", "kind", "metadata"}}
+    stored = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
+    for key, value in obj.items():
+        stored.setdefault(key, value)
+    return orjson.dumps(stored)
 
 
 class Renderer:

@@ -112,6 +112,8 @@ class ServedResource:
     renderer: Renderer = field(init=False)
     group_resource: GroupResource = field(init=False)
     key: GroupVersionResource = field(init=False)
+    group_version: str = field(init=False)
+    """As in `apiVersion`."""
     document: Mapping[str, Any] = field(default_factory=dict)
     """The source of `schema`, for OpenAPI publication."""
     definition: str = ""
@@ -123,6 +125,7 @@ class ServedResource:
     """Equal for resources of which all documents say the same; empty where it has to be worked out from the fields."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "group_version", f"{self.group}/{self.version}" if self.group else self.version)
         renderer = Renderer(
             api_version=self.group_version,
             stored_api_version=self.storage_group_version,
@@ -135,11 +138,6 @@ class ServedResource:
         object.__setattr__(self, "has_status", "status" in self.subresources)
         object.__setattr__(self, "group_resource", GroupResource(self.group, self.resource))
         object.__setattr__(self, "key", GroupVersionResource(self.group, self.version, self.resource))
-
-    @property
-    def group_version(self) -> str:
-        """As in `apiVersion`."""
-        return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def storage_group_version(self) -> str:

@@ -207,7 +207,7 @@ class Exchange:
                     raise too_large(limit)
                 if size > LIGHT_BYTES:
                     await self._hold(size)
-            message = await self._receive(0)
+            message = await (self.receive() if self._place is None else self._receive(0))
             if message["type"] == "http.disconnect":
                 raise ClientDisconnectedError
             body: bytes = message.get("body", b"")

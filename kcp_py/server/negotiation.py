@@ -56,7 +56,10 @@ class Representation(NamedTuple):
 
 
 DEFAULT: Final = Representation()
-_PLAIN: Final = frozenset((b"*/*", b"application/json"))
+PLAIN: Final = frozenset((None, b"", b"*/*", b"application/json"))
+"""Values of Accept, or none, that ask for JSON without a transform."""
+TOOLS_OF_PEOPLE: Final = (b"curl", b"Wget", b"Mozilla/5.0")
+"""How the User-Agent of tools begins that show answers to people."""
 _PRETTY: Final = Representation(pretty=True)
 
 _TRANSFORMS: Final[Mapping[str, Transform]] = {
@@ -84,7 +87,7 @@ def negotiate(
     Raises:
         StatusError: 406, nothing that the client accepts can be served.
     """
-    if not accept or accept in _PLAIN:
+    if not accept or accept in PLAIN:
         return _PRETTY if pretty else DEFAULT
     if len(accept) > _MAX_CACHED_BYTES:
         return _choose(accept, pretty, watch, protobuf, routed, listed)
@@ -133,7 +136,7 @@ def wants_pretty(query: Mapping[str, Sequence[str]], user_agent: bytes | None) -
     values = query.get("pretty")
     if values and values[0]:
         return values[0] in {"1", "t", "T", "true", "TRUE", "True"}
-    return user_agent is not None and user_agent.startswith((b"curl", b"Wget", b"Mozilla/5.0"))
+    return user_agent is not None and user_agent.startswith(TOOLS_OF_PEOPLE)
 
 
 def request_media(content_type: bytes | None, *, protobuf: bool = False) -> Media:
@@ -233,7 +236,7 @@ def _choose_discovery(accept: bytes, pretty: bool) -> Representation:  # noqa: F
 
 
 def _document(accept: bytes | None, *, pretty: bool) -> Representation | None:
-    if not accept or accept in _PLAIN:
+    if not accept or accept in PLAIN:
         return _PRETTY if pretty else DEFAULT
     for clause in parse_accept(_text(accept)):
         if not clause.parameters.keys().isdisjoint({"as", "g", "v", "sv"}):

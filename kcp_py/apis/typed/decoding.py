@@ -68,11 +68,11 @@ class DeferredSchema:
 
     def prune(self, obj: dict[str, Any]) -> list[str]:
         """See `contract.CompiledSchema.prune`."""
-        return self.compiled.prune(obj)
+        return (self._compiled or self.compiled).prune(obj)
 
     def strict_errors(self, document: Any) -> list[str]:
         """See `contract.CompiledSchema.strict_errors`."""
-        return self.compiled.strict_errors(document)
+        return (self._compiled or self.compiled).strict_errors(document)
 
     def type_error(self, obj: dict[str, Any]) -> FieldError | None:
         """See `contract.CompiledSchema.type_error`. Objects of typed kinds are decoded, in place.
@@ -80,7 +80,7 @@ class DeferredSchema:
         Raises:
             StatusError: 400 for values of the wrong type, worded as the decoder of upstream words it.
         """
-        if (codec := self.codec) is not None:
+        if (codec := self._codec or self.codec) is not None:
             codec.decode(obj)
         if self._normalize is not None:
             self._normalize(obj)
@@ -92,34 +92,34 @@ class DeferredSchema:
         Raises:
             StatusError: 400, worded as the decoder of upstream words it.
         """
-        self.compiled.default(obj, limit)
-        if (codec := self.codec) is not None and not codec.covers_all:
-            for problem in self.compiled.validate(obj):
+        (self._compiled or self.compiled).default(obj, limit)
+        if (codec := self._codec or self.codec) is not None and not codec.covers_all:
+            for problem in (self._compiled or self.compiled).validate(obj):
                 if problem.reason == "FieldValueTypeInvalid":
                     raise as_decoder(obj, problem)
 
     def complete(self, obj: dict[str, Any]) -> None:
         """See `contract.CompiledSchema.complete`."""
-        if (codec := self.codec) is not None:
+        if (codec := self._codec or self.codec) is not None:
             codec.complete(obj)
 
     def restore_defaults(self, obj: dict[str, Any]) -> None:
         """See `contract.CompiledSchema.restore_defaults`."""
-        self.compiled.restore_defaults(obj)
+        (self._compiled or self.compiled).restore_defaults(obj)
         self.complete(obj)
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
         """See `contract.CompiledSchema.validate`."""
-        codec = self.codec
+        codec = self._codec or self.codec
         if codec is None:
-            return self.compiled.validate(obj, old)
-        problems = self.compiled.validate(codec.without_zeros(obj), old)
+            return (self._compiled or self.compiled).validate(obj, old)
+        problems = (self._compiled or self.compiled).validate(codec.without_zeros(obj), old)
         # Null is the zero value of any type, which some are written with.
         return [problem for problem in problems if not (problem.reason == "FieldValueTypeInvalid" and problem.value == "null")]
 
     def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         """See `contract.CompiledSchema.validate_status`."""
-        return self.compiled.validate_status(obj, old)
+        return (self._compiled or self.compiled).validate_status(obj, old)
 
     @property
     def pattern_weight(self) -> int:
@@ -129,7 +129,7 @@ class DeferredSchema:
     @property
     def root(self) -> Node:
         """See `contract.CompiledSchema.root`."""
-        return self.compiled.root
+        return (self._compiled or self.compiled).root
 
     @property
     def rules(self) -> None:

@@ -7,7 +7,7 @@ sources depends on. Tables of all clusters are bounded in number; what is heavy 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -44,9 +44,10 @@ class ResourceTables(ClusterCache[ResourceTable]):
                 self.sources.append(source)
             for served in source.everywhere:
                 everywhere.setdefault(served.resource.key, served)
-        self._everywhere: Final = MappingProxyType(everywhere)
+        self.everywhere: Final[Mapping[ResourceKey, Served]] = MappingProxyType(everywhere)
+        """What every cluster serves."""
         self._builtin_names: Final = {served.resource.group_resource for served in everywhere.values()}
-        self.builtin_table: Final = ResourceTable(self._everywhere)
+        self.builtin_table: Final = ResourceTable(self.everywhere)
         """Of clusters that serve what all clusters do; the sources serve nothing of their own in them."""
         self._followed: dict[str, list[ResourceSource]] = {}
         """Prefix of a resource -> the sources that depend on it."""
@@ -61,7 +62,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
     @property
     def builtins(self) -> Iterable[ServedResource]:
         """What every cluster serves."""
-        return (served.resource for served in self._everywhere.values())
+        return (served.resource for served in self.everywhere.values())
 
     @property
     def declared(self) -> Iterable[ServedResource]:
@@ -70,11 +71,11 @@ class ResourceTables(ClusterCache[ResourceTable]):
 
     def builtin(self, group: str, version: str, resource: str) -> Served | None:
         """A resource that every cluster serves."""
-        return self._everywhere.get((group, version, resource))
+        return self.everywhere.get((group, version, resource))
 
     def union_of(self, resources: Iterable[ServedResource]) -> ResourceUnion:
         """What every cluster serves and more, for documents."""
-        return ResourceUnion(self._everywhere, resources)
+        return ResourceUnion(self.everywhere, resources)
 
     async def served_in(self, cluster: Name, served: Served) -> Served | None:
         """A resource that was found in one cluster, or for all of them, as it is served in another one.
@@ -114,7 +115,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
             # What was read of these clusters may be stale already: until now their changes did not count.
             others = now
         served = self._sum(found)
-        return ResourceTable(self._everywhere, served) if served else self.builtin_table
+        return ResourceTable(self.everywhere, served) if served else self.builtin_table
 
     def _sum(self, found: Sequence[Sequence[Served]]) -> dict[ResourceKey, Served]:
         """What the sources serve in a cluster: of each resource, what the first of them says."""

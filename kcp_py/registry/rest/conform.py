@@ -158,7 +158,8 @@ async def conform(
         issues = _prune(obj, resource, sent, repeated, strict=field_validation != "Ignore")
     if issues and field_validation == "Strict":
         raise cannot_be_handled(resource, f"strict decoding error: {', '.join(issues[:MAX_STRICT_ERRORS])}")
-    warnings.extend(warning_lines(issues))
+    if issues:
+        warnings.extend(warning_lines(issues))
     if not large:
         try:
             resource.schema.default(obj, Inline.TRANSFORM)
@@ -169,8 +170,7 @@ async def conform(
             await offload(resource.schema.default, obj)
         except TooManyDefaultsError as error:
             raise errors.too_large(MAX_FILLED) from error
-    warning = deduplicate_owner_references(obj["metadata"])
-    if warning:
+    if "ownerReferences" in obj["metadata"] and (warning := deduplicate_owner_references(obj["metadata"])):
         warnings.append(warning)
     return obj
 

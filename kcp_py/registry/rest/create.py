@@ -5,26 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kcp_py.apimachinery import errors
-from kcp_py.registry.store import Access
-from kcp_py.registry.store import create as create_stored
-from kcp_py.registry.store.access import Written
-from kcp_py.registry.writerequest import Resolved, WriteRequest
-
-
-async def create(access: Access, request: WriteRequest, obj: dict[str, Any]) -> Written:
-    """Store a new object.
-
-    Args:
-        access: the store.
-        request: who creates what.
-        obj: decoded, pruned and with defaults; changed in place.
-
-    Raises:
-        StatusError: 400 for the namespace of another URL, 409, 422 and whatever admission says.
-        StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
-    """
-    check_namespace(obj, request.target)
-    return await create_stored(access, request, obj)
+from kcp_py.registry.writerequest import Resolved
 
 
 def check_namespace(obj: dict[str, Any], target: Resolved) -> None:

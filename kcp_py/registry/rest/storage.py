@@ -72,7 +72,8 @@ class StoredObject(NamedTuple):
         target, item = self.target, self.item
         if item.mod_revision < target.served.fresh_since or (target.subresource and target.scale is not None):
             return None
-        return target.served.resource.renderer.splice(item, target.scope.name, wildcard=self.wildcard)
+        assert target.only is not None, "an object has one cluster"
+        return target.served.resource.renderer.splice(item, target.only.name, wildcard=self.wildcard)
 
     def metadata(self) -> Object:
         """The metadata alone, which is the same in every version: nothing is converted."""
@@ -113,8 +114,9 @@ class WrittenObject(NamedTuple):
         target, written = self.target, self.written
         if not written.mod_revision or (target.subresource and target.scale is not None):
             return None
+        assert target.only is not None, "an object has one cluster"
         item = KeyValue("", written.value, written.mod_revision, 0)
-        return target.served.resource.renderer.splice(item, target.scope.name)
+        return target.served.resource.renderer.splice(item, target.only.name)
 
     async def decoded(self) -> Object:
         """See `StoredObject.decoded`."""

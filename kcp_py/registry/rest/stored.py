@@ -10,7 +10,7 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.options import DeleteOptions, ListOptions
 from kcp_py.registry.rest.apply import apply
-from kcp_py.registry.rest.create import create
+from kcp_py.registry.rest.create import check_namespace
 from kcp_py.registry.rest.everywhere import find_everywhere
 from kcp_py.registry.rest.listing import Listing, selectable
 from kcp_py.registry.rest.patch import APPLY_PATCH, Patch, patch
@@ -18,7 +18,7 @@ from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.storage import ReadRequest, RestStorage, StoredObject, WrittenObject
 from kcp_py.registry.rest.update import update
 from kcp_py.registry.rest.watching import StoredWatch
-from kcp_py.registry.store import Access, delete
+from kcp_py.registry.store import Access, create, delete
 from kcp_py.registry.store.delete import propagation_of
 from kcp_py.registry.store.read import find
 from kcp_py.registry.writerequest import WriteRequest
@@ -82,11 +82,13 @@ class StoredObjects(RestStorage):
         return StoredWatch(self._registry, request.target, request.options)
 
     async def create(self, request: WriteRequest, obj: dict[str, Any]) -> WrittenObject:
-        """Store a new object.
+        """Store a new object, which is changed in place.
 
         Raises:
-            StatusError: see `registry.rest.create.create`.
+            StatusError: 400 for the namespace of another URL, 409, 422 and whatever admission says.
+            StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
         """
+        check_namespace(obj, request.target)
         return WrittenObject(request.target, await create(self._access, request, obj))
 
     async def update(self, request: WriteRequest, obj: dict[str, Any]) -> WrittenObject:

@@ -51,14 +51,15 @@ async def create(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
             await note_write(resource, None, obj, manager, subresource="", size=size)
     resource.strategy.fill_new(obj, request.context.user)
     base_name = obj["metadata"].get("generateName", "") if not obj["metadata"].get("name") else ""
-    warnings_before = len(request.warnings)
+    warnings = request.context.warnings
+    warnings_before = len(warnings)
     for attempt in range(MAX_ATTEMPTS):
-        del request.warnings[warnings_before:]
+        del warnings[warnings_before:]
         if base_name:
             # A plugin may have put another dict there in the attempt before.
             obj["metadata"]["name"] = generate_name(base_name, random.randrange)
         try:
-            written = await _create_named(access, request, obj, versioned=_is_revision(given))
+            written = await _create_named(access, request, obj, versioned=bool(given) and _is_revision(given))
         except StatusError as error:
             if not base_name or error.reason != "AlreadyExists":
                 raise
@@ -106,7 +107,7 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
     Raises:
         StatusError: see `create`.
     """
-    scope, served, size = request.target.scope, request.target.served, request.size
+    scope, served, size, dry_run = request.target.scope, request.target.served, request.size, request.options.dry_run
     resource = served.resource
     metadata = obj["metadata"]
     name = field_error_object_name(obj)
@@ -115,16 +116,16 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
     compares: list[Compare] = []
     attributes = attributes_of("CREATE", request, namespace, name, obj=obj, old=None, compares=compares)
     await mutate(access.admission, attributes)
-    await check(resource, obj, None, request.warnings, size=size)
+    await check(resource, obj, None, request.context.warnings, size=size)
     await access.admission.validate(attributes)
-    if versioned and not request.dry_run:
+    if versioned and not dry_run:
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     key = resource.keys.object_key(scope.name, namespace, name)
-    if place_of(namespace, name) in defaults_of(served, scope):
+    if resource.default_objects is not None and place_of(namespace, name) in defaults_of(served, scope):
         raise errors.already_exists(resource.group_resource, name)
     stored = await to_storage(resource, obj)
     value = await offload(encode_stored, stored) if size > Inline.TRANSFORM else encode_stored(stored)
-    if request.dry_run:
+    if dry_run:
         if (current := await access.storage.get(key)) is not None:
             raise already_exists(resource, name, current.value)
         return Written(stored, value, 0, created=True)

@@ -10,6 +10,7 @@ from kcp_py.authn.authenticator import Authenticator
 from kcp_py.request.context import RequestContext
 from kcp_py.request.user import ANONYMOUS, UserInfo
 from kcp_py.server.exchange import PEER_CERTIFICATE, Exchange, Handler
+from kcp_py.server.websocket import WebSocket
 
 _HARMLESS_CONNECTION: Final = frozenset((b"keep-alive", b"Keep-Alive", b"close", b"Close"))
 _SECURITY_HEADERS: Final = frozenset((b"authorization", b"cookie", b"audit-id", b"x-kubernetes-cluster"))
@@ -42,7 +43,11 @@ class AuthenticationFilter:
             self._check_connection(exchange)
         if exchange.has_duplicates and len(exchange.header_values(b"authorization")) > 1:
             raise unauthorized()
-        user = await self._authenticate(exchange)
+        certificate = exchange.state.get(PEER_CERTIFICATE)
+        if exchange.websocket is None:
+            user = await self._authenticator.authenticate(headers, certificate)
+        else:
+            user = await self._authenticate_websocket(exchange, exchange.websocket, certificate)
         if user is None:
             if not self._anonymous:
                 raise unauthorized()
@@ -53,11 +58,8 @@ class AuthenticationFilter:
         )
         await self._handler(exchange)
 
-    async def _authenticate(self, exchange: Exchange) -> UserInfo | None:
-        certificate = exchange.state.get(PEER_CERTIFICATE)
-        if exchange.websocket is None:
-            return await self._authenticator.authenticate(exchange.headers, certificate)
-        token = exchange.websocket.split().token
+    async def _authenticate_websocket(self, exchange: Exchange, websocket: WebSocket, certificate: bytes | None) -> UserInfo | None:
+        token = websocket.split().token
         failure: StatusError | None = None
         try:
             user = await self._authenticator.authenticate(exchange.headers, certificate)

@@ -46,8 +46,10 @@ class ClusterFilter:
         self._resolve = resolve
 
     def __call__(self, exchange: Exchange) -> Awaitable[None]:
-        header = exchange.header_values(self._header) if self._header else ()
-        selection, exchange.explicit_cluster, exchange.path = parse_target(_path_below_root(exchange.scope), header, self._default)
+        scope = exchange.scope
+        header = exchange.header_values(self._header) if self._header and self._header in exchange.headers else ()
+        path: bytes = _path_below_root(scope) if scope.get("root_path") else scope["raw_path"]
+        selection, exchange.explicit_cluster, exchange.path = parse_target(path, header, self._default)
         if selection is None:
             raise bad_request(self._no_cluster)
         if isinstance(selection, str) and ":" in selection and not selection.startswith("system:"):
@@ -67,12 +69,9 @@ class ClusterFilter:
 
 
 def _path_below_root(scope: Scope) -> bytes:
-    """The raw path without the prefix below which the application is mounted, if it is mounted somewhere."""
+    """The raw path without the prefix below which the application is mounted."""
     raw: bytes = scope["raw_path"]
-    root = scope.get("root_path")
-    if not root:
-        return raw
-    prefix = root.rstrip("/").encode()
+    prefix = scope["root_path"].rstrip("/").encode()
     if not raw.startswith(prefix) or raw[len(prefix) : len(prefix) + 1] not in {b"/", b""}:
         raise unknown_path()
     return raw[len(prefix) :] or b"/"

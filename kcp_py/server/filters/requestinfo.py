@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import Final
 
-from kcp_py.request.requestinfo import parse_request
+from kcp_py.request.requestinfo import Query, parse_request
 from kcp_py.server.exchange import Exchange, Handler
+
+_NO_QUERY: Final[Query] = {}
 
 
 class RequestInfoFilter:
@@ -15,5 +18,6 @@ class RequestInfoFilter:
         self._handler = handler
 
     def __call__(self, exchange: Exchange) -> Awaitable[None]:
-        exchange.info = parse_request(exchange.method, exchange.path, exchange.query)
+        query = exchange.query if exchange.scope["query_string"] else _NO_QUERY
+        exchange.info = parse_request(exchange.method, exchange.path, query)
         return self._handler(exchange)

@@ -92,7 +92,11 @@ class TelemetryFilter:
         else:
             labels = _PAGES.get(info.path, UNRESOLVED)
         dry_run = _dry_run(exchange) if b"dryRun" in exchange.scope["query_string"] else ""
-        series = self._metrics.series(_verb(exchange, info), labels, scope=_scope(info), dry_run=dry_run)
+        verb = _VERBS.get(info.verb, "")
+        if not verb or verb == "PATCH" or info.subresource:
+            verb = _verb(exchange, info)
+        scope = "" if not info.is_resource else "resource" if info.verb not in _COLLECTION_VERBS else _collection_scope(info)
+        series = self._metrics.series(verb, labels, scope=scope, dry_run=dry_run)
         log = self._access_log
         if exchange.continuation is not None:
             # What the request was is forgotten while it runs.
@@ -142,12 +146,8 @@ def _verb(exchange: Exchange, info: RequestInfo) -> str:
     return verb
 
 
-def _scope(info: RequestInfo) -> str:
-    if not info.is_resource:
-        return ""
-    if info.verb in _COLLECTION_VERBS:
-        return "namespace" if info.namespace else "cluster"
-    return "resource"
+def _collection_scope(info: RequestInfo) -> str:
+    return "namespace" if info.namespace else "cluster"
 
 
 def _dry_run(exchange: Exchange) -> str:

@@ -16,7 +16,7 @@ from kcp_py.server.encoding import encode_offloaded
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.tablecolumns import TableColumns
-from kcp_py.server.negotiation import DEFAULT, Representation, negotiate, wants_pretty
+from kcp_py.server.negotiation import DEFAULT, PLAIN, TOOLS_OF_PEOPLE, Representation, negotiate, wants_pretty
 from kcp_py.storage.contract import KeyValue
 
 
@@ -33,8 +33,11 @@ def representation_of(exchange: Exchange, resource: ServedResource, *, watch: bo
         StatusError: 406.
     """
     headers = exchange.headers
-    accept = headers.get(b"accept")
-    pretty = wants_pretty(exchange.query, headers.get(b"user-agent"))
+    accept, agent = headers.get(b"accept"), headers.get(b"user-agent")
+    if not exchange.scope["query_string"] and accept in PLAIN and (agent is None or not agent.startswith(TOOLS_OF_PEOPLE)):
+        # What nearly all programs ask for.
+        return DEFAULT
+    pretty = wants_pretty(exchange.query, agent)
     return negotiate(accept, pretty=pretty, watch=watch, protobuf=resource.protobuf, routed=resource.typed, listed=listed)
 
 

@@ -13,8 +13,8 @@ from kcp_py.server.handlers.backend import Backend
 async def get(backend: Backend, exchange: Exchange, target: Resolved) -> None:
     """Answer with the object, also for its `/status`, or with its Scale."""
     representation = representation_of(exchange, target.served.resource)
-    query = exchange.query
-    if query:
+    if exchange.scope["query_string"]:
+        query = exchange.query
         version, cluster = query.get("resourceVersion"), query.get("cluster")
         options = ListOptions(resource_version=version[0]) if version else ListOptions()
         request = ReadRequest(exchange.context, target, options, cluster[0] if cluster else "")

@@ -43,9 +43,11 @@ async def resolve(backend: Backend, exchange: Exchange) -> Resolved:
         scope = None
         served = await backend.wildcard.find(info.group, info.version, info.resource, accept=lambda found: _has_path(info, found))
     else:
-        scope = await resolve_scope(backend, context, cluster)
+        scope = backend.clusters.cached(cluster)
+        if scope is None or scope.inactive or scope.delete_after:
+            scope = await resolve_scope(backend, context, cluster)
         # What every cluster serves needs no table: nothing is worked out, or kept, for a cluster that is not there.
-        served = backend.tables.builtin(info.group, info.version, info.resource)
+        served = backend.tables.everywhere.get((info.group, info.version, info.resource))
         if served is None:
             table = backend.tables.cached(cluster) or await backend.tables.get(cluster)
             served = table.find(info.group, info.version, info.resource)

@@ -57,37 +57,32 @@ class ResourceTree:
         Raises:
             StatusError: what the errors filter answers with.
         """
+        info = exchange.context.info
         try:
-            if exchange.context.info.is_resource:
-                await self._answer(exchange)
-            elif exchange.context.info.path.startswith("/tap/"):
-                await self._tap.answer(exchange)
-            else:
-                await self._documents.answer(exchange)
+            if not info.is_resource:
+                await (self._tap if info.path.startswith("/tap/") else self._documents).answer(exchange)
+                return
+            handler = _HANDLERS.get(info.verb)
+            life = 0
+            for attempt in range(GUARD_ATTEMPTS):
+                target = await resolve(self._backend, exchange)
+                if target.only is not None:
+                    if life and target.only.created_revision != life:
+                        # What was asked of one cluster is not done in another that has its name by now.
+                        raise errors.service_unavailable("the logical cluster was deleted, please try again", retry_after_seconds=1)
+                    life = target.only.created_revision
+                if handler is None:
+                    raise method_not_allowed()
+                try:
+                    await handler(self._backend, exchange, target)
+                except StaleScopeError:
+                    if target.only is not None:
+                        await self._backend.forget(target.only.name, attempt)
+                    exchange.warnings.clear()
+                except InvalidSegmentError as error:
+                    raise errors.not_found(target.resource.group_resource, target.name) from error
+                else:
+                    return
+            raise changing()
         except StorageError as error:
             raise translate(error) from error
-
-    async def _answer(self, exchange: Exchange) -> None:
-        info = exchange.context.info
-        handler = _HANDLERS.get(info.verb)
-        life = 0
-        for attempt in range(GUARD_ATTEMPTS):
-            target = await resolve(self._backend, exchange)
-            if target.only is not None:
-                if life and target.only.created_revision != life:
-                    # What was asked of one cluster is not done in another that has its name by now.
-                    raise errors.service_unavailable("the logical cluster was deleted, please try again", retry_after_seconds=1)
-                life = target.only.created_revision
-            if handler is None:
-                raise method_not_allowed()
-            try:
-                await handler(self._backend, exchange, target)
-            except StaleScopeError:
-                if target.only is not None:
-                    await self._backend.forget(target.only.name, attempt)
-                exchange.warnings.clear()
-            except InvalidSegmentError as error:
-                raise errors.not_found(target.resource.group_resource, target.name) from error
-            else:
-                return
-        raise changing()
