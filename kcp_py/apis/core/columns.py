@@ -1,4 +1,4 @@
-"""What `kubectl get` shows of built-in kinds (kubernetes `pkg/printers/internalversion/printers.go`)."""
+"""The Table columns of the core group and of events (kubernetes `pkg/printers/internalversion/printers.go`)."""
 
 from __future__ import annotations
 
@@ -6,41 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kcp_py.apimachinery.meta.table import AGE, CREATED_AT, NAME, Column, age_of
-from kcp_py.apis.typed.cells import NONE, Object, at, count, field, object_at, objects_at, quantity, text
-from kcp_py.bootstrap.installed import INSTALLER, is_installed
-
-
-def _source(obj: Object, _now: float) -> str:
-    return INSTALLER if is_installed(obj) else NONE
-
-
-def _versions(obj: Object, _now: float) -> str:
-    served = [version for version in objects_at(obj, "spec", "versions") if version.get("served")]
-    return ",".join(sorted(text(version.get("name")) + ("(storage)" if version.get("storage") else "") for version in served))
-
-
-def _short_names(obj: Object, _now: float) -> str:
-    return ",".join(map(text, at(obj, "spec", "names", "shortNames") or ()))
-
-
-def _is_established(obj: Object, _now: float) -> bool:
-    conditions = objects_at(obj, "status", "conditions")
-    return any(condition.get("type") == "Established" and condition.get("status") == "True" for condition in conditions)
-
-
-def _role(obj: Object, _now: float) -> str:
-    reference = object_at(obj, "roleRef")
-    return f"{text(reference.get('kind'))}/{text(reference.get('name'))}"
-
-
-def _subjects(kind: str) -> Any:
-    def cell(obj: Object, _now: float) -> str:
-        found = [subject for subject in obj.get("subjects") or () if subject.get("kind") == kind]
-        if kind == "ServiceAccount":
-            return ", ".join(f"{text(subject.get('namespace'))}/{text(subject.get('name'))}" for subject in found)
-        return ", ".join(text(subject.get("name")) for subject in found)
-
-    return cell
+from kcp_py.apis.typed.cells import Object, count, field, object_at, quantity, text
 
 
 def _usage(obj: Object, *, limits: bool) -> str:
@@ -131,21 +97,8 @@ _TYPE_OF_SECRETS: Final = (
     "Used to facilitate programmatic handling of secret data. More info: "
     "https://kubernetes.io/docs/concepts/configuration/secret/#secret-types"
 )
-_HOLDER: Final = "holderIdentity contains the identity of the holder of a current lease."
 _REQUEST: Final = "Request represents a minimum amount of cpu/memory that a container may consume."
-_SOURCE: Final = "How the definition came into the cluster: builtin for one that kcp-py builtin install made."
 _LIMIT: Final = "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node."
-
-_BINDING: Final = (
-    NAME,
-    Column(
-        "Role", "string", "", "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace.", 0, _role
-    ),
-    AGE,
-    Column("Users", "string", "", "Users in the roleBinding", 1, _subjects("User")),
-    Column("Groups", "string", "", "Groups in the roleBinding", 1, _subjects("Group")),
-    Column("ServiceAccounts", "string", "", "ServiceAccounts in the roleBinding", 1, _subjects("ServiceAccount")),
-)
 
 COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
     ("", "configmaps"): (NAME, Column("Data", "string", "", _CONFIG_DATA, 0, count("data", "binaryData")), AGE),
@@ -174,29 +127,6 @@ COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
         NAME,
         Column("Request", "string", "", _REQUEST, 0, lambda obj, _now: _usage(obj, limits=False)),
         Column("Limit", "string", "", _LIMIT, 0, lambda obj, _now: _usage(obj, limits=True)),
-        AGE,
-    ),
-    ("coordination.k8s.io", "leases"): (NAME, Column("Holder", "string", "", _HOLDER, 0, field("spec", "holderIdentity")), AGE),
-    ("rbac.authorization.k8s.io", "roles"): (NAME, CREATED_AT),
-    ("rbac.authorization.k8s.io", "clusterroles"): (NAME, CREATED_AT),
-    ("rbac.authorization.k8s.io", "rolebindings"): _BINDING,
-    ("rbac.authorization.k8s.io", "clusterrolebindings"): _BINDING,
-    ("apiextensions.k8s.io", "customresourcedefinitions"): (
-        NAME,
-        Column("Scope", "string", "", "Cluster/Namespaced", 0, field("spec", "scope")),
-        Column("Versions", "string", "", "Served versions", 0, _versions),
-        CREATED_AT,
-        Column("Group", "string", "", "API group", 1, field("spec", "group")),
-        Column("Kind", "string", "", "CustomResource kind", 1, field("spec", "names", "kind")),
-        Column("ShortNames", "string", "", "Short names", 1, _short_names),
-        Column("Established", "boolean", "", "Established status", 1, _is_established),
-        # Not upstream's: it is for `kubectl get crd -o wide` only, so that others look as on any server.
-        Column("Source", "string", "", _SOURCE, 1, _source),
-    ),
-    ("core.kcp.io", "logicalclusters"): (
-        NAME,
-        Column("Phase", "string", "", "The current phase (e.g. Scheduling, Initializing, Ready, Deleting)", 0, field("status", "phase")),
-        Column("URL", "string", "", "URL to access the logical cluster", 0, field("status", "URL")),
         AGE,
     ),
 }

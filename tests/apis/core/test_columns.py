@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.meta.timestamps import parse_time
-from kcp_py.apis.builtin.columns import COLUMNS
+from kcp_py.apis.builtin.resources import kind_rules
 from kcp_py.bootstrap.kinds import builtin_kinds
 
 NOW = parse_time("2026-01-01T00:10:00Z")
@@ -16,7 +17,9 @@ RBAC = "rbac.authorization.k8s.io"
 
 
 def cells(group: str, plural: str, **members: Any) -> dict[str, Any]:
-    return {column.name: column.cell({"metadata": METADATA, **members}, NOW) for column in COLUMNS[group, plural]}
+    return {
+        column.name: column.cell({"metadata": METADATA, **members}, NOW) for column in kind_rules()[GroupResource(group, plural)].columns
+    }
 
 
 @pytest.mark.parametrize(("group", "plural", "members", "wanted"), [
@@ -67,6 +70,6 @@ def test_events(group):
 @pytest.mark.parametrize("kind", builtin_kinds(), ids=lambda kind: f"{kind.plural}.{kind.group}")
 def test_empty_objects_have_cells(kind):
     """An object with nothing but metadata, or with nulls, can be shown."""
-    for column in COLUMNS[kind.group, kind.plural]:
+    for column in kind_rules()[GroupResource(kind.group, kind.plural)].columns:
         for members in ({}, dict.fromkeys(("data", "spec", "status", "subjects", "series", "roleRef", "secrets"))):
             column.cell({"metadata": {}, **members}, NOW)

@@ -1,0 +1,35 @@
+"""`KindRules`: what a built-in kind has beyond its schema. Each group gives those of its kinds by `install`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apimachinery.meta.table import Column
+from kcp_py.registry.resource import Converter, DefaultObjects
+from kcp_py.registry.strategy import Strategy
+
+
+class KindRules(NamedTuple):
+    """The rules of one kind in all its versions."""
+
+    strategy: Callable[[], Strategy]
+    columns: Sequence[Column]
+    """Of the Table form."""
+    field_labels: Mapping[str, str] = {}
+    """See `ServedResource.field_labels`."""
+    default_objects: DefaultObjects | None = None
+    """Objects that every cluster has without storing them."""
+    typed: bool = True
+    """See `ServedResource.typed`."""
+    storage_group: str | None = None
+    """The group in which objects are stored, where it is another one."""
+    converter: Converter | None = None
+    """Between the forms of groups and versions; None: they differ in `apiVersion` alone."""
+    normalize: Callable[[dict[str, Any]], None] | None = None
+    """Called with each decoded object: brings it, in place, to the form in which Go would encode it again."""
+
+
+Installed = Mapping[GroupResource, KindRules]
+"""The kinds of a group."""

@@ -1,0 +1,36 @@
+"""The Table columns of roles and bindings (kubernetes `pkg/printers/internalversion/printers.go`)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kcp_py.apimachinery.meta.table import AGE, CREATED_AT, NAME, Column
+from kcp_py.apis.typed.cells import Object, object_at, text
+
+
+def _role(obj: Object, _now: float) -> str:
+    reference = object_at(obj, "roleRef")
+    return f"{text(reference.get('kind'))}/{text(reference.get('name'))}"
+
+
+def _subjects(kind: str) -> Any:
+    def cell(obj: Object, _now: float) -> str:
+        found = [subject for subject in obj.get("subjects") or () if subject.get("kind") == kind]
+        if kind == "ServiceAccount":
+            return ", ".join(f"{text(subject.get('namespace'))}/{text(subject.get('name'))}" for subject in found)
+        return ", ".join(text(subject.get("name")) for subject in found)
+
+    return cell
+
+
+ROLE: Final = (NAME, CREATED_AT)
+BINDING: Final = (
+    NAME,
+    Column(
+        "Role", "string", "", "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace.", 0, _role
+    ),
+    AGE,
+    Column("Users", "string", "", "Users in the roleBinding", 1, _subjects("User")),
+    Column("Groups", "string", "", "Groups in the roleBinding", 1, _subjects("Group")),
+    Column("ServiceAccounts", "string", "", "ServiceAccounts in the roleBinding", 1, _subjects("ServiceAccount")),
+)
