@@ -55,6 +55,13 @@ class HotKeys:
         """Record that the transaction finished, successfully or not."""
         self._writing.clear()
 
+    def clear(self) -> None:
+        """Drop everything: a commit with an unknown outcome may have changed keys that were read since."""
+        self._items.clear()
+        self._states.clear()
+        self._writing.clear()
+        self._bytes = 0
+
     def _forget(self, key: str) -> None:
         item = self._items.pop(key, None)
         if item is not None:

@@ -376,7 +376,7 @@ class Writer:
         self._connection.set_busy_timeout(0)
         self._cursor = self._connection.cursor()
         self._transactions = Transactions(self._connection, self._hot, self._spans)
-        self._hot.committed()
+        self._hot.clear()
         self._spans.committed()
         self._spans.clear()
         self.revision, self.compact_revision = state

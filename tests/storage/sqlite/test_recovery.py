@@ -12,8 +12,11 @@ from typing import NamedTuple
 
 import pytest
 
-from kcp_py.storage.contract import Put, UnavailableError
+from kcp_py.storage.contract import Compare, Put, UnavailableError
+from kcp_py.storage.spans import Spans
 from kcp_py.storage.sqlite import SQLiteStorage, integrity_check
+from kcp_py.storage.sqlite.hot import HotKeys
+from kcp_py.storage.sqlite.transaction import Transactions
 from tests.power_failure import Disk, load
 
 _FAILURES = 100
@@ -221,3 +224,29 @@ async def test_a_file_that_is_moved_under_the_store(tmp_path: Path, how: str) ->
     async with SQLiteStorage(path) as storage:
         assert [item.key for item in (await storage.range("/")).items] == ["/after", "/before"]
     assert integrity_check(path) == []
+
+
+@pytest.mark.anyio
+async def test_a_failed_commit_that_is_complete_is_what_reads_find(tmp_path: Path) -> None:
+    """A key that was read before the file was reopened is read anew: a commit whose outcome was unknown may have changed it."""
+    async with SQLiteStorage(tmp_path / "store.db") as storage:
+        await storage.transact([], [Put("/a", b"old")])
+        found = await storage.get("/a")
+        assert found is not None
+        assert found.value == b"old"
+        parts = storage._opened()
+        # As a commit that failed and is in the file: another connection carries it out.
+        connection = parts._database.connect(writer=True)
+        connection.execute("BEGIN IMMEDIATE")
+        transactions = Transactions(connection, HotKeys(max_keys=1, max_bytes=1), Spans(max_bytes=1))
+        assert transactions.carry_out([], [Put("/a", b"new")], found.mod_revision + 1, events=[]) is None
+        connection.execute("COMMIT")
+        connection.close()
+        parts.writer.pause(UnavailableError("the outcome of a commit is unknown"))
+        while parts.writer.broken is not None:
+            await asyncio.sleep(0)
+        found = await storage.get("/a")
+        assert found is not None
+        assert (found.value, found.mod_revision) == (b"new", await storage.revision())
+        compare = [Compare("/a", mod_revision=found.mod_revision)]
+        assert await storage.transact(compare, [Put("/a", b"newer")]) == found.mod_revision + 1
