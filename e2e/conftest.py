@@ -43,7 +43,7 @@ class ServerProcess:
         Args:
             root: its root directory.
             arguments: of `kcp-py start`.
-            environment: beside that of this process.
+            environment: added to that of this process.
             descriptors: how many files it may have open; None for as many as this process may.
         """
         self.root = root

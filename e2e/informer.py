@@ -110,7 +110,7 @@ def revision_of(item: dict[str, Any]) -> int:
 
 
 class Change(NamedTuple):
-    """What a watch told of an object."""
+    """The events of a watch about an object."""
 
     kind: str
     key: Key

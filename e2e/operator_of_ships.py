@@ -37,7 +37,7 @@ def registry_of(url: str, ca_file: str, token: str) -> kopf.OperatorRegistry:
     @kopf.on.startup(registry=registry)
     def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.persistence.finalizer = f"{GROUP}/dock"
-        # A busy machine may be slow to tell of a change; kopf goes on without it after a while.
+        # A busy machine may report a change late; kopf continues without it after a while.
         settings.persistence.consistency_timeout = 60
         settings.peering.name = "ships"
         settings.peering.mandatory = True

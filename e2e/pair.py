@@ -131,7 +131,7 @@ class Link:
         self._do(self._proxy.resume)
 
     def wait_for_connection(self) -> None:
-        """Until a further connection comes: whoever comes has given the last one up."""
+        """Wait for a further connection: its client has given up the previous one."""
         known = self._proxy.connections
         pause = threading.Event()
         for _ in range(20 * TIMEOUT):
@@ -155,7 +155,7 @@ class Link:
 
 @dataclass
 class Writer:
-    """Creates objects of its own and updates them until it is stopped, through failures, and remembers what was acknowledged.
+    """Creates objects of its own and updates them until it is stopped, through failures, and records the acknowledged writes.
 
     Each write carries a number in `data.n`, greater than all before. Every tenth is a create that leaves the name to the server, so that
     one carried out twice leaves two objects.
@@ -257,9 +257,9 @@ class Writer:
 
 
 class Reader:
-    """Reads through one server what is written through another until it is stopped.
+    """Reads through one server the writes of another until it is stopped.
 
-    Nothing may be older than what was acknowledged before the read.
+    No result may be older than writes that were acknowledged before the read.
     """
 
     def __init__(self, server: ServerProcess, writer: Writer) -> None:

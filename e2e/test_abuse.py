@@ -70,7 +70,7 @@ def neighbours_are_served(server: ServerProcess) -> None:
 
 
 def attacked(server: ServerProcess, attack: Callable[[], Answer]) -> Answer:
-    """What an attack is answered with, when others have been served beside it."""
+    """The answer to an attack after other requests were served during it."""
     answers: list[Answer] = []
     thread = threading.Thread(target=lambda: answers.append(attack()))
     thread.start()
@@ -144,7 +144,7 @@ def test_28_trailers_and_extensions_have_limits(abused: ServerProcess) -> None:
 
 
 def test_28_silent_connections_do_not_stop_a_small_server(tmp_path: Path) -> None:
-    """A server with 64 descriptors serves again as soon as the handshakes of silent clients have timed out, and its log tells of it."""
+    """A server with 64 descriptors serves again as soon as the handshakes of silent clients have timed out, and the log reports it."""
     small = ServerProcess(tmp_path / "root", "--tls-handshake-timeout", "1s", "--request-header-timeout", "1h", descriptors=64).start()
     try:
         with contextlib.ExitStack() as crowd:
@@ -169,7 +169,7 @@ def test_28_bodies_above_the_limit_are_refused(abused: ServerProcess) -> None:
 
 
 def test_28_compressed_bodies_are_not_unpacked(abused: ServerProcess) -> None:
-    """A kilobyte that would become a megabyte is a body that is no JSON."""
+    """A compressed body is not unpacked, and refused because it is not JSON."""
     bomb = gzip.compress(json.dumps(config_map("bomb", a="x" * 50 * MEGABYTE)).encode())
     assert len(bomb) < MEGABYTE
     answer = attacked(abused, lambda: abused.request("POST", MAPS.format("a"), bomb, headers={"Content-Encoding": "gzip"}))
@@ -227,7 +227,7 @@ def test_28_endless_heads_are_cut(abused: ServerProcess, piece: bytes) -> None:
 
 
 def test_28_a_url_of_a_megabyte_is_refused(abused: ServerProcess) -> None:
-    """Long paths and long queries are no requests."""
+    """Requests with long paths and long queries are refused."""
     for target in ("/clusters/abuse-a/" + "a" * 900_000, f"{MAPS.format('a')}?labelSelector={'a' * 900_000}"):
         with connected(abused) as connection:
             connection.sendall(head(abused, "GET", target))
@@ -403,7 +403,7 @@ def test_32_patches_that_are_bombs(abused: ServerProcess) -> None:
 
 
 def test_32_owners_of_a_hundred_thousand_fields(abused: ServerProcess) -> None:
-    """Managed fields of two megabytes are read, or refused, beside others."""
+    """Managed fields of two megabytes are read or refused while other requests are served."""
     fields = {"f:data": {f"f:{at:06}": {} for at in range(100_000)}}
     entry = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields}
     obj = config_map("owned")

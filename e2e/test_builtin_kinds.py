@@ -109,7 +109,7 @@ def test_tables(client: Kubectl, tmp_path: Path) -> None:
 
 
 def test_commands_of_the_kinds(client: Kubectl) -> None:
-    """What kubectl knows of kinds works on them: creating, scaling, autoscaling, exposing, rolling out, describing and explaining."""
+    """kubectl's commands for the kinds work: creating, scaling, autoscaling, exposing, rolling out, describing and explaining."""
     client.run("create", "deployment", "app", "--image=nginx", "--replicas=2")
     client.run("scale", "deployment", "app", "--replicas=5", "--current-replicas=2")
     assert client.json("get", "deployment", "app")["spec"]["replicas"] == 5
@@ -135,7 +135,7 @@ def test_commands_of_the_kinds(client: Kubectl) -> None:
 
 
 def test_server_side_apply_and_validation(client: Kubectl, tmp_path: Path) -> None:
-    """Applying on the server owns elements of lists by their keys; what is unknown is refused before anything is written."""
+    """Applying on the server owns elements of lists by their keys; unknown fields are refused before the write."""
     file = tmp_path / "web.yaml"
     client.run("apply", "--server-side", "-f", str(file))
     owners = client.json("get", "deployment", "web", "--show-managed-fields")["metadata"]["managedFields"]

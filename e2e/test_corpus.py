@@ -198,7 +198,7 @@ def changes_of(wanted: dict[str, Any], live: dict[str, Any], definition: dict[st
 def word_of(wanted: Any, live: Any, *, nulls: bool = False) -> str:
     """What a second apply says: `configured` if kubectl has a patch to send, which changes nothing, else `unchanged`; as on any server.
 
-    Its merge patch replaces lists as a whole, so that it always takes out what was filled in inside a list. Its strategic merge patch,
+    Its merge patch replaces lists as a whole, so that it always removes defaults inside a list. Its strategic merge patch,
     which it uses for definitions, also removes what generated files give as null (`nulls`), such as a `creationTimestamp`, and adds what
     Go leaves out when it writes a definition, such as an empty object.
     """

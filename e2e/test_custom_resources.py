@@ -219,7 +219,7 @@ def test_watched(fleet: Kubectl) -> None:
 
 
 def test_scaled(fleet: Kubectl) -> None:
-    """With conditions on what there is, by a patch of the subresource too; the spec alone changes."""
+    """With preconditions, also by a patch of the subresource; only the spec changes."""
     fleet.run("create", "-f", "-", stdin=boat(note="x"))
     assert "scaled" in fleet.run("scale", "boat", "one", "--replicas=5")
     assert "Expected replicas to be 4, was 5" in fleet.run("scale", "boats/one", "--replicas=6", "--current-replicas=4", fails=True)

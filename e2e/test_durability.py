@@ -25,7 +25,7 @@ NewServer = Callable[..., ServerProcess]
 
 @dataclass
 class Writer:
-    """Creates, updates and deletes its own objects until the server is gone, and remembers what was acknowledged.
+    """Creates, updates and deletes its own objects until the server is gone, and records the acknowledged writes.
 
     Attributes:
         acknowledged: for each name the resourceVersion and the text, or no text once it is deleted.
@@ -108,7 +108,7 @@ def test_kill_loses_no_acknowledged_write(new_server: NewServer) -> None:
     server = new_server().start()
     count = threading.Semaphore(0)
     writers = [Writer(server, f"kill-{number}", count) for number in range(WRITERS)]
-    # One in the middle of it all: it only ever resumes, since history is younger than what is compacted.
+    # A client in the middle: it only resumes, because all history is too recent for compaction.
     informer = Informer(lambda: server, "/clusters/*/api/v1/configmaps").start()
     for _ in range(KILLS):
         threads = [threading.Thread(target=writer.run, daemon=True) for writer in writers]

@@ -153,7 +153,7 @@ def test_go_is_not_compiled_unless_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("run", list(_runs()))
 def test_go(go_tests: Path, server: ServerProcess, run: GoTest, request: pytest.FixtureRequest) -> None:
-    """What the test in Go says of itself."""
+    """The description of the test in Go."""
     environment = {
         **os.environ,
         "KUBECONFIG": str(server.kubeconfig),

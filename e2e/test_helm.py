@@ -142,7 +142,7 @@ class Helm:
         )
 
     def run(self, *arguments: str, fails: bool = False) -> str:
-        """What a command printed; `fails` says that it has to fail, and then what it said of that."""
+        """The output of a command. With `fails` it has to fail, and the output is its error."""
         with self.start(*arguments) as process:
             said, error = process.communicate(timeout=COMMAND_SECONDS)
         if fails:

@@ -152,7 +152,7 @@ CONFUSING = [
 
 
 def test_no_spelling_of_a_path_reaches_another_cluster(server: ServerProcess, markers: dict[str, bytes]) -> None:
-    """Whatever is not canonical is refused as it stands, and no such answer carries anybody's secret."""
+    """A path that is not canonical is refused unchanged, and no such answer contains a secret."""
     for target, code in CONFUSING:
         answer = send_raw(server, target)
         assert answer.code == code, (target, answer)
@@ -539,7 +539,7 @@ def test_a_cluster_named_like_a_part_of_a_key(server: ServerProcess) -> None:
         owner = server.request("POST", path, configmap("owner", {})).json["metadata"]
         reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["uid"], "blockOwnerDeletion": True}
         assert server.request("POST", path, configmap("dependent", {}, ownerReferences=[reference])).code == 201
-        # An owner of another cluster is no owner: the garbage collector of that cluster takes the object away.
+        # An owner in another cluster does not count: the garbage collector of the object's cluster deletes the object.
         stranger = f"/clusters/{neighbour}{CONFIG_MAPS}"
         assert server.request("POST", stranger, configmap("orphan", {}, ownerReferences=[reference])).code == 201
         foreground = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground"}

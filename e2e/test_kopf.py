@@ -56,14 +56,14 @@ class Operator:
         command = [sys.executable, "-W", "ignore", "-m", "e2e.operator_of_ships", str(server.ca_file), server.token, *urls]
         with log.open("a") as stream:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stream, text=True, cwd=Path(__file__).parents[1])
-        # Whoever waits for its words then sees its end.
+        # A reader of its output then sees the end.
         self._timer = threading.Timer(2 * TIMEOUT, self.process.kill)
         self._timer.start()
         self.said: list[dict[str, Any]] = []
         self._log = log
 
     def until(self, enough: Callable[[list[dict[str, Any]]], bool]) -> None:
-        """Read what it says up to what is enough."""
+        """Read its output up to an expected text."""
         assert self.process.stdout is not None
         while not enough(self.said):
             line = self.process.stdout.readline()

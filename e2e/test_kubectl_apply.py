@@ -16,7 +16,7 @@ def words(printed: str) -> list[str]:
 
 @each_kubectl("apply and diff of built-in kinds and custom resources: create, unchanged, configure, remove fields")
 def test_client_side_apply(kubectl_version: Callable[[str], Kubectl], server: ServerProcess) -> None:
-    """What is applied twice is unchanged; a field that is left out is removed, what others have set stays; diff tells before."""
+    """A repeated apply changes nothing, an omitted field is removed, fields of others stay, and diff shows the changes before."""
     team = kubectl_version("apply")
     create_definition(server, team.server.rpartition("/")[2], DEFINITION)
     first = manifests(config_map("one", a="1", b="1"), ship("ann", color="red", ports=["a", "b"]))

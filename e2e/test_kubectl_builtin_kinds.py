@@ -44,7 +44,7 @@ def install(team: Kubectl, server: ServerProcess, *kinds: str) -> None:
 
 @each_kubectl("deployments, services and pods: create, run, expose, apply, diff, set, patch, scale, wait, describe, explain")
 def test_workloads(kubectl_version: Callable[[str], Kubectl], server: ServerProcess) -> None:
-    """Commands that know a kind find it; what is applied twice is unchanged; containers and ports are merged by their keys."""
+    """Commands for a kind find it; a repeated apply changes nothing; containers and ports are merged by their keys."""
     team = kubectl_version("workloads")
     install(team, server, "deployments.apps", "replicasets.apps", "pods", "services")
     applied = manifests(deployment("nginx:1"), SERVICE)

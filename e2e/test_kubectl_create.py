@@ -36,7 +36,7 @@ CONTENT: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", COMMANDS)
 def test_creates_and_deletes(kubectl: Callable[[str], Kubectl], kind: str) -> None:
-    """What is created is what was asked for, an equal name is refused, and delete removes it."""
+    """Each command creates the requested object, a repeated name is refused, and delete removes it."""
     client = kubectl(f"create-{kind}")
     command = COMMANDS[kind]
     name = command[2] if kind == "secret" else command[1]

@@ -20,7 +20,7 @@ def names(team: Kubectl, kinds: str = "configmaps,ships") -> list[str]:
 
 @each_kubectl("delete by name, label, file and all, with finalizers; wait for condition, field, creation, deletion")
 def test_delete_and_wait(kubectl_version: Callable[[str], Kubectl], server: ServerProcess, minor: str) -> None:
-    """What is named goes and is waited for; what has a finalizer stays until that is gone."""
+    """Named objects are deleted and waited for; objects with a finalizer stay until it is removed."""
     team = kubectl_version("delete")
     create_definition(server, team.server.rpartition("/")[2], DEFINITION)
     of = {"e2e": "yes"}

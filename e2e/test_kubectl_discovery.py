@@ -1,4 +1,4 @@
-"""What every version of kubectl tells of a server and of its kinds."""
+"""The output of every version of kubectl about a server and its kinds."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_custom_resources(kubectl_version: Callable[[str], Kubectl], server: Ser
 
 @each_kubectl("get -w with events")
 def test_watch(kubectl_version: Callable[[str], Kubectl], server: ServerProcess) -> None:
-    """A watch prints what is there, then each change with its type."""
+    """A watch prints the existing objects, then each change with its type."""
     team = kubectl_version("watch")
     path = f"{team.server[len(server.url) :]}/api/v1/namespaces/default/configmaps"
     server.request("POST", path, config_map("one"))

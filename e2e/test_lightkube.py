@@ -50,7 +50,7 @@ def client(config: Any) -> Iterator[Any]:
 
 
 def test_typed_resources(client: Any) -> None:
-    """A config map goes through every verb, and a watch from its first version tells of each."""
+    """A config map goes through every verb, and a watch from its first version shows each change."""
     from lightkube.models.meta_v1 import ObjectMeta
     from lightkube.resources.core_v1 import ConfigMap
     from lightkube.types import PatchType

@@ -86,7 +86,7 @@ def operator(server: ServerProcess, tmp_path: Path) -> Iterator[subprocess.Popen
 
 @pytest.mark.compatibility("kopf, all clusters", version("kopf"), EXERCISED)
 def test_one_operator_handles_every_cluster(server: ServerProcess, operator: subprocess.Popen[bytes]) -> None:
-    """Objects of one name in several clusters are handled apart, each write reaches the object's own cluster, and later clusters join."""
+    """Objects of one name in several clusters are handled separately, writes reach the object's own cluster, and later clusters join."""
     one, other, later = "operator-a", "operator-b", "operator-c"
     install(server, one, {"size": 5})
     # What a tenant writes into the annotation that names the cluster must not lead the operator elsewhere.
@@ -119,7 +119,7 @@ def test_one_operator_handles_every_cluster(server: ServerProcess, operator: sub
 
 @pytest.mark.compatibility("kubernetes (Python)", version("kubernetes"), "a controller for all clusters")
 def test_a_controller_without_a_framework(server: ServerProcess, tmp_path: Path) -> None:
-    """The documented program for the official client follows the databases of every cluster and writes beside each of them."""
+    """The documented program for the official client follows the databases of every cluster and writes a config map for each of them."""
     install(server, "watch-a", {"size": 5})
     with (tmp_path / "controller.log").open("w") as log:
         process = subprocess.Popen(

@@ -131,7 +131,7 @@ def test_definitions_and_dynamic_client(api: Any, tmp_path: Path) -> None:
 
 
 def test_cached_discovery(api: Any, tmp_path: Path) -> None:
-    """What was discovered is read from a file by the next client, which looks again for a later kind; eager discovery sees all."""
+    """The next client reads the cached discovery from a file, and repeats the discovery for a later kind; eager discovery finds all."""
     cache = tmp_path / "discovery.json"
     first = kubernetes.dynamic.DynamicClient(api, cache_file=str(cache))
     assert first.resources.get(api_version="v1", kind="ConfigMap").name == "configmaps"
@@ -155,7 +155,7 @@ def test_cached_discovery(api: Any, tmp_path: Path) -> None:
 
 
 def test_all_clusters(client: Callable[[str], Any], server: ServerProcess) -> None:
-    """Lists and watches at `/clusters/*` have the objects of every cluster, told apart by their annotation."""
+    """Lists and watches at `/clusters/*` have the objects of every cluster, distinguished by their annotation."""
     names = ["py-wild-a", "py-wild-b"]
     shared = definition("wild.example.com", "gears", "Gear", {"n": {"type": "integer"}})
     for name in names:
@@ -193,7 +193,7 @@ def test_all_clusters(client: Callable[[str], Any], server: ServerProcess) -> No
 
 
 def test_watch_ends_by_its_timeout(api: Any) -> None:
-    """A watch with `timeout_seconds` tells what is there and then ends by itself; the client takes that as its end, not as an error."""
+    """A watch with `timeout_seconds` delivers the existing objects and then ends, which is not an error for the client."""
     core = kubernetes.client.CoreV1Api(api)
     core.create_namespaced_secret("default", {"metadata": {"name": "ends"}, "stringData": {"k": "v"}})
     events = [
@@ -206,7 +206,7 @@ def test_watch_ends_by_its_timeout(api: Any) -> None:
 
 
 def test_lease(api: Any) -> None:
-    """A lease is acquired and renewed by its holder; the one who comes with an older version is told of the conflict."""
+    """A lease is acquired and renewed by its holder; a holder with an older version receives a conflict."""
     coordination = kubernetes.client.CoordinationV1Api(api)
     acquired = dt.datetime(2024, 5, 6, 7, 8, 9, 123456, tzinfo=dt.UTC)
     renewed = acquired + dt.timedelta(seconds=10)

@@ -38,7 +38,7 @@ def plain(output: str) -> list[str]:
 
 
 def test_tour(new_server: Callable[..., ServerProcess], kubectl_binary: str, tmp_path: Path):
-    """Whoever copies the tour into a shell sees what the README says."""
+    """The tour of the README produces the documented output in a shell."""
     server = new_server(root=tmp_path / ".kcp").start()
     shutil.copytree(ROOT / "config", tmp_path / "config")
     blocks = BLOCK.findall(README)

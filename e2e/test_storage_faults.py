@@ -92,7 +92,7 @@ def test_a_flipped_bit_is_told_to_its_owner_and_spares_all_others(new_server: Ne
 
 @pytest.mark.parametrize("left", [0, 8192], ids=["empty", "cut short"])
 def test_a_database_that_was_cut_short_is_refused(new_server: NewServer, left: int) -> None:
-    """The server does not start on what is left of a database, says what to do, and leaves it as it is; doctor calls it wrong."""
+    """The server does not start with a damaged database, advises what to do, and leaves it unchanged; doctor reports the damage."""
     server = new_server().start()
     assert server.request("POST", _configmaps("a"), configmap("one", {"n": "1"})).code == 201
     assert server.stop() == 0

@@ -163,7 +163,7 @@ def test_built_in_kinds(teams: tuple[Kubectl, Kubectl]) -> None:
 
 
 def test_get_watch_prints_changes(teams: tuple[Kubectl, Kubectl]) -> None:
-    """`kubectl get -w` shows what there is, then each change as it happens."""
+    """`kubectl get -w` shows the existing objects, then each change."""
     a, _ = teams
     a.run("apply", "-f", "-", stdin=widget("one", size=1))
     watch = a.start("get", "widgets", "-w", "-o", "custom-columns=N:.metadata.name,S:.spec.size", "--no-headers")

@@ -1,4 +1,4 @@
-"""Two servers on one real etcd are one control plane: what is written through either is there, in order, through the other."""
+"""Two servers on one real etcd are one control plane: writes of either are visible through the other, in order."""
 
 from __future__ import annotations
 
@@ -158,11 +158,11 @@ def test_compaction_below_watches(pair: tuple[ServerProcess, ServerProcess], etc
 
 
 def test_servers_compact_etcd_themselves(etcd: Etcd, new_server: Callable[..., ServerProcess]) -> None:
-    """Servers that are told how much history to keep have etcd forget what is older, and a watch that is up to date goes on."""
+    """Servers with a compaction interval compact older history of etcd, and a watch that is up to date continues."""
     arguments = ("--storage", "etcd", "--etcd-servers", etcd.url, "--etcd-compaction-interval", "100ms")
     first, second = (new_server(*arguments).start() for _ in range(2))
     follower = Informer(lambda: second, PATH).start()
-    # Between its list and its watch a client needs what is written meanwhile to be kept: nothing is written before it watches.
+    # Between its list and its watch a client needs the history of later writes, so no write is made before it watches.
     follower.wait(lambda: follower.connections == 1)
     with Session(first) as a, Session(second) as b:
         old = revision_of(a.request("POST", PATH, configmap("one", {}))[1])
@@ -245,7 +245,7 @@ def test_connections_to_etcd_are_lost_below_watches_writers_and_readers(
     for informer in informers:
         informer.wait(lambda informer=informer: told(informer.state) == told(state))  # type: ignore[misc]
         informer.stop()
-    # Whoever asks either server for everything since before the first write gets every write, once and in order.
+    # A watch from before the first write, through either server, delivers every write once and in order.
     last = max(revision for writer in writers for revision in writer.revisions.values())
     replays = [replayed(one, start, last) for one in pair]
     assert replays[0] == replays[1]
@@ -258,7 +258,7 @@ def test_connections_to_etcd_are_lost_below_watches_writers_and_readers(
 
 
 def replayed(server: ServerProcess, start: int, last: int) -> list[Change]:
-    """What a watch tells of the changes after one revision, up to another."""
+    """The events of a watch after one revision, up to another."""
     changes: list[Change] = []
     with Watch(server, f"{PATH}?watch=1&resourceVersion={start}") as watch:
         while not changes or changes[-1].revision < last:

@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def find_corpus() -> Path | None:
-    """The folder named by KCP_PY_CORPUS, or `shared/corpus` beside the repository."""
+    """The folder named by KCP_PY_CORPUS, or `shared/corpus` in the parent directory of the repository."""
     named = os.environ.get("KCP_PY_CORPUS")
     folder = Path(named) if named else REPOSITORY.parent / "shared" / "corpus"
     return folder if folder.is_dir() else None

@@ -26,7 +26,7 @@ class Step(NamedTuple):
 
     Attributes:
         kind: write, truncate, sync, lost (a sync that failed), name (of a new file), rename, link, remove, folder (its sync), or note.
-        file: its name; for a note what was noted.
+        file: its name; for a note its text.
         offset: of a write; the size for truncate.
         data: of a write; the other name for rename and link.
     """
@@ -181,7 +181,7 @@ class _File:
         self.pending: list[Step] = []
 
     def settle(self, keeps: Callable[[], bool]) -> None:
-        """Bring the pending changes to the disk, as far as `keeps` says of each sector."""
+        """Write the pending changes to the disk, for each sector that `keeps` selects."""
         for step in self.pending:
             if step.kind == "truncate":
                 if keeps():

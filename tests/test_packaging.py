@@ -36,7 +36,7 @@ def test_no_link_of_the_readme_is_relative(hook, repository):
 
 
 def test_code_is_left_alone(hook):
-    """What looks like a link inside a block of code is none."""
+    """A text that looks like a link inside a block of code is not a link."""
     text = "[a](b.md)\n```sh\n[a](b.md)\n```\n[c](d.md#e)\n"
     assert hook.published_readme(text, "") == "a\n```sh\n[a](b.md)\n```\nc\n"
 
@@ -48,7 +48,7 @@ def test_urls(hook):
 
 
 def test_the_etcd_driver_is_an_extra():
-    """gRPC and protocol buffers are installed by the extra `etcd` and for the tests, and for nobody else."""
+    """gRPC and protocol buffers are installed only by the extra `etcd` and for the tests."""
     names = {extra: {re.split(r"[<>=\[; ]", line)[0] for line in lines} for extra, lines in PROJECT["optional-dependencies"].items()}
     assert not {"grpcio", "protobuf"} & {re.split(r"[<>=\[; ]", line)[0] for line in PROJECT["dependencies"]}
     assert names["etcd"] == {"grpcio", "protobuf"}

@@ -63,7 +63,7 @@ func TestControllerRuntimeClient(t *testing.T) {
 	configuration := widget("one", map[string]any{"color": "blue"})
 	expect(t, apierrors.IsConflict, direct.Apply(ctx, client.ApplyConfigurationFromUnstructured(configuration), client.FieldOwner("painter")))
 	must(t, direct.Apply(ctx, client.ApplyConfigurationFromUnstructured(configuration), client.FieldOwner("painter"), client.ForceOwnership))
-	// What leaves a selection is told of as it was.
+	// An object that leaves a selection is delivered in its previous form.
 	same(t, "no longer red", next(watch.Deleted).Spec.Color, "red")
 	strict := client.WithFieldValidation(direct, metav1.FieldValidationStrict)
 	unknown := widget("two", map[string]any{"strange": int64(1)})

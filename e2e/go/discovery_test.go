@@ -41,7 +41,7 @@ func describe(lists []*metav1.APIResourceList) []string {
 	return found
 }
 
-// TestDiscovery asks for what is served, in one document and in many.
+// TestDiscovery requests the served resources, in one document and in many.
 //
 // Compatibility: client-go, discovery (aggregated, legacy, cached in memory and on disk), RESTMapper, shortcuts and categories as definitions come and go
 func TestDiscovery(t *testing.T) {

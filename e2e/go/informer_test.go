@@ -323,7 +323,7 @@ func TestInformerListsAgain(t *testing.T) {
 	_, err = client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "two"}}, metav1.CreateOptions{})
 	must(t, err)
 	network.set(false)
-	// A new list tells of what is gone last or first, and of that it has missed the end.
+	// A new list reports deleted objects first or last, as objects whose end was missed.
 	found := []string{receive(t, ctx, "after the list", changes).String(), receive(t, ctx, "after the list", changes).String()}
 	slices.Sort(found)
 	sameAll(t, "changes", found, []string{"add " + cluster + " default/two", "missed delete " + cluster + " default/one"})
@@ -416,7 +416,7 @@ func TestTransport(t *testing.T) {
 					same(t, kind.String(), synced, true)
 				}
 			}
-			// All watches run, and the same client writes beside them.
+			// All watches run while the same client writes.
 			for round := range 3 {
 				for i, name := range numbered("ns", count) {
 					made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "map-" + strconv.Itoa(round), Namespace: name}}

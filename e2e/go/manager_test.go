@@ -87,7 +87,7 @@ func run(t testing.TB, ctx context.Context, started manager.Manager) (stop func(
 	return stop
 }
 
-// makeParts gives each widget a config map for each replica, which it owns, and tells of them in the widget's status.
+// makeParts gives each widget a config map for each replica, which it owns, and counts them in the widget's status.
 type makeParts struct {
 	client.Client
 	events events.EventRecorder

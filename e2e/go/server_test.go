@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// A busy machine takes its time; whoever waits longer than this waits in vain.
+	// A limit for a busy machine; a longer wait does not succeed.
 	patience = time.Minute
 	often    = 20 * time.Millisecond
 

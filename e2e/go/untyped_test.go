@@ -290,7 +290,7 @@ func TestLargeObjects(t *testing.T) {
 	}
 }
 
-// TestCustomResourcesAreNoProtobuf asks for custom resources in protobuf: they have no such form, whoever accepts nothing else is refused.
+// TestCustomResourcesAreNoProtobuf asks for custom resources in protobuf: they have no such form, and clients that accept nothing else are refused.
 //
 // Compatibility: client-go, custom resources asked for in protobuf: JSON where it is accepted as well, else 406 and 415
 func TestCustomResourcesAreNoProtobuf(t *testing.T) {

@@ -32,13 +32,13 @@ type Widget struct {
 	Status WidgetStatus `json:"status,omitempty"`
 }
 
-// WidgetSpec is what is wanted.
+// WidgetSpec is the desired state.
 type WidgetSpec struct {
 	Color    string `json:"color,omitempty"`
 	Replicas *int32 `json:"replicas,omitempty"`
 }
 
-// WidgetStatus is what is there.
+// WidgetStatus is the actual state.
 type WidgetStatus struct {
 	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
 	Replicas           int32              `json:"replicas,omitempty"`

@@ -1,4 +1,4 @@
-"""Nothing is created in a namespace that does not exist or is being deleted, whoever races with whom."""
+"""No object is created in a namespace that does not exist or is being deleted, also with concurrent requests."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_what_is_cancelled_stays_silent() -> None:
 
 
 def test_many_sleepers_need_few_times() -> None:
-    """However many sleepers come and go, what is held for them are the times, which fall together, and one timer."""
+    """Many sleepers take a bounded number of rounded times and one timer."""
     loop = Loop()
     alarms = alarms_on(loop)
     alarms.set(9000, Sleeper(loop))
@@ -134,7 +134,7 @@ def test_a_sleeper_may_set_its_next_alarm_while_it_is_woken() -> None:
 
 @pytest.mark.parametrize("when", [1e19, 1e300])
 def test_times_beyond_all_clocks_are_waited_for(when: float) -> None:
-    """What no timer of a loop can express does not fail; nobody lives to see it."""
+    """A time beyond the range of the event loop's timers does not fail."""
     loop = Loop()
     alarms = alarms_on(loop)
     sleeper = Sleeper(loop)

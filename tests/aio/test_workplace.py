@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Place:
-    """Remembers what was done with it."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.done: list[str] = []

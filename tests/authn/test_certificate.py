@@ -64,7 +64,7 @@ async def test_no_certificate():
 
 
 async def test_garbage():
-    """Bytes that are no certificate are 401."""
+    """Bytes that are not a certificate are refused with 401."""
     with pytest.raises(StatusError) as caught:
         await ClientCertificates().authenticate({}, b"\x30\x00garbage")
     assert caught.value.code == 401

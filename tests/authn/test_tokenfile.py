@@ -102,7 +102,7 @@ async def test_files(tmp_path):
 
 
 def test_not_text(tmp_path):
-    """Bytes that are no UTF-8 are told by the name of the file."""
+    """An error about bytes that are not UTF-8 contains the name of the file."""
     file = tmp_path / "tokens.csv"
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(TokenFileError, match=r"tokens\.csv' is not UTF-8 text"):

@@ -27,7 +27,7 @@ def test_token(token: bytes) -> None:
 
 
 def test_empty_token() -> None:
-    """An empty token is none."""
+    """An empty token counts as absent."""
     assert split_subprotocols([PREFIX]) == (None, ())
 
 

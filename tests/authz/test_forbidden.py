@@ -56,7 +56,7 @@ def test_reason():
 
 
 def test_markup_is_neutralised():
-    """Names with markup cannot become markup where someone shows the message."""
+    """Names with markup are escaped in the message."""
     message = status("<b>&", "GET", "/<script>")["message"]
     assert message == 'forbidden: User "&lt;b&gt;&amp;" cannot get path "/&lt;script&gt;"'
 

@@ -33,7 +33,7 @@ MASTER = UserInfo("root", "", ("system:masters",))
     ],
 )
 async def test_paths(method, path, decision):
-    """Only reads of health and version are for everybody."""
+    """Only reads of health and version are public."""
     assert await AlwaysAllowPaths().authorize(ALICE, ROOT, parse_request(method, path, {})) == decision
 
 

@@ -66,7 +66,7 @@ def refused(cluster: str, credentials: str) -> bytes:
 
 
 def refused_text(cluster: str, credentials: str) -> bytes:
-    """The same of one large value."""
+    """Valid JSON of one large value that is refused with 422."""
     return _post(cluster, credentials, _config_map(f'"k":"{"x" * BODY_BYTES}"'))
 
 
@@ -156,7 +156,7 @@ class _Client:
 
     def _exchange(self, connection: socket.socket) -> tuple[str, bool]:
         with contextlib.suppress(ConnectionError, ssl.SSLError):
-            # Whoever is refused early is answered, and the connection ended, while it sends.
+            # A request that is refused early is answered, and its connection ended, while the client sends.
             view = memoryview(self._request)
             for start in range(0, len(view), _PIECE):
                 connection.sendall(view[start : start + _PIECE])

@@ -24,7 +24,7 @@ HEADERS = [(b"content-type", b"application/json")]
 
 
 class GroupCommit:
-    """One writer thread, one transaction per drained queue, durable before anybody is told."""
+    """One writer thread, one transaction per drained queue, durable before the callers receive an answer."""
 
     def __init__(self, path: str) -> None:
         self._database = apsw.Connection(path)

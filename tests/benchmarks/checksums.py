@@ -1,4 +1,4 @@
-"""The row about checksums of pages: reading a database file with them, beside reading the same file without."""
+"""The row about checksums of pages: reading a database file with checksums, compared with reading it without."""
 
 from __future__ import annotations
 

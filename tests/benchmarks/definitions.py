@@ -1,4 +1,4 @@
-"""Rows about CustomResourceDefinitions: how fast they are served and published beside many others, and what a compiled one costs.
+"""Rows about CustomResourceDefinitions: the time until they are served and published among many others, and the memory of a compiled one.
 
 The last two are measured in this process, over the corpus of real definitions where it is there.
 """
@@ -70,7 +70,7 @@ def _beside(target: Target) -> Iterator[list[float]]:
 
 
 async def _until(target: Target, path: str, found: Callable[[bytes], bool], start: float, *, aggregated: bool = False) -> float:
-    """Seconds since the start until an answer has what is looked for."""
+    """Seconds since the start until an answer has the expected content."""
     head = target.head("GET", path)
     if aggregated:
         head = head.replace(b"Accept: application/json\r\n", AGGREGATED)

@@ -1,4 +1,4 @@
-"""The rows about deletion that others wait for: a namespace with much in it, and a cascade beside a neighbour's work."""
+"""The rows about deletions that delay others: a namespace with many objects, and a cascade during requests of another cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Server processes under measurement, pinned to one core, with what the kernel says of them."""
+"""Server processes under measurement, pinned to one core, with the figures of the kernel about them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def free_port() -> int:
 
 @contextmanager
 def kcp(root: Path, *arguments: str, plain: bool = True) -> Iterator[Process]:
-    """Our server; started on an existing root directory it finds what is stored there."""
+    """A kcp-py server. On an existing root directory it serves the stored objects."""
     command = [sys.executable, "-m", "kcp_py", "start", "--root-directory", str(root), "--secure-port", "0", *arguments]
     environment = {**os.environ, "KCP_PY_LOG_LEVEL": "warning", **({"KCP_PY_PLAIN_HTTP": "true"} if plain else {})}
     start = time.perf_counter()

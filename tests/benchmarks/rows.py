@@ -148,7 +148,7 @@ async def create_row(directory: Path) -> AsyncIterator[Row]:
 
 
 async def rules_row(directory: Path) -> AsyncIterator[Row]:
-    """Creates of a custom resource whose schema has CEL rules, beside one that has none."""
+    """Creates of a custom resource whose schema has CEL rules, compared with one without rules."""
     with kcp(directory / "rules") as ours:
         plain = 0.0
         for rules in (0, 10, 100):
@@ -163,9 +163,9 @@ async def rules_row(directory: Path) -> AsyncIterator[Row]:
 
 
 async def list_row(directory: Path) -> AsyncIterator[Row]:
-    """10,000 objects of 1 KB, whole and in pages, with a small request beside it to see how long the loop is held.
+    """10,000 objects of 1 KB, whole and in pages, with concurrent small requests that show how long the event loop is blocked.
 
-    What is listed again is answered from what was kept of the list before, except for the objects around one that was written since. So
+    A repeated list is answered from the cached spans, except for the objects around a later write. So
     three cases are measured: nothing was written, one object was, and so many were that everything is read from the store.
     """
     with kcp(directory / "list") as ours, bare(directory) as other:
@@ -398,7 +398,7 @@ async def _wildcard(target: Target, clusters: int) -> Row:
 
 
 async def content_row(directory: Path) -> AsyncIterator[Row]:
-    """1,000 clusters with the same 10 CRDs and 10 objects each, beyond the first ones, whose events fill what is bounded."""
+    """1,000 clusters with the same 10 CRDs and 10 objects each, beyond the first ones, whose events fill the bounded caches."""
     first, count, kinds = 300, 1_000, 10
     with kcp(directory / "content") as ours:
         target = ours.target
@@ -492,7 +492,7 @@ async def _idle(ours: Process, seconds: float = 10) -> Row:
 
 
 async def cel_row(directory: Path) -> AsyncIterator[Row]:
-    """A validation rule over a list of 50 items, beside the same written in Python."""
+    """A validation rule over a list of 50 items, compared with an equivalent Python function."""
     del directory
     item = object_of("Item", {name: Field(STRING, name) for name in ("name", "image", "mode")})
     fields = {"replicas": Field(INT, "replicas"), "maxReplicas": Field(INT, "maxReplicas"), "items": Field(list_of(item), "items")}

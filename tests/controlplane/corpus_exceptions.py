@@ -1,4 +1,4 @@
-"""Where the control plane and the labels of the corpus differ, and why. What is not listed here fails the test."""
+"""Differences between the control plane and the labels of the corpus, with reasons. Other differences fail the test."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ REASONS: Final = (
 
 
 def reason_of(check: str, path: str) -> str:
-    """Why a file differs in a check; empty where nobody knows."""
+    """The reason why a file differs in a check; empty if it is unknown."""
     for reason in REASONS:
         if check.startswith(reason.check) and path.startswith(reason.paths):
             return reason.text

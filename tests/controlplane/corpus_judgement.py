@@ -1,7 +1,7 @@
-"""What a whole control plane says of the corpus: every definition and every object, over HTTP in process.
+"""The results of a control plane with the corpus: every definition and every object, over HTTP in process.
 
 Definitions are created alone, each in a cluster of its own, and all together in one; objects there. Where a definition names a conversion
-webhook, which nobody runs here, the shared cluster gets it with the strategy None.
+webhook, which does not run here, the shared cluster gets it with the strategy None.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ async def until_it_ends(watcher: Watcher) -> None:
 
 
 async def test_the_index_names_the_paths_of_its_cluster(tmp_path: Path) -> None:
-    """The resource tree's paths stand beside the fixed pages, those of a CRD only in its cluster."""
+    """The index lists the paths of the resource tree and the fixed pages; those of a CRD only in its cluster."""
     async with running(ControlPlane(options(tmp_path))) as api:
         await api.ok("POST", f"/clusters/a{DEFINITIONS}", definition())
         await established(api, "a")

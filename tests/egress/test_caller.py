@@ -1,4 +1,4 @@
-"""Calls to endpoints that others name: what is sent, what is refused, and what goes wrong."""
+"""Calls of endpoints that tenants name: requests, refusals and failures."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_a_connection_that_was_closed_is_opened_again(certificate: Certifi
 
 
 async def test_a_redirect_is_an_answer(certificate: Certificate) -> None:
-    """Nobody follows it."""
+    """A redirect is not followed."""
 
     async def respond(request: Request) -> bytes:
         del request
@@ -142,7 +142,7 @@ async def test_a_server_that_does_not_answer_is_left(certificate: Certificate) -
 
 
 async def test_who_does_not_listen_is_named_as_upstream_names_it(certificate: Certificate) -> None:
-    """A closed port, a server without TLS, an unknown name, a URL that is none."""
+    """Calls of a closed port, a server without TLS, an unknown name and an invalid URL fail."""
     async with HttpsServer(certificate, fine) as server:
         gone = endpoint(server)
     plain = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)

@@ -1,7 +1,7 @@
 """Inputs made to hurt, for everything that reads what strangers send: `python -m tests.fuzz`, and for a bounded time in the tests.
 
-What belongs here: how such inputs are made (`mutation`), what is fed with them (`TARGETS`, a module for each kind of parser), and the
-two ways of running them. What was once found is a test with a name beside the other tests of its module, not here.
+Belongs here: the generation of such inputs (`mutation`), the code under test (`TARGETS`, a module for each kind of parser), and the
+two ways of running them. A finding becomes a named test among the other tests of its module, not here.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
   python -m tests.fuzz yaml --input TEXT        one input, as a failure was printed; a long one is in a file: @FILE
 
 A failure is printed with the command that repeats it, made as small as it gets within a few seconds, and makes the exit code 1. What
-it shows, once mended, belongs into a test with a name beside the other tests of its module.
+it shows, once fixed, becomes a named test among the other tests of its module.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _place(error: BaseException) -> tuple[str, int | None]:
 
 
 def _report(target: Target, outcome: Outcome) -> bool:
-    """Print what was found; whether that is a failure."""
+    """Print the findings. Returns whether they are failures."""
     took = ", ".join(f"{seconds * 1000:.0f}" for seconds, _ in outcome.slowest)
     print(
         f"{target.name:22} {outcome.inputs:8} inputs   slowest {took} ms (counted)   memory {outcome.most_memory / 1e6:.1f} MB", flush=True

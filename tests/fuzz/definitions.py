@@ -1,4 +1,4 @@
-"""CRDs: what is said of any, and what those that are accepted make of objects."""
+"""CRDs: the answers to any CRD, and the effect of accepted ones on objects."""
 
 from __future__ import annotations
 

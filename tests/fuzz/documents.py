@@ -215,7 +215,7 @@ def _json(data: bytes) -> None:
     again, strict = decode_yaml_strict(encode_yaml(value))
     assert again == value, (again, value)
     assert not strict
-    # Python's own decoder is the oracle of what is JSON at all.
+    # Python's own decoder is the oracle for valid JSON.
     json.loads(data)
 
 

@@ -158,7 +158,7 @@ def _path(data: bytes) -> None:
         except StatusError as error:
             assert error.code in {400, 404, 501}, error
             continue
-        # What is cached is what is not cached.
+        # A cached result equals an uncached one.
         assert parse_target(data, header, Name("root")) == target
         assert "\0" not in target.path
         assert not {".", ".."} & set(target.path.split("/"))

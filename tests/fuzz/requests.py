@@ -81,7 +81,7 @@ PATCHES: Mapping[str, tuple[Any, ...]] = {
     ),
     "application/apply-patch+yaml": (),
 }
-"""Beside the object itself."""
+"""Patches by media type, in addition to the object itself."""
 TOKENS = (*["secret"] * 12, "user", "", "wrong")
 
 
@@ -235,17 +235,17 @@ async def _hold(session: list[Request]) -> None:
         root = Path(directory)
         (root / "admin-tokens.csv").write_text('secret,shard-admin,1,"system:masters"\nuser,jane,2,"team"\n')
         storage = MemoryStorage()
-        # Of the controllers only the one that makes definitions served: others would change the store beside the requests.
+        # Only the controller of definitions runs, because others would change the store during the requests.
         options = Options(root_directory=root, storage="memory", controllers=("definitions",))
         async with ControlPlane(options, storage=storage) as control_plane:
             await _prepare(control_plane)
             for request in session:
-                # What is done to definitions goes on beside later requests.
+                # Work on definitions continues during later requests.
                 left_out = "widgets" if any("customresourcedefinitions" in earlier.target for earlier in session) else "customresourcedef"
                 before = await _content(storage, left_out)
                 answer = await _ask(control_plane, request)
                 _judge(request, answer)
-                # Upstream too finds only after the write that one object is no list.
+                # Upstream, too, detects only after the write that one object is not a list.
                 if answer.status >= 400 and not any("PartialObjectMetadataList" in value for _, value in request.headers):
                     assert await _content(storage, left_out) == before, f"{request} failed and has changed something"
 

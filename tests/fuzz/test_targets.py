@@ -17,7 +17,7 @@ EXAMPLES = 60
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 def test_inputs_to_start_from(target: Target) -> None:
-    """What inputs are made of is no failure itself."""
+    """The seeds of the inputs cause no failures."""
     for seed in target.seeds:
         target.run(seed)
         target.check(seed)

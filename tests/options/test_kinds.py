@@ -39,13 +39,13 @@ def test_long_durations_keep_their_milliseconds():
 
 @given(st.integers(0, 10**7))
 def test_whole_seconds_survive_rendering(seconds):
-    """What is rendered is read as the same number of seconds."""
+    """A rendered duration is parsed as the same number of seconds."""
     assert parse_duration(render_duration(seconds)) == seconds
 
 
 @given(st.integers(0, 2**50))
 def test_sizes_survive_rendering(size):
-    """What is rendered is read as the same number of bytes."""
+    """A rendered size is parsed as the same number of bytes."""
     assert SIZE.parse(SIZE.render(size)) == size
 
 
@@ -63,7 +63,7 @@ def test_hosts(text):
 
 @pytest.mark.parametrize("text", ["", "-a", "a_b", "a..b", "[::1]", "a/b", "a b", "x" * 64, "a:80", "a\n"])
 def test_no_hosts(text):
-    """What could not stand in a URL's place for a host is none."""
+    """A text that cannot be the host of a URL is refused."""
     assert not is_host(text)
 
 

@@ -1,4 +1,4 @@
-"""Where settings come from, and what is said about wrong ones."""
+"""The sources of settings, and the messages about invalid ones."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ FLAG_ERRORS = [
 
 @pytest.mark.parametrize(("name", "text", "message"), FLAG_ERRORS, ids=lambda value: str(value)[:30])
 def test_a_wrong_flag_is_one_line_that_names_the_flag(name, text, message):
-    """The message begins with the flag and says what was expected."""
+    """The message begins with the flag and contains the expected form."""
     with pytest.raises(OptionsError) as caught:
         load({name: text})
     assert str(caught.value) == message
@@ -222,7 +222,7 @@ def test_settings_that_need_each_other(flags, message):
 
 
 def test_misspelt_variables_are_noticed():
-    """A variable near to a setting's is told of; what is far from all of them belongs to somebody else."""
+    """A variable with a name similar to that of a setting is reported; other variables are ignored."""
     environ = {"KCP_PY_STORGE": "etcd", "KCP_PY_STORAGE": "etcd", "KCP_PY_CONFIG": "", "KCP_PY_ZZZ": "", "OTHER": ""}
     assert unknown_environment_variables(environ) == ["KCP_PY_STORGE: no such setting; did you mean KCP_PY_STORAGE?"]
 

@@ -38,7 +38,7 @@ def test_young_history_is_kept() -> None:
 
 
 def test_old_history_goes() -> None:
-    """What was there at least the kept age ago goes, exact to a look."""
+    """History older than the kept age is removed, with the precision of the checks."""
     compaction = Compaction(_POLICY)
     for now in range(0, 100, 10):
         compaction.step(now, 100 + now)
@@ -187,7 +187,7 @@ async def test_a_late_server_compacts_nothing_young() -> None:
 
 @pytest.mark.anyio
 async def test_an_idle_shared_store_is_left_alone() -> None:
-    """A store that nobody writes to is compacted once more and not written to by its servers."""
+    """An idle store is compacted once more, and its servers do not write to it."""
     async with _Recorded() as storage:
         servers = [SharedCompaction(storage, _RECORD) for _ in range(2)]
         await storage.fill()

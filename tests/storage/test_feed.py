@@ -68,7 +68,7 @@ async def test_large_values_fill_a_buffer() -> None:
 
 
 async def test_reader_overtaken_by_compaction() -> None:
-    """A reader who fell behind what is kept is told."""
+    """A reader that fell behind the kept history receives an error."""
     history = _History()
     feed = Feed(history.read, revision=0, longest_buffer=5)
     async with aclosing(feed.watch("/", start_revision=1)) as batches:
@@ -96,7 +96,7 @@ async def test_idle_readers_are_woken_once_for_many_writes() -> None:
 
 
 async def test_joining_during_writes() -> None:
-    """What is written while history is read comes after it, once."""
+    """Events of writes during a read of history arrive after it, once."""
     history = _History()
     feed = Feed(history.read, revision=0)
     for number in range(10):

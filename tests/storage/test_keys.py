@@ -162,7 +162,7 @@ def test_no_two_objects_share_a_key(one: _Parts, other: _Parts) -> None:
 
 @pytest.mark.parametrize("identity", ["root", "a" * 63, "team-a"])
 def test_an_identity_is_no_cluster(identity: str) -> None:
-    """A text that could name a cluster is no identity: keys could not be told apart."""
+    """A text that could be a cluster name is refused as an identity, because keys would be ambiguous."""
     with pytest.raises(InvalidSegmentError):
         resource_keys("/registry", "example.com", "widgets", namespaced=True, identity=identity)
 

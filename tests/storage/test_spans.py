@@ -1,4 +1,4 @@
-"""What is kept of ranges is never older than what can be seen, and bounded."""
+"""Cached ranges are never older than visible writes, and bounded."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_any_part_of_a_span_is_had_with_its_commas(first: int, end: int, expecte
 
 
 def test_a_span_is_found_by_every_place_within_it(spans: Spans) -> None:
-    """Its bounds are what was read, not the keys that were there; what lies beside it is not known."""
+    """The bounds of a span are those of the read, not those of its keys; keys outside are not covered."""
     keep(spans, span("cd", lower="b", upper="f"))
     assert [place for place in "abcdefg" if spans.find(P, "m", P + place, 0)] == ["b", "c", "d", "e"]
     assert spans.next_lower(P, "m", P + "a") == P + "b"
@@ -100,7 +100,7 @@ def test_too_many_writes_at_once_are_not_looked_through(spans: Spans) -> None:
 
 
 def test_a_span_answers_from_its_revision_on(spans: Spans) -> None:
-    """Earlier ones it does not know, and compacted ones are gone for everybody."""
+    """A span is not valid for earlier and for compacted revisions."""
     keep(spans, span("ac", since=5))
     assert [revision for revision in range(1, 9) if spans.find(P, "m", P + "a", revision)] == [5, 6, 7, 8]
     spans.compacted(7)
@@ -108,7 +108,7 @@ def test_a_span_answers_from_its_revision_on(spans: Spans) -> None:
 
 
 def test_what_was_read_at_an_asked_revision_is_kept_only_where_nothing_was_written_since(spans: Spans) -> None:
-    """That is known of prefixes that have spans, from the first of them on."""
+    """Writes are recorded for prefixes with spans, from their first span on."""
 
     def keep_old(one: Span) -> bool:
         with spans.reading(P) as reading:
@@ -164,7 +164,7 @@ def test_they_are_bounded_by_bytes() -> None:
 
 
 def test_a_prefix_of_which_nothing_is_left_takes_no_memory(spans: Spans) -> None:
-    """So that clusters that are deleted leave nothing behind; what is not known of it any more is not relied on."""
+    """A prefix without spans is dropped, so that deleted clusters leave no entries; later spans need new knowledge of its writes."""
     keep(spans, span("ac"))
     spans.writing(P + "b", 6)
     spans.committed()

@@ -47,7 +47,7 @@ def test_terminal_sequences_are_escaped():
     """Neither C0 nor C1 control characters nor bidirectional overrides reach a terminal."""
     text = "\x1b[2J\x9b2J\u202e\u2028\x7f\ud800"
     shown = '"\\u001b[2J\\u009b2J\\u202e\\u2028\\u007f\\ud800"'
-    # An escaped lone surrogate is no JSON to strict decoders.
+    # Strict decoders refuse an escaped lone surrogate.
     assert json_line({"a": text}) == f'{{"a": {shown}}}\n'.replace(r"\ud800", r"\\ud800").encode()
     assert console_line({"level": "info", "event": "e", "a": text}).decode() == f"info    e a={shown}\n"
 

@@ -94,7 +94,7 @@ async def test_access_log_of_a_stream(tmp_path):
 
 @pytest.mark.parametrize("broken", [BrokenPipeError, OSError, ValueError])
 def test_a_log_that_cannot_be_written_fails_nobody(broken):
-    """A closed pipe or a full disk below the log does not fail what is logged."""
+    """A closed pipe or a full disk does not make the logged call fail."""
 
     class Broken(io.BytesIO):
         def write(self, _data):

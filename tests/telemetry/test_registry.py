@@ -19,6 +19,6 @@ def test_collect():
 
 
 def test_the_library_waits():
-    """Measuring does not import the library that shows what was measured."""
+    """Recording does not import the library that renders the metrics."""
     code = "import sys, kcp_py.telemetry.metrics; sys.exit('prometheus_client' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""Which clusters exist, and that nobody works in a life of one that is over."""
+"""The existing clusters, and requests to clusters that were deleted or created again."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_a_scope_says_what_the_object_says(registry: Registry, elsewhere: 
     ],
 )
 async def test_states(registry: Registry, elsewhere: Elsewhere, metadata: dict[str, Any], *, terminating: bool, inactive: bool) -> None:
-    """What the object says of the cluster's state is known as soon as the feed has brought it."""
+    """The state of the cluster follows its object as soon as the event is distributed."""
     await elsewhere.put(registry.clusters.key(A), stored())
     await registry.clusters.scope(A)
     await elsewhere.put(registry.clusters.key(A), stored(**metadata))
@@ -140,7 +140,7 @@ async def test_a_scope_is_stale_once_its_cluster_is_not_served(registry: Registr
 
 
 async def test_ensure(registry: Registry, storage: SteppedStorage) -> None:
-    """The object is created where there is none, whoever else does so at the same time."""
+    """The object is created unless it exists, also with concurrent creates."""
     await registry.clusters.ensure(A)
     uid = await life(registry)
     await registry.clusters.ensure(A)
@@ -180,7 +180,7 @@ async def test_scopes_are_bounded(registry: Registry) -> None:
 
 
 async def test_the_end_is_told(registry: Registry, elsewhere: Elsewhere) -> None:
-    """To whoever asked, when a cluster is removed or switched off, and not for other changes or other clusters."""
+    """Registered functions are called when a cluster is deleted or deactivated, and not for other changes or clusters."""
     told: list[Name] = []
     registry.clusters.on_gone(told.append)
     key = registry.clusters.key(A)
@@ -194,7 +194,7 @@ async def test_the_end_is_told(registry: Registry, elsewhere: Elsewhere) -> None
 
 
 async def test_a_removed_cluster_is_forgotten(registry: Registry, elsewhere: Elsewhere) -> None:
-    """With everything that was known of it, its table included."""
+    """All cached values of a deleted cluster are dropped, including its table."""
     await registry.clusters.ensure(A)
     await registry.fanout.reached(await registry.storage.revision())
     await registry.clusters.scope(A)
@@ -206,7 +206,7 @@ async def test_a_removed_cluster_is_forgotten(registry: Registry, elsewhere: Els
 
 
 async def test_a_cluster_made_again_while_its_scope_is_read(registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
-    """Who read the old life cannot write with it, and nobody is given it afterwards."""
+    """A scope from before the deletion is refused for writes, and is not returned afterwards."""
     key = registry.clusters.key(A)
     await elsewhere.put(key, stored("old"))
 

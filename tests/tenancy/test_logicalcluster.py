@@ -1,4 +1,4 @@
-"""The object that a cluster begins with, and what it may say of itself."""
+"""The initial object of a cluster, and its valid values."""
 
 from __future__ import annotations
 

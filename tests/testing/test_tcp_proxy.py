@@ -84,7 +84,7 @@ async def proxy(target: Target) -> AsyncIterator[TcpProxy]:
 
 
 async def test_cut(proxy: TcpProxy) -> None:
-    """A cut resets what is connected and serves who comes next."""
+    """A cut resets the connections and serves the next one."""
     client = await Client.connect(proxy)
     client.say(b"one")
     assert await client.hear(3) == b"one"
@@ -113,7 +113,7 @@ async def test_refuse(proxy: TcpProxy) -> None:
 
 
 async def test_hold(proxy: TcpProxy, target: Target) -> None:
-    """What is held back arrives whole after it."""
+    """Held bytes arrive completely after `resume`."""
     client = await Client.connect(proxy)
     client.say(b"one")
     assert await client.hear(3) == b"one"
@@ -131,7 +131,7 @@ async def test_hold(proxy: TcpProxy, target: Target) -> None:
 
 
 async def test_stall(proxy: TcpProxy, target: Target) -> None:
-    """What is swallowed never arrives, and its connection is reset in the end."""
+    """Dropped bytes never arrive, and `resume` resets their connection."""
     client = await Client.connect(proxy)
     client.say(b"one")
     assert await client.hear(3) == b"one"

@@ -10,7 +10,7 @@ class Nothing:
 
 
 class Synchronous(AdmissionPlugin):
-    """Its step is no coroutine."""
+    """Its step is not a coroutine."""
 
     def validate(self, attributes: object) -> None:  # E: Return type "None" of "validate" incompatible
         """Check nothing."""

@@ -59,7 +59,7 @@ class Labels(AdmissionPlugin):
         attributes.obj["metadata"].setdefault("labels", {})["maker"] = attributes.user.name.replace(":", "-")
 
     async def validate(self, attributes: Attributes) -> None:
-        """Refuse what is empty."""
+        """Refuse empty values."""
         if attributes.obj is not None and not attributes.obj.get("data"):
             raise errors.forbidden(attributes.resource.group_resource, attributes.name, "has no data")
 

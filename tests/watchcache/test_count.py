@@ -70,7 +70,7 @@ async def test_the_number_follows_the_feed():
 
 
 async def test_a_change_while_counting_counts_once():
-    """What changes between the read and its answer is added to what was read."""
+    """Changes between the read and its answer are added to the result."""
     async with Busy() as storage:
         fanout = storage.fanout = Fanout(storage, "/registry")
         count = ObjectCount(storage, fanout, PREFIX)

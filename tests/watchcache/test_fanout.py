@@ -1,4 +1,4 @@
-"""The feed delivers every event once, in order, to those who asked, and to nobody else."""
+"""The fan-out delivers every event once, in order, to matching watchers only."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_nothing_reaches_a_watcher_after_its_end() -> None:
 
 
 async def test_a_reserved_watcher_ends_with_others_before_it_begins() -> None:
-    """It gets nothing before it begins, everything after its start from then on, and learns of an end in between."""
+    """A reserved watcher receives no event before it begins, every event after its start, and an end in between."""
     async with MemoryStorage() as storage, running_fanout(storage) as fanout:
         start = fanout.revision
         watcher = fanout.reserve(PREFIX, cluster="a")
@@ -218,7 +218,7 @@ async def test_listeners_to_everything_hear_what_is_stored() -> None:
 
 
 async def test_after_a_gap_watches_and_caches_end_before_anything_after_it_is_read() -> None:
-    """When the feed runs again, watches have ended and its revision is the store's by the time that caches are told; nobody else ran."""
+    """After a restart, watches have ended and the revision is that of the store when caches are cleared, before other tasks run."""
     seen: list[tuple[bool, int, int, bool]] = []
     async with MemoryStorage() as storage:
         async with running_fanout(storage) as fanout:

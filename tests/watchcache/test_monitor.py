@@ -86,7 +86,7 @@ async def test_lag_of_an_outage():
 
 
 async def test_sizes_of_files(tmp_path):
-    """A store in a file is measured with its write-ahead log; what is not there has no value."""
+    """A store in a file is measured with its write-ahead log; a missing file has no value."""
     file = tmp_path / "kcp.db"
     async with MemoryStorage() as storage:
         setting = Setting(storage, database_file=file)

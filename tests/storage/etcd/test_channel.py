@@ -104,7 +104,7 @@ async def test_host_names(etcd, open_storage):
 
 
 def test_a_member_that_is_back_is_found_within_a_second():
-    """Neither the pause between attempts, with gRPC's fifth of jitter, nor an attempt begun in vain lasts longer; and none hurries."""
+    """Pauses between attempts, with gRPC's jitter of a fifth, and failed attempts are within their bounds."""
     arguments = dict(RECONNECTION)
     assert arguments["grpc.max_reconnect_backoff_ms"] * 1.2 < 1000
     assert arguments["grpc.min_reconnect_backoff_ms"] <= 1000

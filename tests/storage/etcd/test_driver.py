@@ -116,7 +116,7 @@ async def test_range_edges(storage, prefix):
 
 
 async def test_revisions_that_are_gone_or_to_come(own_etcd, open_storage):
-    """Reads and compactions outside what is kept say what is kept."""
+    """Errors of reads and compactions outside the kept history contain its bounds."""
     storage = await open_storage(own_etcd.url)
     assert await storage.revision() == 1
     for index in range(9):
@@ -180,7 +180,7 @@ async def test_two_storages_on_one_etcd(etcd, open_storage, prefix):
 
 
 async def test_watch_events(storage, prefix):
-    """Creations, updates and deletes come with what was before, a transaction's in one batch."""
+    """Creations, updates and deletes arrive with previous values, those of a transaction in one batch."""
     a, b = prefix + "a", prefix + "b"
     first = await storage.transact([], [Put(a, b"1"), Put(b, b"1")])
     second = await storage.transact([], [Put(a, b"2"), Delete(b)])

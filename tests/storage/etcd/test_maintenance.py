@@ -27,7 +27,7 @@ async def test_status(storage):
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.anyio
 async def test_which_way_watches_go(build, tmp_path):
-    """The versions that Go builds tell of progress in order, so that a watch of one prefix learns how far the store is."""
+    """The versions that Go builds report progress in order, so that a watch of one prefix receives the progress of the store."""
     server = EtcdServer(tmp_path, programs=folder_of(build))
     server.start()
     try:

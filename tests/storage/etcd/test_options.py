@@ -30,7 +30,7 @@ def test_endpoints(text, secure, endpoint):
     "text", ["ftp://a:1", "http://", "http://a:b", "http://a/path", "http://u:p@a:1", "", "http://[::1", "http://a:99999"]
 )
 def test_malformed_endpoints(text):
-    """What is no endpoint is refused with a storage error."""
+    """An invalid endpoint is refused with a storage error."""
     with pytest.raises(StorageError):
         parse_endpoint(text, secure=False)
 

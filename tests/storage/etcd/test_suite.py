@@ -32,7 +32,7 @@ from kcp_py.testing.storage_suite import StorageSuite
 class FreshStore:
     """An etcd that has been used before, seen as an empty store: keys lie below a new prefix, revisions count from the first entry.
 
-    A new etcd for each example would take most of a second. Nobody else may write to it meanwhile.
+    A new etcd for each example would take most of a second. No other test may write to it in the meantime.
     """
 
     def __init__(self, url: str) -> None:

@@ -44,7 +44,7 @@ async def _keys(path: Path) -> list[str]:
 
 
 async def test_a_backup_of_a_store_in_use(tmp_path: Path) -> None:
-    """It holds what was acknowledged, is a store of its own, and writes go on."""
+    """The backup contains acknowledged writes and is an independent store, and writes continue."""
     path, copy = tmp_path / "store.db", tmp_path / "copy.db"
     async with SQLiteStorage(path) as storage:
         await storage.transact([], [Put("/a", b"1"), Put("/gone", b"1")])
@@ -105,7 +105,7 @@ async def test_a_backup_of_an_older_format(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["damaged", "cut", "empty", "foreign", "missing", "far"])
 async def test_what_cannot_be_restored_changes_nothing(tmp_path: Path, how: str) -> None:
-    """The store is as it was, and the error says what is wrong with the backup."""
+    """The store is unchanged, and the error describes the fault of the backup."""
     path, copy = tmp_path / "store.db", tmp_path / "copy.db"
     async with SQLiteStorage(path) as storage:
         await storage.transact([], [Put(f"/{number}", b"1" * 3000) for number in range(100)])
@@ -127,7 +127,7 @@ async def test_what_cannot_be_restored_changes_nothing(tmp_path: Path, how: str)
     with pytest.raises(CorruptDatabaseError if how in ("damaged", "cut", "empty") else StorageError) as caught:
         restore(copy, path, bump=LARGEST_REVISION if how == "far" else 1)
     if how in ("cut", "empty"):
-        # What helps is another backup: this file is not the store's, and restoring it is what was asked for.
+        # The advice is another backup, because this file is not that of the store and a restore was requested.
         assert str(copy) in str(caught.value)
         assert "use another backup" in str(caught.value)
         assert "kcp-py restore" not in str(caught.value)
@@ -157,7 +157,7 @@ async def test_killed_at_every_step(tmp_path: Path) -> None:
         try:
             keys = await _keys(path)
         except CorruptDatabaseError:
-            # Its log is put aside already; the server refuses to forget what is in it.
+            # Its log is moved away already, and the server refuses to drop the content of the log.
             restore(copy, path)
             keys = await _keys(path)
         assert keys in (["/old"], ["/new"]), f"killed at line {step}"

@@ -47,7 +47,7 @@ asyncio.run(main())
 
 
 def beside(path: Path, ending: str) -> Path:
-    """One of the files that a database has beside it."""
+    """One of the files next to a database."""
     return path.with_name(path.name + ending)
 
 
@@ -87,7 +87,7 @@ def _files(folder: Path) -> dict[str, os.stat_result]:
 
 
 async def test_modes(tmp_path: Path) -> None:
-    """Nobody but the owner can read any of the files."""
+    """Only the owner can read the files."""
     path = tmp_path / "store.db"
     async with SQLiteStorage(path) as storage:
         await storage.transact([], [Put("/a", b"x")])
@@ -128,7 +128,7 @@ async def test_exit_without_closing(tmp_path: Path) -> None:
 
 
 async def test_second_open_in_this_process(tmp_path: Path) -> None:
-    """The same file cannot be opened twice, also not by another name, and the first store goes on."""
+    """A file cannot be opened twice, even under another name, and the first store continues."""
     path, link = tmp_path / "store.db", tmp_path / "link.db"
     async with SQLiteStorage(path) as storage:
         link.symlink_to(path)
@@ -159,7 +159,7 @@ async def test_second_process(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"hello", b"x" * 5000, b"SQLite format 3\x00"], ids=["short", "long", "only a beginning"])
 async def test_no_database(tmp_path: Path, content: bytes) -> None:
-    """A file that is no database is refused and left alone."""
+    """A file that is not a database is refused and left unchanged."""
     path = tmp_path / "store.db"
     path.write_bytes(content)
     with pytest.raises(IncompatibleDatabaseError, match="not a database"):
@@ -199,7 +199,7 @@ async def test_newer_database(tmp_path: Path) -> None:
     ("offset", "length"), [(100, 3996), (4096, 1 << 20), (200, 4000)], ids=["schema", "everything else", "around the first page"]
 )
 async def test_damaged_database(tmp_path: Path, offset: int, length: int) -> None:
-    """Damage to what is read at the start is told at the start, and nothing is changed."""
+    """Damage to the pages that a start reads is reported by the start, and nothing is changed."""
     path = tmp_path / "store.db"
     await _fill(path)
     content = bytearray(path.read_bytes())
@@ -273,7 +273,7 @@ async def test_missing_beside_its_log(tmp_path: Path) -> None:
 
 
 async def test_missing_log(tmp_path: Path) -> None:
-    """A database whose log was taken away after a kill is refused: what was acknowledged is in the log."""
+    """A database whose log was removed after a kill is refused, because the log contains acknowledged writes."""
     path = tmp_path / "store.db"
     _write_and_be_killed(path)
     log = beside(path, "-wal")
@@ -441,7 +441,7 @@ async def test_a_place_that_cannot_hold_a_database(tmp_path: Path, kind: str, pr
 
 
 def _names(folder: Path, place: Path) -> set[str]:
-    """What is below a folder, and which of the store's files are at a place."""
+    """The files below a directory, and the files of a store at a path."""
     return (
         {str(path) for path in folder.rglob("*")} | {str(path) for path in place.glob("db*")} | {str(path) for path in place.glob("null*")}
     )

@@ -1,4 +1,4 @@
-"""What is remembered of keys is never older than what was acknowledged, and bounded."""
+"""Cached keys are never older than acknowledged writes, and bounded."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ async def _served(storage: SQLiteStorage, truth: dict[str, bytes]) -> int:
 
 
 async def test_every_flip_is_found_and_none_is_served(tmp_path: Path) -> None:
-    """Of a hundred flipped bits anywhere in the file each is found by the check, and what is served is right or refused by name."""
+    """The check finds each of a hundred flipped bits, and every read is correct or refused with the key."""
     path = tmp_path / "store.db"
     async with SQLiteStorage(path) as storage:
         await fill(storage)

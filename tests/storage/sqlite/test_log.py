@@ -63,7 +63,7 @@ async def test_a_flip_before_the_end_is_not_copied_either(tmp_path: Path) -> Non
 
 
 async def test_each_flip_is_found_as_in_a_log_that_is_not_in_use(tmp_path: Path) -> None:
-    """What is judged many frames at once is judged as frame by frame, wherever the wrong bit is."""
+    """Checking many frames together gives the same result as checking them one by one, for any position of the wrong bit."""
     path = tmp_path / "store.db"
     chance = random.Random(3)
     async with SQLiteStorage(path, checkpoint_bytes=1 << 30) as storage:

@@ -135,7 +135,7 @@ class _Write(NamedTuple):
 
 
 async def _opens_with(path: Path, acknowledged: list[_Write], uncertain: set[tuple[str, bytes]]) -> None:
-    """The store opens, is sound, takes writes, and holds what was acknowledged, and beside it only what may have been carried out."""
+    """The store opens undamaged, accepts writes, and contains all acknowledged writes and no others but those with an unknown outcome."""
     async with SQLiteStorage(path) as storage:
         found = {item.mod_revision: (item.key, item.value) for item in (await storage.range("/")).items}
         revision = await storage.revision()

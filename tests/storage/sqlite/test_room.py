@@ -1,4 +1,4 @@
-"""What is taken while the disk is full."""
+"""Writes that are accepted while the disk is full."""
 
 from __future__ import annotations
 

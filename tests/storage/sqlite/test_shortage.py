@@ -73,7 +73,7 @@ async def test_deletions_work_on_a_full_disk(disk: Path) -> None:
 
 
 async def test_a_start_on_a_full_disk(disk: Path) -> None:
-    """Where others took all the room while no server ran, the start gives the reserve up, knows of it, and deletions work."""
+    """If the disk became full while no server ran, the start releases the reserve and records it, and deletions work."""
     path = disk / "store.db"
     async with SQLiteStorage(path, reserve_bytes=_RESERVE) as storage:
         for number in range(20):
@@ -94,7 +94,7 @@ async def test_a_start_on_a_full_disk(disk: Path) -> None:
 
 
 async def test_killed_on_a_full_disk(disk: Path) -> None:
-    """What was acknowledged before a kill on a full disk is there after it."""
+    """Writes that were acknowledged before a kill on a full disk are kept."""
     path = disk / "store.db"
     script = (
         "import asyncio, os, signal, sys\n"

@@ -32,7 +32,7 @@ async def test_order() -> None:
 
 
 async def test_stop_finishes_jobs() -> None:
-    """What was given before the stop is done."""
+    """Jobs from before the stop are finished."""
     worker = Worker("test")
     seen: list[int] = []
     job = worker.submit(lambda: seen.append(1))
