@@ -113,6 +113,8 @@ async def test_ordinary() -> None:
     [
         pytest.param(b"http://evil.example/clusters/a/api/v1/pods", 200, ("a", "/api/v1/pods"), id="absolute form: the host has no say"),
         pytest.param(b"http://a.example/api/v1/pods", 200, ("root", "/api/v1/pods"), id="absolute form without a cluster"),
+        pytest.param(b"http://a.example", 400, None, id="absolute form without a path"),
+        pytest.param(b"http://a.example?watch=1", 400, None, id="absolute form with nothing but a query"),
         pytest.param(b"/clusters/a/../b/api/v1/pods", 400, None, id="dot segment"),
         pytest.param(b"/clusters/a/%2e%2e/b/api/v1/pods", 400, None, id="encoded dot segment"),
         pytest.param(b"/clusters/a%2fb/api/v1/pods", 400, None, id="encoded slash"),

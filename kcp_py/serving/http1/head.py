@@ -88,7 +88,7 @@ def split_target(target: bytes) -> tuple[bytes, bytes]:
         target: as the parser of requests lets it through, without control characters and spaces.
 
     Raises:
-        ValueError: it has a fragment.
+        ValueError: it has a fragment, or no path.
         httptools.HttpParserError: it is not a URL.
     """
     if b"#" in target:
@@ -98,4 +98,7 @@ def split_target(target: bytes) -> tuple[bytes, bytes]:
         path, _, query = target.partition(b"?")
         return path, query
     parsed = httptools.parse_url(target)
+    if parsed.path is None:
+        # RFC 9112, 3.2.2: the absolute form may name a host only. No resource is at the root of one.
+        raise ValueError("the request target has no path")
     return parsed.path, parsed.query or b""

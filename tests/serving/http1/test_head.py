@@ -17,6 +17,8 @@ from kcp_py.serving.http1.head import ExpectationError, body_framing, split_targ
 @example(target=b"/?%zz")
 @example(target=b"http://h/p?q")
 @example(target=b"*")
+@example(target=b"http://h")
+@example(target=b"http://h?q")
 def test_targets_are_split_as_uvicorn_splits_them(target):
     """The short way for ordinary targets agrees with the parser of URLs; what has a fragment is refused by both ways."""
     if b"#" in target:
@@ -29,7 +31,11 @@ def test_targets_are_split_as_uvicorn_splits_them(target):
         with pytest.raises(httptools.HttpParserError):
             split_target(target)
     else:
-        assert split_target(target) == (parsed.path, parsed.query or b"")
+        if parsed.path is None:
+            with pytest.raises(ValueError, match="no path"):
+                split_target(target)
+        else:
+            assert split_target(target) == (parsed.path, parsed.query or b"")
 
 
 HOST = (b"host", b"x")
