@@ -310,7 +310,7 @@ class Connection(asyncio.Protocol):
         if request.upgrade and (b"watch" in raw_path or b"watch" in request.query) and _offers_websocket(request):
             self._switch_to_websocket(scope)
             return False
-        response = ResponseWriter(method, context.heads, keep_alive=request.keep_alive)
+        response = ResponseWriter(method, context.heads, keep_alive=request.keep_alive, chunks=request.version != "1.0")
         cycle = self._cycle = Cycle(scope, self, response, expects_continue=request.expects_continue)
         if self._reader.long_body and method not in {"GET", "HEAD"}:
             # Until the application asks for the body, which it does of those who may send one.

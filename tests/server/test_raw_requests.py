@@ -243,6 +243,27 @@ async def test_large_heads() -> None:
         assert (await server.talk(request(b"/api/v1/pods", *many)))[0][0] == 200
 
 
+async def test_space_behind_a_value() -> None:
+    """Space behind the value of a header is no part of it."""
+    async with running() as server:
+        answers = await server.talk(request(b"/clusters/a/api/v1/pods", b"Content-Length: \t 2 \t", method=b"POST", body=b"{}"))
+        assert [(code, orjson.loads(body)) for code, body in answers] == [(200, ["a", "/api/v1/pods", 2])]
+
+
+async def test_watch_of_a_client_without_chunks() -> None:
+    """A client of HTTP/1.0 does not know chunks: its stream is framed by the end of the connection."""
+    async with running() as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(request(b"/clusters/a/api/v1/pods?watch=1").replace(b"HTTP/1.1", b"HTTP/1.0"))
+        await server.streaming.wait()
+        server.gone.set()
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        assert body == b"{}\n"
+        assert b"connection: close" in head
+        assert b"transfer-encoding" not in head
+        writer.close()
+
+
 async def test_disconnect_of_a_watch() -> None:
     """A watch learns of its client's end through the connection."""
     async with running() as server:

@@ -431,7 +431,8 @@ class RequestReader:
         """A header field, or a field of a trailer section."""
         headers = self._headers
         if headers is not None:
-            headers.append((name.lower(), value))
+            # RFC 9112, 5.1: space around a value is no part of it. The parser leaves what is behind.
+            headers.append((name.lower(), value.rstrip(b" \t")))
             if len(headers) > MAX_FIELDS:
                 raise TooManyFieldsError
 

@@ -40,6 +40,7 @@ _BODILESS: Final = frozenset((204, 304))
 _JOINED_BYTES: Final = 64 * 1024
 """Larger bodies are not copied behind their heads."""
 _NOTHING: Final = ()
+_UNTIL_END: Final = -1
 _PHRASES: Final = {status.value: status.phrase.encode() for status in HTTPStatus}
 _STATUS_LINES: Final = {code: b"HTTP/1.1 %d %b\r\n" % (code, _PHRASES.get(code, b"")) for code in range(100, 600)}
 
@@ -88,15 +89,17 @@ class ResponseWriter:
         error: why the response cannot be completed; None where it can.
     """
 
-    __slots__ = ("_cache", "_chunked", "_head", "_is_head", "_left", "complete", "error", "keep_alive", "started")
+    __slots__ = ("_cache", "_chunked", "_chunks", "_head", "_is_head", "_left", "complete", "error", "keep_alive", "started")
 
-    def __init__(self, method: str, cache: HeadCache, *, keep_alive: bool) -> None:
+    def __init__(self, method: str, cache: HeadCache, *, keep_alive: bool, chunks: bool = True) -> None:
         """Begin.
 
         Args:
             method: of the request.
             cache: shared by the responses of a server.
             keep_alive: whether the client allows that the connection goes on.
+            chunks: whether the client knows chunked bodies. For one that does not, the end of the connection is the end of a body of
+                unknown length (RFC 9112, 6.1 and 6.3).
         """
         self._is_head = method == "HEAD"
         self._cache = cache
@@ -106,7 +109,8 @@ class ResponseWriter:
         self.error: str | None = None
         self._head: bytes | None = None
         self._chunked = False
-        # Bytes of the body that the head promises.
+        self._chunks = chunks
+        # Bytes of the body that the head promises; `_UNTIL_END` where the connection ends behind it.
         self._left = 0
 
     def start(self, status: int, headers: Sequence[Header], defaults: Sequence[Header]) -> bytes:
@@ -155,8 +159,11 @@ class ResponseWriter:
         if not self.keep_alive and not closes:
             lines.append(b"connection: close\r\n")
         if not framed and not self._is_head and status not in _BODILESS:
-            self._chunked = True
-            lines.append(b"transfer-encoding: chunked\r\n")
+            if self._chunks:
+                self._chunked = True
+                lines.append(b"transfer-encoding: chunked\r\n")
+            else:
+                self._left = _UNTIL_END
         lines.append(b"\r\n")
         return b"".join(lines)
 
@@ -187,6 +194,9 @@ class ResponseWriter:
         elif self._chunked:
             chunk = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
             found = (chunk if more else chunk + b"0\r\n\r\n",)
+        elif self._left == _UNTIL_END:
+            self.complete = not more
+            return (data,)
         elif len(data) > self._left:
             self.error = "the body is longer than Content-Length"
             return _NOTHING

@@ -79,6 +79,14 @@ def test_the_client_wants_the_connection_to_end():
     assert write("GET", 200, [], b"", keep_alive=False)[0][0].endswith(b"connection: close\r\ntransfer-encoding: chunked\r\n\r\n")
 
 
+def test_the_client_knows_no_chunks():
+    """The end of the connection is the end of a body of unknown length."""
+    writer = ResponseWriter("GET", HeadCache(), keep_alive=False, chunks=False)
+    assert writer.start(200, [], DEFAULTS) == OK + b"connection: close\r\n\r\n"
+    assert (writer.body(b"o", more=True), writer.body(b"k", more=False)) == ((b"o",), (b"k",))
+    assert (writer.complete, writer.error) == (True, None)
+
+
 def test_large_bodies_are_not_copied():
     """The head of a large body has a write of its own."""
     body = b"x" * 100_000
