@@ -78,7 +78,7 @@ class HeldNames(NamedTuple):
     """Its own."""
     group: str
     accepted: Mapping[str, Any]
-    """Of `status.acceptedNames`, what is well formed."""
+    """The well-formed fields of `status.acceptedNames`."""
 
 
 class LoadedCRD(NamedTuple):

@@ -119,13 +119,13 @@ class _LoadedCRD(NamedTuple):
 
 
 class _Progress:
-    """What is known of the CRDs of one cluster: the next load begins with it, and reads only what has changed."""
+    """The loaded CRDs of one cluster. The next load begins with them, and reads only CRDs that have changed."""
 
     __slots__ = ("begun", "changed", "listed", "loaded", "merged", "removed")
 
     def __init__(self) -> None:
         self.loaded: dict[str, _LoadedCRD] = {}
-        """By key, in order. Not changed but replaced, except for what is gone."""
+        """By key, in order. Replaced by each load; only deleted CRDs are removed from it."""
         self.begun = 0
         """Counts loads and changes, to tell which came first."""
         self.merged = 0
@@ -204,7 +204,7 @@ class _CRDCache(ClusterCache[_ClusterCRDs | None]):
         begun = progress.begin()
         loaded = await self._read_changed(progress) if progress.listed else await self._read_all(cluster, progress.loaded)
         if not self.is_writing(cluster):
-            # While a write is under way, a read may show what was there before it.
+            # While a write is under way, a read may show the state before it.
             progress.merge(begun, loaded)
         if not progress.loaded and self._progress.peek(cluster) is progress:
             self._progress.pop(cluster)

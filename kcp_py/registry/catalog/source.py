@@ -114,7 +114,7 @@ class ResourceSource(ABC):
         return ()
 
     def invalidate(self, cluster: Name) -> None:
-        """Forget what was read of a cluster: a write found that it is stale. The event of the change may not have arrived yet."""
+        """Drop cached values of a cluster: a write found that they are stale. The event of the change may not have arrived yet."""
         del cluster
 
     def clear(self) -> None:  # noqa: B027 - most sources keep nothing

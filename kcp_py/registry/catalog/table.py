@@ -99,7 +99,7 @@ class ResourceUnion:
         own = tuple(resources)
         self._resources = (*(served.resource for served in everywhere.values()), *own)
         self.digest = digest_of(own)
-        """As `ResourceTable.digest`."""
+        """Equal for unions of the same resources: documents are shared by it."""
 
     def resources(self) -> Iterable[ServedResource]:
         """Everything that discovery names."""
@@ -107,7 +107,7 @@ class ResourceUnion:
 
 
 def digest_of(resources: Iterable[ServedResource]) -> bytes:
-    """A hash of what documents say of resources."""
+    """A hash of the resources as documents describe them."""
     return hashlib.sha256(b"".join(resource.digest or _content_digest(resource) for resource in resources)).digest()
 
 

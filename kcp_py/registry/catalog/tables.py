@@ -1,7 +1,7 @@
 """`ResourceTables`: which resources each logical cluster serves, as the sum of all sources.
 
 A table is worked out when its cluster is first asked for, kept while it is used, and dropped when something changes that one of the
-sources depends on. Tables of all clusters are bounded in number; what is heavy in them is shared by content.
+sources depends on. Tables of all clusters are bounded in number; compiled schemas and documents are shared by content.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
             now = self._depend(cluster)
             if now <= others:
                 break
-            # What was read of these clusters may be stale already: until now their changes did not count.
+            # Changes of these clusters were not followed while they were read: read again.
             others = now
         served = self._sum(found)
         return ResourceTable(self.everywhere, served) if served else self.builtin_table
@@ -163,7 +163,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
             followers.append(source)
 
     def _register(self, cluster: Name, others: frozenset[Name]) -> None:
-        """Remember which other clusters a table depends on. Bounded: a table goes with what is known of its dependencies."""
+        """Remember which other clusters a table depends on. Bounded: when the dependencies of a table are dropped, so is the table."""
         self._unregister(cluster)
         if not others:
             return

@@ -1,4 +1,4 @@
-"""`WildcardTables`: what is served over all logical clusters at once, which is what at least one of them serves."""
+"""`WildcardTables`: the resources of requests over all logical clusters, which are those that at least one cluster serves."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class WildcardTables:
         return written > revision or self._fanout.revision < revision or self._tables.cached(cluster) is not table
 
     async def union(self) -> ResourceUnion:
-        """What is served in at least one cluster, for discovery over all of them.
+        """The resources of all clusters together, for discovery over all of them.
 
         Each resource is described as the first cluster that has it describes it.
         """

@@ -68,3 +68,23 @@ async def test_creates_depend_on_their_cluster_and_definition(world: World) -> N
     scope = await world.scope()
     assert [compare.key for compare in compares_of(scope, await world.served(CONFIG_MAPS))] == [CLUSTER_KEY]
     assert [compare.key for compare in compares_of(scope, await world.served(WIDGETS))] == [CLUSTER_KEY, DEFINITION_KEY]
+
+
+@pytest.mark.anyio
+async def test_a_resource_may_have_several_observers(world: World) -> None:
+    """Each is called. One that begins during a write is called from the next write on: it has not seen this one begin."""
+    first, second, late = Log(), Log(), Log()
+    prefix = (await world.served()).resource.keys.prefix
+    access = world.registry.access
+    access.observe(prefix, first)
+    access.observe(prefix, second)
+
+    async def join() -> None:
+        access.observe(prefix, late)
+
+    world.storage.before_write(join)
+    await world.create(config_map("one"))
+    assert first.told == second.told == [("writing", TEAM), ("written", TEAM)]
+    assert late.told == []
+    await world.create(config_map("two"))
+    assert late.told == [("writing", TEAM), ("written", TEAM)]
