@@ -1,0 +1,242 @@
+"""Check that tests/ mirrors kcp_py/ one to one.
+
+`kcp_py/a/b.py` is tested by `tests/a/test_b.py`, and a large aspect of it by `tests/a/test_b_ASPECT.py`. Exceptions are in two tables with
+their reasons: `ELSEWHERE` has modules that are tested through others, `SUITES` tests that stand for no single module. A module without
+behaviour (constants, types, protocols) needs no test. Entries that are no longer needed are faults, too.
+
+python hack/verify_tests.py
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+FREE: Final = frozenset({"benchmarks", "fuzz", "hack", "typing"})
+"""Folders of tests/ that stand for no package. Tests of the repository itself are directly in tests/."""
+
+
+class Row(NamedTuple):
+    """Modules of one package that are tested through others."""
+
+    modules: str
+    tests: str
+    """Paths below tests/ without `.py`; a folder stands for all of its tests."""
+    why: str
+
+
+ELSEWHERE: Final[dict[str, list[Row]]] = {
+    "": [Row("__main__", "cli/test_process", "the process is its behaviour")],
+    "apimachinery/managedfields": [Row("entries", "apimachinery/managedfields/test_tracking", "entries are made by tracking")],
+    "apimachinery/meta": [Row("decoding", "apimachinery/meta/test_objectmeta", "decodes object metadata")],
+    "apimachinery/serializer/protobuf": [
+        Row("errors messages values", "apimachinery/serializer/protobuf/test_encoding", "steps of encoding and decoding a message"),
+    ],
+    "apimachinery/serializer/yaml": [
+        Row(
+            "encoding scalars",
+            "apimachinery/serializer/yaml/test_decoding",
+            "what is encoded is decoded again; scalars are read by the decoder",
+        ),
+    ],
+    "apis/apiextensions": [
+        Row("columns install", "server/handlers/test_definitions", "install the rules and columns of the group, seen in answers")
+    ],
+    "apis/coordination": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],
+    "apis/core": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],
+    "apis/kcp": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],
+    "apis/rbac": [
+        Row("columns", "apis/core/test_columns", "one table of the columns of built-in kinds"),
+        Row("install", "apis/builtin/test_resources", "one table of the built-in resources"),
+    ],
+    "apis/typed": [Row("cells", "apis/upstream/test_columns", "cells of tables are seen in the columns of kinds")],
+    "apis/upstream": [
+        Row(
+            "autoscaler_columns network_columns pod_columns storage_columns",
+            "apis/upstream/test_columns",
+            "one table of the columns of all kinds",
+        ),
+        Row("provider", "apis/upstream/test_resources", "provides the resources that are looked at"),
+    ],
+    "bootstrap": [
+        Row("go_fields", "apis/typed/test_structs", "loads the fields that structs are checked by"),
+        Row("wire", "apimachinery/serializer/protobuf/test_encoding", "loads the table that messages are encoded by"),
+    ],
+    "cel": [
+        Row(
+            "branches calls checked emission expander loops ranges selections syntax",
+            "cel/test_program",
+            "steps of compilation, whose result is an expression that is evaluated",
+        ),
+        Row("call_estimates", "cel/test_estimate", "costs of calls are a part of the cost of an expression"),
+    ],
+    "cli": [
+        Row("arguments exits flags groups version", "cli/test_root", "parts of the command line, seen as a user sees them"),
+        Row("backup copies", "../e2e/test_storage_faults", "commands about a database in use"),
+        Row("clusterapi", "cli/test_cluster", "the requests of the command"),
+        Row("doctor", "cli/test_examination", "prints what the examination finds"),
+        Row("start", "cli/test_process", "the command of a process"),
+    ],
+    "client": [Row("contract following requests", "client/test_local", "parts of the clients, which one suite compares")],
+    "controllers": [Row("content starting", "controllers/test_namespaces", "parts of controllers, run as a whole")],
+    "controllers/runtime": [Row("controller", "controllers/runtime/test_loop", "what a loop runs")],
+    "egress": [Row("connecting", "egress/test_caller", "connections are made by calls")],
+    "options": [Row("settings", "options/test_loading", "describes what is loaded")],
+    "registry": [
+        Row("computed custom_resources subresources", "server/handlers/test_computed", "descriptions, seen in what is served"),
+        Row("default_events", "server/handlers/test_default_revisions", "events are seen by watches"),
+        Row("scope writerequest strategy", "registry/store", "values and hooks of every write"),
+    ],
+    "registry/catalog": [
+        Row("crdindex crds static table upstream", "registry/catalog/test_tables", "sources, seen in the tables of clusters")
+    ],
+    "registry/rest": [
+        Row(
+            "apply computed conform conversions create everywhere items kinds listing patch registry scale selection storage stored "
+            "update verbs watching",
+            "server/handlers",
+            "the verbs, asked over HTTP and by the client",
+        ),
+    ],
+    "schema": [Row("contract", "registry/store/test_validation", "a protocol with the schema of anything")],
+    "schema/crd": [
+        Row("conversion defaults openapi_schema shape structure versions", "schema/crd/test_validation", "rules of one report about a CRD"),
+    ],
+    "schema/publish": [Row("kinds", "schema/publish/test_schemas", "kinds, seen in their schemas")],
+    "schema/structural": [
+        Row("embedded listtypes nodes places predicate report strictness values", "schema/test_schema_tables", "steps of one verdict"),
+        Row("widths", "schema/test_hostile", "bounds of hostile schemas"),
+    ],
+    "server/handlers": [
+        Row(
+            "answer backend collection create documents get itemencoder manager tablecolumns tap target tree watchencoder",
+            "server/handlers",
+            "steps of each answer, asked over HTTP",
+        ),
+    ],
+    "server/pages": [Row("application paths", "server/pages/test_shell", "the pages of the shell")],
+    "serving": [
+        Row("addresses", "serving/test_seats", "addresses share seats"),
+        Row("context", "serving/test_connection", "what connections share"),
+        Row("renewal", "serving/test_certificates", "renews the certificates of a server"),
+    ],
+    "serving/http1": [Row("events refusals", "serving/http1/test_reader", "values that the reader gives")],
+    "storage": [Row("contract", "storage/memory/test_driver", "the suite of drivers is its test")],
+    "storage/etcd": [Row("kv", "storage/etcd/test_driver", "requests of the driver")],
+    "storage/sqlite": [
+        Row("errors header locks salvage", "storage/sqlite/test_database", "what opening a file meets"),
+        Row("checkpoint checksums", "storage/sqlite/test_integrity", "keep the file whole"),
+        Row("purging reader schema state", "storage/sqlite/test_driver", "parts of the driver, held to the suite"),
+        Row("rewriting", "storage/sqlite/test_migration", "rewrites a database of an older format"),
+    ],
+    "testing": [
+        Row("client_objects client_reads client_watches client_writes", "client/test_remote", "suites: they are tests themselves"),
+        Row(
+            "storage_calls storage_compactions storage_reads storage_watches storage_writes",
+            "storage/memory/test_driver",
+            "suites: they are tests themselves",
+        ),
+        Row("storage_model", "testing/test_storage_machine", "the machine compares with it"),
+    ],
+    "watchcache": [Row("event watcher", "watchcache/test_fanout", "what the fan-out delivers, and to whom")],
+}
+
+SUITES: Final[dict[str, tuple[str, str]]] = {
+    "apimachinery/managedfields": ("properties", "compares implementations of the same rules"),
+    "apimachinery/serializer/protobuf": ("golden oracle", "compare whole messages with those of others"),
+    "apis/typed": ("corpus", "real objects of every kind"),
+    "cel": ("conformance differential init", "compare the whole language with other implementations"),
+    "controllers/garbage": ("model", "random histories of owners and dependents"),
+    "controlplane": ("cluster_annotation corpus filters keys", "features of the whole control plane"),
+    "schema": ("corpus definition_tables hostile properties schema_tables", "real and hostile definitions, upstream's tables"),
+    "schema/rules": ("costs", "estimated against real costs of rules"),
+    "server": ("raw_requests", "every byte of a request, through all parts of the edge"),
+    "server/handlers": ("*", "features of the API over HTTP, each through all handlers"),
+    "serving": ("closing_clients", "clients that close, against a whole server"),
+    "storage/etcd": ("suite", "the driver's suite against other versions of etcd"),
+    "storage/sqlite": ("kill migration", "the whole driver, killed or of another version"),
+}
+"""Folder below tests/ -> names of tests without `test_` (`*`: any), and why they stand for no single module."""
+
+
+def main() -> None:
+    if wrong := [*untested(ROOT, ELSEWHERE), *foreign(ROOT, SUITES)]:
+        sys.exit("\n".join(wrong))
+
+
+def untested(root: Path, elsewhere: Mapping[str, Sequence[Row]]) -> list[str]:
+    """Modules without a test, and rows of `elsewhere` that are not needed."""
+    package, tests = root / "kcp_py", root / "tests"
+    rows = {(folder, module): row for folder, found in elsewhere.items() for row in found for module in row.modules.split()}
+    wrong = []
+    for module in sorted(package.rglob("*.py")):
+        place = module.relative_to(package)
+        folder = "" if place.parent == Path() else place.parent.as_posix()
+        if module.name == "__init__.py":
+            continue
+        row = rows.pop((folder, module.stem), None)
+        own = [*(tests / folder).glob(f"test_{module.stem}.py"), *(tests / folder).glob(f"test_{module.stem}_*.py")]
+        if row is None and not own and has_behaviour(module.read_text("utf-8")):
+            wrong.append(
+                f"kcp_py/{place}: needs tests/{place.parent / f'test_{place.name}'}, or a row in ELSEWHERE of hack/verify_tests.py"
+            )
+        elif row is not None and (tests / folder / f"test_{module.stem}.py").exists():
+            wrong.append(f"hack/verify_tests.py: {folder}/{module.stem} has tests of its own, its entry in ELSEWHERE can go")
+    wrong += [f"hack/verify_tests.py: there is no module {folder}/{module}, its entry in ELSEWHERE can go" for folder, module in rows]
+    named = {row.tests for found in elsewhere.values() for row in found}
+    wrong += [
+        f"hack/verify_tests.py: ELSEWHERE names tests/{name}, which does not exist"
+        for name in sorted(named)
+        if not (tests / f"{name}.py").exists() and not any((tests / name).glob("test_*.py"))
+    ]
+    return wrong
+
+
+def has_behaviour(source: str) -> bool:
+    """Whether a module has a function whose body is more than a docstring and `...`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            last = node.body[-1]
+            if not (isinstance(last, ast.Expr) and isinstance(last.value, ast.Constant)):
+                return True
+    return False
+
+
+def foreign(root: Path, suites: Mapping[str, tuple[str, str]]) -> list[str]:
+    """Tests without a module, and entries of `suites` that are not needed."""
+    package, tests = root / "kcp_py", root / "tests"
+    wrong = []
+    needed = set()
+    for test in sorted(tests.rglob("test_*.py")):
+        place = test.relative_to(tests)
+        name = test.stem.removeprefix("test_")
+        if place.parts[0] in FREE or place.parent == Path() or _module_of(package / place.parent, name):
+            continue
+        folder = place.parent.as_posix()
+        names, _ = suites.get(folder, ("", ""))
+        entry = "*" if names == "*" else name
+        needed.add((folder, entry))
+        if entry not in names.split():
+            wrong.append(f"tests/{place}: there is no kcp_py/{folder}/{name}.py; rename it, or add it to SUITES of hack/verify_tests.py")
+    return wrong + [
+        f"hack/verify_tests.py: {folder}/{name} in SUITES can go"
+        for folder, (names, _) in suites.items()
+        for name in names.split()
+        if (folder, name) not in needed
+    ]
+
+
+def _module_of(folder: Path, name: str) -> bool:
+    """Whether `name` is that of a module or a package, or of an aspect of one: `MODULE_ASPECT`."""
+    parts = name.split("_")
+    return any(
+        (folder / f"{stem}.py").exists() or (folder / stem).is_dir() for at in range(1, len(parts) + 1) if (stem := "_".join(parts[:at]))
+    )
+
+
+if __name__ == "__main__":
+    main()
