@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from kcp_py.authn.authenticator import Authenticator
     from kcp_py.authz.authorizer import Authorizer, Decision
     from kcp_py.client.contract import Client, ObjectList, WatchEvent
+    from kcp_py.client.remote import RemoteClient
+    from kcp_py.client.tap import ObjectChange, ObjectFilter
+    from kcp_py.controllers.runtime.controller import Controller, ControllerContext, ControllerSource, Later
+    from kcp_py.controllers.runtime.queue import Key
     from kcp_py.controlplane import ControlPlane
     from kcp_py.logicalcluster import WILDCARD, Name, parse_name
     from kcp_py.options import Options
@@ -43,6 +47,9 @@ __all__ = [
     "Compare",
     "ComputedResource",
     "ControlPlane",
+    "Controller",
+    "ControllerContext",
+    "ControllerSource",
     "Decision",
     "Dependency",
     "EndedWatches",
@@ -52,12 +59,17 @@ __all__ = [
     "GroupVersionKind",
     "GroupVersionResource",
     "Handler",
+    "Key",
+    "Later",
     "Name",
+    "ObjectChange",
     "ObjectEvent",
+    "ObjectFilter",
     "ObjectList",
     "Operation",
     "Options",
     "ReadRequest",
+    "RemoteClient",
     "RequestContext",
     "RequestInfo",
     "ResourceSource",
@@ -87,6 +99,9 @@ _HOMES = {
     "Compare": "kcp_py.storage.contract",
     "ComputedResource": "kcp_py.registry.computed",
     "ControlPlane": "kcp_py.controlplane",
+    "Controller": "kcp_py.controllers.runtime.controller",
+    "ControllerContext": "kcp_py.controllers.runtime.controller",
+    "ControllerSource": "kcp_py.controllers.runtime.controller",
     "Decision": "kcp_py.authz.authorizer",
     "Dependency": "kcp_py.registry.catalog.source",
     "EndedWatches": "kcp_py.registry.catalog.source",
@@ -96,12 +111,17 @@ _HOMES = {
     "GroupVersionKind": "kcp_py.apimachinery.kinds",
     "GroupVersionResource": "kcp_py.apimachinery.kinds",
     "Handler": "kcp_py.server.exchange",
+    "Key": "kcp_py.controllers.runtime.queue",
+    "Later": "kcp_py.controllers.runtime.controller",
     "Name": "kcp_py.logicalcluster",
+    "ObjectChange": "kcp_py.client.tap",
     "ObjectEvent": "kcp_py.registry.rest.storage",
+    "ObjectFilter": "kcp_py.client.tap",
     "ObjectList": "kcp_py.client.contract",
     "Operation": "kcp_py.registry.admission",
     "Options": "kcp_py.options",
     "ReadRequest": "kcp_py.registry.rest.storage",
+    "RemoteClient": "kcp_py.client.remote",
     "RequestContext": "kcp_py.request.context",
     "RequestInfo": "kcp_py.request.requestinfo",
     "ResourceSource": "kcp_py.registry.catalog.source",

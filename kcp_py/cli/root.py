@@ -16,6 +16,7 @@ from kcp_py.cli.groups import LazyGroup, unknown_option
 
 COMMANDS: Final = {
     "start": ("kcp_py.cli.start:start", "Run the server: API, controllers and, unless told otherwise, an embedded store."),
+    "controllers": ("kcp_py.cli.controllers:controllers", "Run the controllers of a server in a process of their own."),
     "cluster": ("kcp_py.cli.cluster:cluster", "Create, show, change and delete the logical clusters of a running server."),
     "builtin": ("kcp_py.cli.builtin:builtin", "Install kinds of Kubernetes, such as pods and deployments, in a logical cluster."),
     "validate": ("kcp_py.cli.validate:validate", "Check manifests and CRDs as a server checks them, without a server."),

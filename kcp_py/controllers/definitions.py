@@ -18,7 +18,7 @@ from kcp_py.client import Client, ObjectChange, ObjectFilter, Tap
 from kcp_py.controllers import objects
 from kcp_py.controllers.content import delete_instances
 from kcp_py.controllers.deletion import DELETION_TIMESTAMP
-from kcp_py.controllers.runtime.controller import Source
+from kcp_py.controllers.runtime.controller import ControllerSource
 from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import Name
 from kcp_py.schema.crd.conditions import may_lack_structure, set_approval, set_structure
@@ -51,10 +51,10 @@ class DefinitionController:
         """The definitions of a group that lack a name. Who has waited longest comes first."""
 
     @property
-    def sources(self) -> Sequence[Source]:
+    def sources(self) -> Sequence[ControllerSource]:
         """Definitions that were not established, or were being deleted, when the server stopped, and those of other servers' making."""
         wanted = ObjectFilter(contains=((DELETION_TIMESTAMP,), (_CONFLICT,)), lacks=(_ESTABLISHED, _OBSERVED))
-        return (Source(CRDS, self.keys, wanted),)
+        return (ControllerSource(CRDS, self.keys, wanted),)
 
     def keys(self, change: ObjectChange) -> Iterable[Key]:
         """The definition, and those of its group that lack a name: it may be free now."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import Client, ObjectChange, ObjectFilter, Tap
 from kcp_py.controllers import objects
-from kcp_py.controllers.runtime.controller import Later, Source
+from kcp_py.controllers.runtime.controller import ControllerSource, Later
 from kcp_py.controllers.runtime.queue import Key
 
 DELETION_TIMESTAMP: Final = b'"deletionTimestamp":"'
@@ -38,9 +38,9 @@ class DeletionController(ABC):
         self._now = now
 
     @property
-    def sources(self) -> Sequence[Source]:
+    def sources(self) -> Sequence[ControllerSource]:
         """The resource itself: objects that were being deleted when the server stopped, and changes."""
-        return (Source(self.resource, self.keys, self.wanted),)
+        return (ControllerSource(self.resource, self.keys, self.wanted),)
 
     def keys(self, change: ObjectChange) -> Iterable[Key]:
         """The object itself, once it is being deleted."""

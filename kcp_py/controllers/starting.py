@@ -19,6 +19,7 @@ from kcp_py.controllers.runtime.controller import Controller, ControllerContext,
 from kcp_py.controllers.runtime.election import LeaderElection
 from kcp_py.controllers.runtime.loop import ReconcileLoop, changes_of
 from kcp_py.controllers.runtime.queue import WorkQueue
+from kcp_py.options import Options
 from kcp_py.request.user import controller_user
 
 CONTROLLERS: Final = (DefinitionController.name, GarbageCollector.name, LogicalClusterController.name, NamespaceController.name)
@@ -46,6 +47,14 @@ def check_selection(selection: Collection[str], additional: Iterable[str] = ()) 
     unknown = sorted({name.removeprefix("-") for name in selection} - {"*", *names})
     if unknown:
         raise ValueError(f"unknown controllers: {', '.join(unknown)}; there are {', '.join(names)}")
+
+
+def is_elected(options: Options) -> bool:
+    """Whether the controllers of a server run only while it holds their Lease.
+
+    A server with an embedded store is alone: its controllers run from the start, and no renewal is written every two seconds.
+    """
+    return options.leader_elect == "true" or (options.leader_elect == "auto" and options.storage == "etcd")
 
 
 def start_controllers(

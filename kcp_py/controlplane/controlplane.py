@@ -25,7 +25,7 @@ from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.authorizer import Union as AuthorizerUnion
 from kcp_py.authz.static import AlwaysAllowPaths, PrivilegedGroups
 from kcp_py.client import LocalClient, LocalTap
-from kcp_py.controllers import describe_queues, start_controllers
+from kcp_py.controllers import ControllerFactory, LeaderElection, describe_queues, is_elected, start_controllers
 from kcp_py.controlplane.catalog import Api, build_catalog
 from kcp_py.egress import Caller, Networks, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
@@ -71,6 +71,7 @@ class ControlPlane:
         app: the ASGI application; set while the context is open.
         backend: the parts that the handlers use.
         client: the in-process client.
+        tap: the tap on the store, for controllers.
         gauges: further metrics, which may be added at any time.
     """
 
@@ -90,6 +91,7 @@ class ControlPlane:
         admission: Sequence[AdmissionPlugin] = (),
         apis: Sequence[Api] = (),
         filters: Sequence[Filter] = (),
+        controllers: Sequence[ControllerFactory] = (),
     ) -> None:
         """Create a control plane. It opens the store when the context is entered.
 
@@ -104,12 +106,15 @@ class ControlPlane:
                 the context raises ValueError for a resource that has the name or the kind of another one that every cluster serves, and
                 for a stored resource that would be refused as a CRD.
             filters: wrap the handler of every request that is authenticated and authorized, outermost first.
+            controllers: make controllers from a `ControllerContext`. They run beside those of the server; `Options.controllers` selects
+                among all by their names. Entering the context raises ValueError for a name that is taken or unknown.
         """
         self._apis = tuple(apis)
         self._authenticators = tuple(authenticators)
         self._authorizers = tuple(authorizers)
         self._admission = tuple(admission)
         self._filters = tuple(filters)
+        self._controllers = tuple(controllers)
         self._options = options
         self._given_storage = storage
         self._services = services
@@ -198,6 +203,8 @@ class ControlPlane:
             self.tap,
             options.controllers,
             namespace_grace=options.namespace_deletion_grace,
+            additional=self._controllers,
+            election=LeaderElection(self.client) if is_elected(options) else None,
         )
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
         self._start_monitoring(supervisor, storage, clusters.prefix)

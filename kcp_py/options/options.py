@@ -232,6 +232,12 @@ class Options:
     controllers: tuple[str, ...] = _setting(
         LIST, ("*",), OPERATION, "Controllers to run: '*' runs all that are on by default, 'foo' runs foo too, '-foo' does not run foo."
     )
+    leader_elect: Literal["auto", "true", "false"] = _setting(
+        choice("auto", "true", "false"),
+        "auto",
+        OPERATION,
+        "Whether the controllers run only in the one process that holds their Lease; auto: where several servers can share the storage.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
         choice("debug", "info", "warning", "error"), "info", OPERATION, "Lowest severity that is logged."
     )

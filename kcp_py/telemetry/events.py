@@ -56,6 +56,12 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "reason",
             "A client address has as many connections as `--max-connections-per-address` allows. Logged once a minute at most.",
         ),
+        "controllers_started": _event(
+            "info",
+            "version url controllers",
+            "`kcp-py controllers` runs the controllers of the server at `url`, or waits until it is elected.",
+        ),
+        "controllers_stopped": _event("info", "", "`kcp-py controllers` ends after a signal."),
         "definition_not_served": _event(
             "warning",
             "cluster name error",

@@ -42,7 +42,7 @@ def own_key(change: ObjectChange) -> Iterable[Key]:
     yield Key(change.cluster, change.namespace, change.name)
 
 
-class Source(NamedTuple):
+class ControllerSource(NamedTuple):
     """A resource whose changes in all clusters a controller follows."""
 
     resource: GroupVersionResource
@@ -56,7 +56,7 @@ class Controller(Reconciler, Protocol):
     """A reconciler that is called for changes of some resources."""
 
     @property
-    def sources(self) -> Sequence[Source]:
+    def sources(self) -> Sequence[ControllerSource]:
         """The resources that it follows."""
         ...
 

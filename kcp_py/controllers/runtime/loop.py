@@ -12,7 +12,7 @@ import structlog
 from kcp_py.aio.cooperative import Throttle, TimeSlice
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.client import Tap
-from kcp_py.controllers.runtime.controller import Controller, Later, Reconciler, Source
+from kcp_py.controllers.runtime.controller import Controller, ControllerSource, Later, Reconciler
 from kcp_py.controllers.runtime.queue import Key, WorkQueue
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.controllers")
@@ -31,7 +31,7 @@ def changes_of(
         sleep: for tests.
     """
 
-    async def follow_one(source: Source, queue: WorkQueue) -> None:
+    async def follow_one(source: ControllerSource, queue: WorkQueue) -> None:
         while True:
             async with aclosing(tap.changes(source.resource, wanted=source.wanted)) as changes:
                 async for change in changes:

@@ -11,7 +11,7 @@ import pytest
 from kcp_py.aio import Supervisor
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import Client, ObjectChange, ObjectFilter, Tap
-from kcp_py.controllers.runtime.controller import Source
+from kcp_py.controllers.runtime.controller import ControllerSource
 from kcp_py.controllers.runtime.loop import ReconcileLoop, changes_of
 from kcp_py.controllers.runtime.queue import Key
 from kcp_py.controllers.starting import is_enabled, start_controllers
@@ -56,8 +56,8 @@ class Recorder:
         self.done: asyncio.Queue[str] = asyncio.Queue()
 
     @property
-    def sources(self) -> Sequence[Source]:
-        return (Source(self.resource),)
+    def sources(self) -> Sequence[ControllerSource]:
+        return (ControllerSource(self.resource),)
 
     async def reconcile(self, key: Key) -> int:
         if key.name in self.failing:

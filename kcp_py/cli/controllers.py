@@ -1,0 +1,32 @@
+"""`kcp-py controllers`: the controllers of a server in a process of their own, over HTTP."""
+
+from __future__ import annotations
+
+import click
+
+from kcp_py.cli.arguments import SettingsCommand, options_from, setting_flags
+from kcp_py.cli.flags import access_flags
+
+SETTINGS = ("controllers", "leader_elect", "namespace_deletion_grace", "log_level", "log_format")
+
+
+@click.command(
+    cls=SettingsCommand,
+    epilog="\b\nExamples:\n  kcp-py start --controllers=-*                                  a server without controllers\n"
+    "  kcp-py controllers --kubeconfig .kcp/admin.kubeconfig          its controllers\n"
+    "  kcp-py controllers --controllers=*,-garbagecollector\n\n"
+    "Of several such processes, and of servers that elect a leader, one runs the controllers; the others wait for its end.\n\n"
+    "Exit codes: 0 stopped in order; 1 the kubeconfig cannot be used; 2 a setting is wrong.",
+)
+@access_flags
+@setting_flags(only=SETTINGS)
+def controllers(kubeconfig: str | None, context: str | None, config_file: str | None, **given: str | None) -> int:
+    """Run the controllers of the server that a kubeconfig names, until a signal.
+
+    The user of the kubeconfig must be in the group system:masters. The server should run none of these controllers itself.
+    """
+    options = options_from(given, config_file=config_file)
+
+    from kcp_py.cli.controllersprocess import run_controllers
+
+    return run_controllers(options, kubeconfig, context)
