@@ -1,4 +1,4 @@
-"""The tap over HTTP: what goes over the wire. Served at `/clusters/*/tap/v1/…`, see docs/adr/0022.
+"""The tap over HTTP: what goes over the wire. Served at `/clusters/*/tap/v1/…`, see docs/adr/0020.
 
 A stream is lines of JSON. A line is a change, the revision up to which every change was shown, or the Status of a failure that ends the
 stream. An empty line says that the server is there.

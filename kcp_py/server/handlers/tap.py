@@ -1,7 +1,7 @@
 """`/clusters/*/tap/v1/…`: the store of all clusters for controllers in a process of their own.
 
 These are no resources: like `/metrics` they are open to users that may use the path in the wildcard, which the privileged alone may. See
-docs/adr/0022.
+docs/adr/0020.
 """
 
 from __future__ import annotations
