@@ -10,7 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from kcp_py.apimachinery.serializer.json.codec import decode_json_strict, decode_yaml_strict
+from kcp_py.apimachinery.serializer.json.codec import decode_json_strict
+from kcp_py.apimachinery.serializer.yaml.codec import decode_yaml_strict
 from kcp_py.apimachinery.serializer.yaml.positions import Position, positions
 from kcp_py.cli.exits import UsageError
 

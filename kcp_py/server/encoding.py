@@ -9,8 +9,9 @@ import orjson
 
 from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.serializer.json.codec import encode_pretty, encode_yaml
+from kcp_py.apimachinery.serializer.json.codec import encode_pretty
 from kcp_py.apimachinery.serializer.protobuf import ProtobufError, encode_list, encode_object, item_encoder
+from kcp_py.apimachinery.serializer.yaml.codec import encode_yaml
 from kcp_py.server.negotiation import Representation
 
 

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.serializer.json.codec import encode_yaml
 from kcp_py.apimachinery.serializer.protobuf import encode_object
+from kcp_py.apimachinery.serializer.yaml.codec import encode_yaml
 from kcp_py.server.exchange import TEXT, Exchange, Header
 from kcp_py.server.negotiation import DEFAULT, Representation, negotiate_status, wants_pretty
 

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 
-from kcp_py.apimachinery.serializer.json.codec import decode_yaml
+from kcp_py.apimachinery.serializer.yaml.codec import decode_yaml
 from kcp_py.controlplane import ControlPlane
 from tests.corpus import CORPUS, rows
 from tests.server.handlers.conftest import Api, options

@@ -19,12 +19,11 @@ from kcp_py.apimachinery.serializer.json.codec import (
     MAX_DEPTH,
     DecodeError,
     decode_json,
-    decode_yaml_strict,
     duplicate_fields,
     encode_pretty,
-    encode_yaml,
     too_deep,
 )
+from kcp_py.apimachinery.serializer.yaml.codec import decode_yaml_strict, encode_yaml
 from kcp_py.apis.builtin.resources import builtin_resources
 from kcp_py.authn.tokenfile import TokenFileError, parse_tokens
 from kcp_py.cli.exits import CommandError

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from kcp_py.apimachinery.serializer.json.codec import encode_yaml
+from kcp_py.apimachinery.serializer.yaml.codec import encode_yaml
 from kcp_py.controlplane import ControlPlane
 from kcp_py.options import Options
 from kcp_py.storage.contract import Storage

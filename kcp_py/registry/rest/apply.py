@@ -10,7 +10,8 @@ from typing import Any
 from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.meta.options import PatchOptions
-from kcp_py.apimachinery.serializer.json.codec import decode_json_strict, decode_yaml_strict
+from kcp_py.apimachinery.serializer.json.codec import decode_json_strict
+from kcp_py.apimachinery.serializer.yaml.codec import decode_yaml_strict
 from kcp_py.golang.types import json_type
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
 from kcp_py.registry.rest.conform import check_metadata, conform, warning_lines

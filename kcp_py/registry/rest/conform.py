@@ -16,7 +16,8 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import DecodingError
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.apimachinery.meta.objectmeta import deduplicate_owner_references, prune_object_meta, type_problem
-from kcp_py.apimachinery.serializer.json.codec import MAX_STRICT_ERRORS, decode_pairs, decode_yaml, sorted_pairs
+from kcp_py.apimachinery.serializer.json.codec import MAX_STRICT_ERRORS, decode_pairs, sorted_pairs
+from kcp_py.apimachinery.serializer.yaml.codec import decode_yaml
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
 from kcp_py.schema.structural.default import MAX_FILLED, TooManyDefaultsError
 from kcp_py.schema.structural.embedded import metadata_mistake

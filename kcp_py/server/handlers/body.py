@@ -7,8 +7,9 @@ from typing import Any
 from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.serializer import protobuf
-from kcp_py.apimachinery.serializer.json.codec import decode_json, decode_json_strict, decode_yaml_strict
+from kcp_py.apimachinery.serializer.json.codec import decode_json, decode_json_strict
 from kcp_py.apimachinery.serializer.protobuf import ProtobufError, decode_envelope
+from kcp_py.apimachinery.serializer.yaml.codec import decode_yaml_strict
 from kcp_py.bootstrap.wire import META, message_of
 from kcp_py.golang.types import json_type
 from kcp_py.registry.rest.conform import (

@@ -6,7 +6,8 @@ from typing import Any
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.meta.options import DeleteOptions, decode_delete_options, decode_list_options
-from kcp_py.apimachinery.serializer.json.codec import decode_json, decode_yaml
+from kcp_py.apimachinery.serializer.json.codec import decode_json
+from kcp_py.apimachinery.serializer.yaml.codec import decode_yaml
 from kcp_py.registry.rest.storage import WrittenObject
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.server.exchange import Exchange

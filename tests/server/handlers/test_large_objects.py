@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kcp_py.aio import offload
-from kcp_py.apimachinery.serializer.json.codec import encode_yaml
+from kcp_py.apimachinery.serializer.yaml.codec import encode_yaml
 from tests.server.handlers.conftest import Api, definition, instance
 from tests.server.handlers.widgets import MERGE, WIDGETS, install, spec_schema
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from kcp_py.apimachinery.serializer.json.codec import encode_yaml
+from kcp_py.apimachinery.serializer.yaml.codec import encode_yaml
 from tests.server.handlers.conftest import Api, config_map, definition, instance
 from tests.server.handlers.widgets import WIDGETS, install
 

@@ -1,4 +1,4 @@
-"""Bytes to decoded objects and back: JSON here, YAML in `serializer.yaml`, which is loaded when first needed.
+"""JSON to decoded objects and back.
 
 Decoded objects are plain dicts, lists, strings, booleans, None, ints within 64 bits and floats. What is hostile is refused: NaN,
 infinities, lone surrogates, bytes that are not UTF-8, and nesting deeper than `MAX_DEPTH`, so that everything after the decoder may
@@ -28,11 +28,8 @@ __all__ = [
     "decode_json",
     "decode_json_strict",
     "decode_pairs",
-    "decode_yaml",
-    "decode_yaml_strict",
     "duplicate_fields",
     "encode_pretty",
-    "encode_yaml",
     "sorted_pairs",
     "too_deep",
 ]
@@ -204,36 +201,6 @@ def sorted_pairs(value: Any) -> Any:
 def encode_pretty(obj: Any) -> bytes:
     """JSON for people (`?pretty=true`, curl, browsers): indented by two spaces."""
     return orjson.dumps(obj, option=orjson.OPT_INDENT_2)
-
-
-def decode_yaml(body: bytes) -> Any:
-    """Decode one YAML document; of repeated keys the last wins. Rules and errors: `serializer.yaml.decoding`.
-
-    Raises:
-        DecodeError: not YAML, not representable in JSON, or beyond the budgets.
-    """
-    from kcp_py.apimachinery.serializer.yaml import decoding as yaml_decoding  # noqa: PLC0415  # most processes never read YAML
-
-    return yaml_decoding.decode(body).value
-
-
-def decode_yaml_strict(body: bytes) -> tuple[Any, list[str]]:
-    """As `decode_yaml`, with the strict decoding errors: none, or one that lists all repeated keys.
-
-    Raises:
-        DecodeError: not YAML, not representable in JSON, or beyond the budgets.
-    """
-    from kcp_py.apimachinery.serializer.yaml import decoding as yaml_decoding  # noqa: PLC0415  # most processes never read YAML
-
-    decoded = yaml_decoding.decode(body)
-    return decoded.value, decoded.strict_errors()
-
-
-def encode_yaml(obj: Any) -> bytes:
-    """Encode as sigs.k8s.io/yaml does: keys sorted, lists not indented."""
-    from kcp_py.apimachinery.serializer.yaml import encoding as yaml_encoding  # noqa: PLC0415  # most processes never write YAML
-
-    return yaml_encoding.encode(obj)
 
 
 class Pairs:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kcp_py.apimachinery.serializer.json.codec import decode_yaml, encode_yaml
 from kcp_py.apimachinery.serializer.protobuf import decode, decode_envelope, encode, encode_object, has_message
+from kcp_py.apimachinery.serializer.yaml.codec import decode_yaml, encode_yaml
 from kcp_py.bootstrap.wire import message_of
 from tests.corpus import TABLES
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcp_py.apimachinery.serializer.json.codec import DecodeError, decode_json, decode_yaml, decode_yaml_strict, encode_yaml
+from kcp_py.apimachinery.serializer.json.codec import DecodeError, decode_json
 from kcp_py.apimachinery.serializer.yaml import decoding as yaml_decoding
+from kcp_py.apimachinery.serializer.yaml.codec import decode_yaml, decode_yaml_strict, encode_yaml
 
 
 @pytest.mark.parametrize(
