@@ -12,7 +12,8 @@ from kcp_py.registry.catalog.table import ResourceTable, ResourceUnion
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope
-from kcp_py.registry.store.scan import ScopeScan, ServedScan, crd_revision_at
+from kcp_py.registry.store.defaults import crd_revision_at
+from kcp_py.registry.store.scan import ScopeScan, ServedScan
 from kcp_py.storage.contract import Storage
 from kcp_py.watchcache import Fanout
 

@@ -12,7 +12,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain
-from kcp_py.registry.resource import Served
+from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.uid import new_uid
 from kcp_py.storage import contract
@@ -138,6 +138,22 @@ LOCK_ATTEMPTS = 64
 def compares_of(scope: ClusterScope, served: Served) -> Sequence[contract.Compare]:
     """The conditions under which a create may be stored at all."""
     return (*scope.guard, *served.guards)
+
+
+def check_open(scope: ClusterScope, resource: ServedResource, name: str) -> None:
+    """Refuse what would become new content of a cluster or of a definition that is on its way out.
+
+    The guards of the scope and of the definition hold what was seen here until the object is stored: whoever deletes the content may
+    rely on it.
+
+    Raises:
+        StatusError: 403.
+    """
+    if scope.terminating and not any(compare.key.startswith(resource.keys.prefix) for compare in scope.guard):
+        detail = f"unable to create new content in logical cluster {scope.name} because it is being terminated"
+        raise errors.forbidden(resource.group_resource, name, detail)
+    if "create" not in resource.verbs:
+        raise errors.forbidden(resource.group_resource, name, "create not allowed while custom resource definition is terminating")
 
 
 async def holds(storage: Storage, compares: Sequence[contract.Compare], *, revision: int = 0) -> bool:

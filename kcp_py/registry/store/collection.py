@@ -20,7 +20,8 @@ from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.store.access import Access, holds
-from kcp_py.registry.store.delete import mark, removal, replacement_of
+from kcp_py.registry.store.defaults import removal, replacement_of
+from kcp_py.registry.store.delete import mark
 from kcp_py.registry.store.read import load_one, to_storage
 from kcp_py.registry.strategy import Strategy
 from kcp_py.registry.writerequest import WriteRequest

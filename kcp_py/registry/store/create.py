@@ -12,10 +12,11 @@ from kcp_py.apimachinery.meta.generate_name import MAX_ATTEMPTS, generate_name
 from kcp_py.registry.admission import attributes_of
 from kcp_py.registry.rendering import encode_stored, undress
 from kcp_py.registry.resource import ServedResource
-from kcp_py.registry.scope import ClusterScope, StaleScopeError
-from kcp_py.registry.store.access import Access, Written, compares_of, field_error_object_name
+from kcp_py.registry.scope import StaleScopeError
+from kcp_py.registry.store.access import Access, Written, check_open, compares_of, field_error_object_name
+from kcp_py.registry.store.defaults import defaults_of, place_of
 from kcp_py.registry.store.ownership import mutate, note_write
-from kcp_py.registry.store.read import defaults_of, place_of, to_storage
+from kcp_py.registry.store.read import to_storage
 from kcp_py.registry.store.validation import check
 from kcp_py.registry.writerequest import WriteRequest
 from kcp_py.storage.contract import Compare, ConflictError, Put
@@ -138,22 +139,6 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
             raise StaleScopeError(conflict.key) from conflict
         raise already_exists(resource, name, conflict.current.value if conflict.current else b"") from conflict
     return Written(stored, value, revision, created=True)
-
-
-def check_open(scope: ClusterScope, resource: ServedResource, name: str) -> None:
-    """Refuse what would become new content of a cluster or of a definition that is on its way out.
-
-    The guards of the scope and of the definition hold what was seen here until the object is stored: whoever deletes the content may
-    rely on it.
-
-    Raises:
-        StatusError: 403.
-    """
-    if scope.terminating and not any(compare.key.startswith(resource.keys.prefix) for compare in scope.guard):
-        detail = f"unable to create new content in logical cluster {scope.name} because it is being terminated"
-        raise errors.forbidden(resource.group_resource, name, detail)
-    if "create" not in resource.verbs:
-        raise errors.forbidden(resource.group_resource, name, "create not allowed while custom resource definition is terminating")
 
 
 def already_exists(resource: ServedResource, name: str, current: bytes) -> StatusError:

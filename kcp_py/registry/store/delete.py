@@ -5,28 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
-
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.meta.options import DeleteOptions, Preconditions
 from kcp_py.registry.admission import attributes_of
 from kcp_py.registry.rendering import encode_stored
-from kcp_py.registry.resource import Served, ServedResource
-from kcp_py.registry.scope import ClusterScope
+from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store.access import (
     LOCK_ATTEMPTS,
     Access,
     Written,
     check_conflict,
     check_life,
-    compares_of,
 )
-from kcp_py.registry.store.create import check_open
-from kcp_py.registry.store.read import defaults_of, find, load_one, place_of, to_storage
+from kcp_py.registry.store.defaults import is_default, removal, replacement_of, storing
+from kcp_py.registry.store.read import find, load_one, to_storage
 from kcp_py.registry.strategy import Strategy
 from kcp_py.registry.writerequest import WriteRequest
-from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
+from kcp_py.storage.contract import Compare, ConflictError, KeyValue, Put
 
 _ORPHAN = "orphan"
 _FOREGROUND = "foregroundDeletion"
@@ -111,7 +107,7 @@ async def _delete_once(access: Access, request: WriteRequest, item: KeyValue, ol
         stored = await to_storage(resource, obj)
         value = encode_stored(stored)
         replacement = replacement_of(access, scope, served, metadata)
-        if options.dry_run or (replacement is None and not item.create_revision):
+        if options.dry_run or (replacement is None and is_default(item)):
             await check_life(access, scope)
             return Written(stored, value, item.mod_revision, deleted=True)
         conditions, operations = removal(scope, served, item, replacement)
@@ -126,42 +122,9 @@ async def _delete_once(access: Access, request: WriteRequest, item: KeyValue, ol
     if options.dry_run or not changed:
         await check_life(access, scope)
         return Written(stored, value, item.mod_revision)
-    stored_already = item.create_revision != 0
-    if not stored_already:
-        check_open(scope, resource, metadata["name"])
-    compares = [Compare(item.key, mod_revision=item.mod_revision if stored_already else 0), *scope.life, *served.guards]
-    compares += admitted
-    if not stored_already:
-        compares += scope.guard
-    operations = (Put(item.key, value), *(() if stored_already else scope.birth))
-    revision = await access.transact(scope.name, served.resource.keys, compares, operations)
+    conditions, operations = storing(scope, served, item, value, metadata["name"])
+    revision = await access.transact(scope.name, served.resource.keys, (*conditions, *admitted), operations)
     return Written(stored, value, revision)
-
-
-def replacement_of(access: Access, scope: ClusterScope, served: Served, metadata: dict[str, Any]) -> bytes | None:
-    """What takes the place of a default object that is deleted: the same with a new uid. None for any other object.
-
-    Upstream's control plane creates such objects again at once, and clients that wait for the end of a deletion look for another uid. The
-    old object goes and the new one comes in one transaction; watches get a DELETED and an ADDED (`registry.default_events`).
-    """
-    if scope.terminating:
-        return None
-    value = defaults_of(served, scope).get(place_of(metadata.get("namespace", ""), metadata["name"]))
-    if value is None:
-        return None
-    obj = orjson.loads(value)
-    obj["metadata"] |= {"uid": access.new_uid(), "creationTimestamp": access.now()}
-    return encode_stored(obj)
-
-
-def removal(
-    scope: ClusterScope, served: Served, item: KeyValue, replacement: bytes | None
-) -> tuple[Sequence[Compare], Sequence[Operation]]:
-    """The transaction with which an object goes, and its replacement comes if there is one."""
-    compare = Compare(item.key, mod_revision=item.mod_revision if item.create_revision else 0)
-    if replacement is None:
-        return (compare, *scope.life), (Delete(item.key),)
-    return (compare, *compares_of(scope, served)), (Put(item.key, replacement), *scope.birth)
 
 
 def mark(metadata: dict[str, Any], now: str, *, first: bool) -> None:

@@ -12,9 +12,10 @@ import orjson
 from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.meta.decoding import drop_malformed_fields
-from kcp_py.registry.resource import Origin, Served, ServedResource
-from kcp_py.registry.scope import ClusterScope, StaleScopeError
+from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import Access
+from kcp_py.registry.store.defaults import find_default
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.structural.default import MAX_FILLED, TooManyDefaultsError
 from kcp_py.storage.contract import KeyValue
@@ -34,14 +35,7 @@ async def find(access: Access, scope: ClusterScope, served: Served, namespace: s
     key = resource.keys.object_key(scope.name, namespace, name)
     item = await access.storage.get(key)
     if item is None and resource.default_objects is not None:
-        value = defaults_of(served, scope).get(place_of(namespace, name))
-        if value is not None:
-            origin = origin_of(served, scope)
-            if origin.life is not None:
-                definition = await access.storage.get(origin.life.key)
-                if definition is None or definition.mod_revision != origin.revision:
-                    raise StaleScopeError(origin.life.key)
-            return KeyValue(key, value, origin.revision, 0)
+        return await find_default(access, scope, served, namespace, name)
     return item
 
 
@@ -55,25 +49,6 @@ async def get(access: Access, scope: ClusterScope, served: Served, namespace: st
     if item is None:
         raise errors.not_found(served.resource.group_resource, name)
     return item
-
-
-def defaults_of(served: Served, scope: ClusterScope) -> dict[str, bytes]:
-    """What the cluster has of the resource without having stored it, by `place_of`, in the order of their keys."""
-    if served.resource.default_objects is None or (scope.terminating and served.resource.namespaced):
-        # In a cluster that ends the namespaces stay, and what is in them goes.
-        return {}
-    origin = origin_of(served, scope)
-    return dict(served.resource.default_objects(scope.name, origin.uid, origin.created_at))
-
-
-def place_of(namespace: str, name: str) -> str:
-    """An object within its cluster, as `DefaultObjects` names it."""
-    return f"{namespace}/{name}" if namespace else name
-
-
-def origin_of(served: Served, scope: ClusterScope) -> Origin:
-    """What the default objects of a resource come with. The revision is 1 where the cluster has none yet, since 0 would read as unset."""
-    return served.origin or Origin(scope.uid, scope.created_at, scope.created_revision or 1)
 
 
 async def load(served: Served, items: Sequence[KeyValue]) -> list[dict[str, Any]]:

@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import Access
+from kcp_py.registry.store.defaults import crd_revision_at, default_items, with_defaults
 from kcp_py.registry.store.read import load
-from kcp_py.registry.store.scan import Scan, crd_revision_at, default_items, with_defaults
+from kcp_py.registry.store.scan import Scan
 from kcp_py.storage.contract import KeyValue, prefix_end
 from kcp_py.storage.spans import Reading, Span
 

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.resource import Origin, Served
+from kcp_py.registry.resource import Served
 from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import Access
-from kcp_py.registry.store.read import defaults_of, origin_of
-from kcp_py.storage.contract import LARGEST_PAGE_BYTES, KeyValue, RangeResult, Storage, prefix_end, readable
+from kcp_py.registry.store.defaults import default_items, default_items_at, with_defaults
+from kcp_py.storage.contract import LARGEST_PAGE_BYTES, KeyValue, RangeResult, prefix_end, readable
 
 ScopeScan = Callable[[Name | None, int, int], Awaitable[Sequence[ClusterScope]]]
 """(first cluster or None, limit or 0, revision or 0) -> the clusters that exist, in the order of their keys."""
@@ -76,7 +76,7 @@ async def scan(access: Access, served: Served, what: Scan, *, clusters: ServedSc
     if what.scope is not None:
         if resource.default_objects is None:
             return Page(found.items, found.revision, found.more, remaining)
-        defaults = await _items_at(access, served, what.scope, found.revision, start=what.start)
+        defaults = await default_items_at(access, served, what.scope, found.revision, start=what.start)
     else:
         if clusters is None:
             return Page(found.items, found.revision, found.more, remaining)
@@ -110,49 +110,6 @@ def _key(item: KeyValue) -> str:
     return item.key
 
 
-async def _items_at(access: Access, served: Served, scope: ClusterScope, revision: int, *, start: str = "") -> list[KeyValue]:
-    """What a cluster has of a resource by default at a revision, whether or not it is hidden by something stored.
-
-    Args:
-        access: the store.
-        served: the resource in the cluster.
-        scope: the cluster.
-        revision: of the list.
-        start: leave out keys before this one.
-    """
-    items = [item for item in default_items(served, scope) if item.key >= start]
-    if not items or served.origin is None:
-        return items
-    current = await crd_revision_at(access.storage, served.origin, revision)
-    if current == served.origin.revision:
-        return items
-    # Other servers may have written the CRD, of which this one has not heard yet; or the list is of an older revision.
-    return [item._replace(mod_revision=current) for item in items] if current else []
-
-
-async def crd_revision_at(storage: Storage, origin: Origin, revision: int) -> int:
-    """The revision of the last write, up to a revision, of the CRD that default objects come with; 0 where it was not there."""
-    life = origin.life
-    assert life is not None, "objects that come with a cluster are as old as it"
-    found = await storage.range(life.key, limit=1, revision=revision, keys_only=True)
-    if not found.items or found.items[0].key != life.key or found.items[0].create_revision != life.create_revision:
-        return 0
-    return found.items[0].mod_revision
-
-
-def default_items(served: Served, scope: ClusterScope) -> list[KeyValue]:
-    """What a cluster has of a resource by default, in the order of keys, as far as is known here. It may be hidden by something stored."""
-    if served.resource.default_objects is None:
-        return []
-    keys = served.resource.keys
-    revision = origin_of(served, scope).revision
-    items: list[KeyValue] = []
-    for place, value in defaults_of(served, scope).items():
-        namespace, _, name = place.rpartition("/")
-        items.append(KeyValue(keys.object_key(scope.name, namespace, name), value, revision, 0))
-    return items
-
-
 def _merged(stored: list[KeyValue], defaults: list[KeyValue], what: Scan, prefix: str, revision: int, *, more: bool) -> Page:
     """Put defaults between stored items, where they are not stored themselves."""
     # Behind the last stored item of a full page lies what was not read: a default object there may be stored after all.
@@ -162,15 +119,3 @@ def _merged(stored: list[KeyValue], defaults: list[KeyValue], what: Scan, prefix
     if what.limit and len(items) > what.limit:
         return Page(items[: what.limit], revision, more=True, remaining=-1)
     return Page(items, revision, more=more or beyond, remaining=-1)
-
-
-def with_defaults(stored: list[KeyValue], defaults: Sequence[KeyValue]) -> list[KeyValue]:
-    """Stored items, in the order of their keys, and between them default ones where nothing is stored in their places."""
-    at = [bisect_left(stored, item.key, key=_key) for item in defaults]
-    missing = [(place, item) for place, item in zip(at, defaults, strict=True) if place == len(stored) or stored[place].key != item.key]
-    if not missing:
-        return stored
-    items = list(stored)
-    for place, item in reversed(missing):
-        items.insert(place, item)
-    return items

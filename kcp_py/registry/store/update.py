@@ -22,15 +22,14 @@ from kcp_py.registry.store.access import (
     Written,
     check_conflict,
     check_life,
-    compares_of,
 )
-from kcp_py.registry.store.create import check_open, create
-from kcp_py.registry.store.delete import removal, replacement_of
+from kcp_py.registry.store.create import create
+from kcp_py.registry.store.defaults import is_default, removal, replacement_of, storing
 from kcp_py.registry.store.ownership import mutate, note_write
 from kcp_py.registry.store.read import Current, find, to_storage
 from kcp_py.registry.store.validation import check
 from kcp_py.registry.writerequest import WriteRequest, create_options_of
-from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
+from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation
 
 Transform = Callable[[Current | None], Awaitable[dict[str, Any]]]
 """From the object as stored (None: it does not exist) to the new object: decoded, pruned and defaulted, in the served version. May
@@ -145,13 +144,11 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     operations: Sequence[Operation]
     if replacement is not None:
         compares, operations = removal(scope, served, item, replacement)
-    elif item.create_revision:
+    elif finished and not is_default(item):
         compares = (Compare(item.key, mod_revision=item.mod_revision), *scope.life, *served.guards)
-        operations = (Delete(item.key),) if finished else (Put(item.key, value),)
-    else:  # a default object, which becomes a stored one
-        check_open(scope, resource, name)
-        compares = (Compare(item.key, mod_revision=0), *compares_of(scope, served))
-        operations = (Put(item.key, value), *scope.birth)
+        operations = (Delete(item.key),)
+    else:
+        compares, operations = storing(scope, served, item, value, name)
     revision = await access.transact(scope.name, served.resource.keys, (*compares, *admitted), operations)
     return Written(stored, value, revision, deleted=finished)
 

@@ -12,7 +12,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store import get, load, load_one
-from kcp_py.registry.store.read import defaults_of, find, from_storage, origin_of, to_storage
+from kcp_py.registry.store.read import find, from_storage, to_storage
 from kcp_py.storage.contract import KeyValue, Put
 from tests.registry.store.shelf import CONFIG_MAPS, NAMESPACES, A, B, Schema, Shelf, config_map, scope_of, with_schemas
 
@@ -43,13 +43,6 @@ async def test_what_every_cluster_has_is_found_until_it_is_stored(shelf: Shelf) 
     await shelf.access.storage.transact([], [Put(found.key, b"{}")])
     assert (await get(shelf.access, born, NAMESPACES, "", "default")).value == b"{}"
     assert await find(shelf.access, born, NAMESPACES, "", "other") is None
-
-
-def test_defaults_are_those_of_the_resource() -> None:
-    """In name order, none for most resources, and never at revision 0, which would read as unset."""
-    assert list(defaults_of(NAMESPACES, A)) == ["default", "kube-node-lease", "kube-public", "kube-system"]
-    assert defaults_of(CONFIG_MAPS, A) == {}
-    assert [origin_of(NAMESPACES, scope_of("a", revision)).revision for revision in (0, 9)] == [1, 9]
 
 
 @pytest.mark.parametrize(("revision", "data"), [(5, {"old": "x"}), (4, {"new": "default"})], ids=["fresh", "older than the schema"])

@@ -1,0 +1,165 @@
+"""Default objects: what clusters have of a resource without storing it, and how the verbs of the store treat them.
+
+A default object is an item whose `create_revision` is 0. It is read like a stored object and listed between stored ones, unless an object
+of its name is stored. The first write stores it. A deletion replaces it by another one with a new uid. Watches follow default objects in
+`registry.default_events`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from kcp_py.registry.rendering import encode_stored
+from kcp_py.registry.resource import Origin, Served
+from kcp_py.registry.scope import ClusterScope, StaleScopeError
+from kcp_py.registry.store.access import Access, check_open, compares_of
+from kcp_py.storage.contract import Compare, Delete, KeyValue, Operation, Put, Storage
+
+
+def is_default(item: KeyValue) -> bool:
+    """Whether an item is a default object, and nothing that is stored."""
+    return not item.create_revision
+
+
+def defaults_of(served: Served, scope: ClusterScope) -> dict[str, bytes]:
+    """What the cluster has of the resource without having stored it, by `place_of`, in the order of their keys."""
+    if served.resource.default_objects is None or (scope.terminating and served.resource.namespaced):
+        # In a cluster that ends the namespaces stay, and what is in them goes.
+        return {}
+    origin = origin_of(served, scope)
+    return dict(served.resource.default_objects(scope.name, origin.uid, origin.created_at))
+
+
+def place_of(namespace: str, name: str) -> str:
+    """An object within its cluster, as `DefaultObjects` names it."""
+    return f"{namespace}/{name}" if namespace else name
+
+
+def origin_of(served: Served, scope: ClusterScope) -> Origin:
+    """What the default objects of a resource come with. The revision is 1 where the cluster has none yet, since 0 would read as unset."""
+    return served.origin or Origin(scope.uid, scope.created_at, scope.created_revision or 1)
+
+
+async def find_default(access: Access, scope: ClusterScope, served: Served, namespace: str, name: str) -> KeyValue | None:
+    """The default object of a name, where nothing of the name is stored; None where there is none.
+
+    Raises:
+        StaleScopeError: the CRD that it comes with was written since the resource was worked out.
+    """
+    value = defaults_of(served, scope).get(place_of(namespace, name))
+    if value is None:
+        return None
+    origin = origin_of(served, scope)
+    if origin.life is not None:
+        definition = await access.storage.get(origin.life.key)
+        if definition is None or definition.mod_revision != origin.revision:
+            raise StaleScopeError(origin.life.key)
+    return KeyValue(served.resource.keys.object_key(scope.name, namespace, name), value, origin.revision, 0)
+
+
+async def default_items_at(access: Access, served: Served, scope: ClusterScope, revision: int, *, start: str = "") -> list[KeyValue]:
+    """What a cluster has of a resource by default at a revision, whether or not it is hidden by something stored.
+
+    Args:
+        access: the store.
+        served: the resource in the cluster.
+        scope: the cluster.
+        revision: of the list.
+        start: leave out keys before this one.
+    """
+    items = [item for item in default_items(served, scope) if item.key >= start]
+    if not items or served.origin is None:
+        return items
+    current = await crd_revision_at(access.storage, served.origin, revision)
+    if current == served.origin.revision:
+        return items
+    # Other servers may have written the CRD, of which this one has not heard yet; or the list is of an older revision.
+    return [item._replace(mod_revision=current) for item in items] if current else []
+
+
+async def crd_revision_at(storage: Storage, origin: Origin, revision: int) -> int:
+    """The revision of the last write, up to a revision, of the CRD that default objects come with; 0 where it was not there."""
+    life = origin.life
+    assert life is not None, "objects that come with a cluster are as old as it"
+    found = await storage.range(life.key, limit=1, revision=revision, keys_only=True)
+    if not found.items or found.items[0].key != life.key or found.items[0].create_revision != life.create_revision:
+        return 0
+    return found.items[0].mod_revision
+
+
+def default_items(served: Served, scope: ClusterScope) -> list[KeyValue]:
+    """What a cluster has of a resource by default, in the order of keys, as far as is known here. It may be hidden by something stored."""
+    if served.resource.default_objects is None:
+        return []
+    keys = served.resource.keys
+    revision = origin_of(served, scope).revision
+    items: list[KeyValue] = []
+    for place, value in defaults_of(served, scope).items():
+        namespace, _, name = place.rpartition("/")
+        items.append(KeyValue(keys.object_key(scope.name, namespace, name), value, revision, 0))
+    return items
+
+
+def with_defaults(stored: list[KeyValue], defaults: Sequence[KeyValue]) -> list[KeyValue]:
+    """Stored items, in the order of their keys, and between them default ones where nothing is stored in their places."""
+    at = [bisect_left(stored, item.key, key=_key) for item in defaults]
+    missing = [(place, item) for place, item in zip(at, defaults, strict=True) if place == len(stored) or stored[place].key != item.key]
+    if not missing:
+        return stored
+    items = list(stored)
+    for place, item in reversed(missing):
+        items.insert(place, item)
+    return items
+
+
+def _key(item: KeyValue) -> str:
+    return item.key
+
+
+def storing(scope: ClusterScope, served: Served, item: KeyValue, value: bytes, name: str) -> tuple[Sequence[Compare], Sequence[Operation]]:
+    """The transaction that replaces an item; of a default object it is the first one that is stored.
+
+    Args:
+        scope: the cluster.
+        served: the resource.
+        item: what was read.
+        value: the stored form of the new object.
+        name: of the object.
+
+    Raises:
+        StatusError: 403 for a default object of a cluster that terminates.
+    """
+    if not is_default(item):
+        return (Compare(item.key, mod_revision=item.mod_revision), *scope.life, *served.guards), (Put(item.key, value),)
+    check_open(scope, served.resource, name)
+    return (Compare(item.key, mod_revision=0), *compares_of(scope, served)), (Put(item.key, value), *scope.birth)
+
+
+def replacement_of(access: Access, scope: ClusterScope, served: Served, metadata: dict[str, Any]) -> bytes | None:
+    """What takes the place of a default object that is deleted: the same with a new uid. None for any other object.
+
+    Upstream's control plane creates such objects again at once, and clients that wait for the end of a deletion look for another uid. The
+    old object goes and the new one comes in one transaction; watches get a DELETED and an ADDED (`registry.default_events`).
+    """
+    if scope.terminating:
+        return None
+    value = defaults_of(served, scope).get(place_of(metadata.get("namespace", ""), metadata["name"]))
+    if value is None:
+        return None
+    obj = orjson.loads(value)
+    obj["metadata"] |= {"uid": access.new_uid(), "creationTimestamp": access.now()}
+    return encode_stored(obj)
+
+
+def removal(
+    scope: ClusterScope, served: Served, item: KeyValue, replacement: bytes | None
+) -> tuple[Sequence[Compare], Sequence[Operation]]:
+    """The transaction with which an object goes, and its replacement comes if there is one."""
+    compare = Compare(item.key, mod_revision=0 if is_default(item) else item.mod_revision)
+    if replacement is None:
+        return (compare, *scope.life), (Delete(item.key),)
+    return (compare, *compares_of(scope, served)), (Put(item.key, replacement), *scope.birth)
