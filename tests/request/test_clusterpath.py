@@ -205,7 +205,7 @@ def test_never_another_cluster(raw, header):
 
 @pytest.mark.parametrize("raw", [b"/clusters/team-a/api", b"/api", b"/clusters/Bad/api", b"/clusters/a/metrics", b"/api//v1"])
 def test_asking_again(raw):
-    """The same path gets the same answer or refusal again, the default of its own caller, and what a header says is not remembered."""
+    """A path gets equal answers or refusals each time. Defaults belong to the caller, and header values are not cached."""
 
     def outcome(default, header=()):
         try:

@@ -161,7 +161,7 @@ def test_any_path(method, segments):
 
 
 def test_asking_again():
-    """The same path means what the method makes of it, however often and in whatever order it is asked."""
+    """The method decides the verb of a path, independent of the number and order of requests."""
     path = "/api/v1/namespaces/other/pods"
     for _ in range(2):
         assert parse_request("GET", path, {}).verb == "list"

@@ -18,5 +18,5 @@ def test_anonymous():
 
 
 def test_extra_is_frozen():
-    """A user is shared by requests, so nobody can write into it."""
+    """A user is shared by requests, so it is immutable."""
     assert not hasattr(UserInfo("alice").extra, "update")

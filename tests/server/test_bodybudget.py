@@ -116,7 +116,7 @@ async def test_too_many_are_refused() -> None:
 
 
 async def test_space_is_held_only_for_those_who_send() -> None:
-    """A body that does not come in time is 408, and what was held for it is free; each part that comes gives more time."""
+    """A body that does not arrive in time is 408, and its reservation is freed; each part that arrives gives more time."""
     bodies = BodyBudget(LARGE, LARGE, grace=0)
     slow = Request(bodies, "a", LARGE)
 

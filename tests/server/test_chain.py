@@ -132,7 +132,7 @@ async def test_compose(ask, probe):
 
 @pytest.mark.parametrize("target", PUBLIC)
 async def test_public(ask, server, target):
-    """Health and version are for everybody."""
+    """Health and version are open to all callers."""
     for headers in ([], ALICE, ADMIN):
         assert (await ask(server.edge, target, headers=headers)).status == 200
 
@@ -196,13 +196,13 @@ async def test_errors_of_the_shell(ask, server):
 
 
 async def test_second_prefix(ask, server):
-    """A second cluster prefix is an unknown path to everybody."""
+    """A second cluster prefix is an unknown path for every caller."""
     for headers in ([], ADMIN):
         assert (await ask(server.edge, "/clusters/a/clusters/b/api/v1/pods", headers=headers)).status == 404
 
 
 async def test_one_cluster_from_the_path_to_the_handler(ask, server):
-    """What was authorized is what the handler gets."""
+    """The handler gets the request that was authorized."""
     await ask(server.edge, "/clusters/team-a/api/v1/pods", headers=ADMIN)
     exchange = server.seen[-1]
     assert exchange.context.cluster == exchange.cluster == "team-a"

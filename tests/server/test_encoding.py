@@ -45,7 +45,7 @@ def test_tables(media: Any, pretty: bool) -> None:  # noqa: FBT001
 @pytest.mark.anyio
 @pytest.mark.parametrize("representation", FORMS)
 async def test_large_documents(representation: Representation) -> None:
-    """What is encoded beside the event loop is no other than what it encodes itself."""
+    """Encoding in a thread gives the same bytes as encoding on the event loop."""
     document = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": {"k": "v" * 600_000}}
     assert await encode_offloaded(document, representation) == encode(document, representation)
     encoding = ListEncoding(representation, "v1", "ConfigMapList", "ConfigMap")

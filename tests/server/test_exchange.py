@@ -72,7 +72,7 @@ async def test_declared_length_above_the_limit(length):
 
 @pytest.mark.parametrize("length", [b"", b"-1", b"+5", b"5 5", b"0x5", b"\xb2"])
 async def test_declared_length_is_no_number(length):
-    """A Content-Length that is no number is 400."""
+    """A Content-Length that is not a number is 400."""
     with pytest.raises(StatusError) as caught:
         await Wire(chunk(b"a")).exchange((b"content-length", length)).read_body(10)
     assert caught.value.code == 400
@@ -96,7 +96,7 @@ async def test_body_of_exactly_the_limit():
 
 @pytest.mark.parametrize("messages", [[GONE], [chunk(b"a", more=True), GONE]], ids=["before", "within"])
 async def test_client_leaves_while_sending(messages):
-    """A body that the client does not finish is no body."""
+    """A body that the client does not finish is not used."""
     with pytest.raises(ClientDisconnectedError):
         await Wire(*messages).exchange().read_body()
 
@@ -119,7 +119,7 @@ async def test_respond():
 
 
 async def test_own_cache_control():
-    """Whoever allows caching is not overruled."""
+    """A handler that allows caching is not overruled."""
     wire = Wire()
     await wire.exchange().respond(200, b"{}", headers=[(b"cache-control", b"public")])
     assert [value for name, value in wire.sent[0]["headers"] if name == b"cache-control"] == [b"public"]
@@ -283,7 +283,7 @@ async def test_disconnect_through_the_channel():
 
 
 async def test_no_callback_after_the_end():
-    """What is registered is forgotten once the stream has ended."""
+    """Registrations are removed once the stream has ended."""
     called = False
 
     def callback() -> None:

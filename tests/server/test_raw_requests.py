@@ -244,7 +244,7 @@ async def test_large_heads() -> None:
 
 
 async def test_space_behind_a_value() -> None:
-    """Space behind the value of a header is no part of it."""
+    """Space behind the value of a header is not part of it."""
     async with running() as server:
         answers = await server.talk(request(b"/clusters/a/api/v1/pods", b"Content-Length: \t 2 \t", method=b"POST", body=b"{}"))
         assert [(code, orjson.loads(body)) for code, body in answers] == [(200, ["a", "/api/v1/pods", 2])]
@@ -265,7 +265,7 @@ async def test_watch_of_a_client_without_chunks() -> None:
 
 
 async def test_disconnect_of_a_watch() -> None:
-    """A watch learns of its client's end through the connection."""
+    """A watch is notified through the connection that its client has left."""
     async with running() as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(request(b"/clusters/a/api/v1/pods?watch=1"))

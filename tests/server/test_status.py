@@ -65,7 +65,7 @@ def test_error_without_reason_is_a_status():
 
 
 def test_retry_after():
-    """What the details say of a retry is a header as well."""
+    """The retry delay of the details is a header as well."""
     assert write_status(errors.too_many_requests("later", 3)).headers == ((b"retry-after", b"3"),)
 
 

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Client:
-    """The other end, as the server tells of it."""
+    """The client, as the server reports it."""
 
     def __init__(self, *incoming: dict[str, Any], subprotocols: tuple[str, ...] = (), gone: bool = False) -> None:
         self.incoming = list(incoming)
@@ -67,7 +67,7 @@ async def test_binary_messages() -> None:
 
 
 async def test_client_that_is_gone() -> None:
-    """Sending to nobody does nothing."""
+    """Sending to a client that has left does nothing."""
     client = Client(gone=True)
     await client.websocket.accept(b"application/json", 0)
     await client.websocket.message(b"{}")

@@ -31,7 +31,7 @@ def chain(probe, tokens):
 
 
 async def test_context(ask, probe, chain):
-    """What is known of the request is frozen together with its user."""
+    """The facts about a request are frozen together with its user."""
     await ask(chain(), "/clusters/a/api/v1/pods?watch=1", headers=[ALICE])
     context = probe.last.context
     assert (context.user.name, context.cluster, context.explicit_cluster, context.info.verb) == ("alice", "a", True, "watch")
@@ -48,7 +48,7 @@ async def test_anonymous(ask, probe, chain):
 
 
 async def test_anonymous_switched_off(ask, probe, chain):
-    """Where nobody may be anonymous, a request without credentials is 401."""
+    """Where anonymous requests are not allowed, a request without credentials is 401."""
     assert (await ask(chain(anonymous=False), "/healthz")).status == 401
     assert not probe.seen
 
@@ -101,7 +101,7 @@ async def test_second_connection_header(ask, chain):
 
 @pytest.mark.parametrize("name", ["X-Remote-User", "X-Remote-Group", "X_Remote_User", "X-Remote-Extra-a"])
 async def test_front_proxy_headers_are_ignored(ask, probe, chain, name):
-    """Nobody becomes somebody by a front proxy's header."""
+    """The header of a front proxy does not identify a user."""
     await ask(chain(), "/api", headers=[(name, "admin")])
     assert probe.last.user.name == "system:anonymous"
     await ask(chain(), "/api", headers=[ALICE, (name, "system:masters")])

@@ -17,7 +17,7 @@ def chain(probe, **settings):
 
 
 async def test_path(ask, probe):
-    """The exchange knows cluster and path apart from each other."""
+    """The exchange has cluster and path separately."""
     assert (await ask(chain(probe), "/clusters/team-a/api/v1/pods/system%3Ax?limit=1")).status == 200
     assert (probe.last.cluster, probe.last.explicit_cluster, probe.last.path) == ("team-a", True, "/api/v1/pods/system:x")
 
@@ -137,7 +137,7 @@ async def test_refusal_is_a_status(ask, probe):
     ],
 )
 async def test_mounted(ask, probe, root, path, cluster):
-    """An application that is mounted below a path looks at what is behind that path only."""
+    """An application that is mounted below a path reads only the rest of the path."""
     assert (await ask(chain(probe), path, root_path=root)).status == 200
     assert (probe.last.cluster, probe.last.path) == (cluster, "/api")
 
@@ -151,7 +151,7 @@ async def test_beside_the_mount(ask, probe, path):
 
 @pytest.mark.parametrize("name", ["X_Kubernetes_Cluster", "X-Kubernetes_Cluster", "x_kubernetes-cluster"])
 async def test_a_name_with_underscores_is_another_name(ask, probe, name):
-    """A header that is spelled with an underscore names no cluster, alone or beside the real one."""
+    """A header that is spelled with an underscore does not name a cluster, alone or together with the real one."""
     await ask(chain(probe), "/api", headers=[(name, "team-a")])
     assert probe.last.cluster == ROOT
     await ask(chain(probe), "/api", headers=[("X-Kubernetes-Cluster", "team-b"), (name, "team-a")])

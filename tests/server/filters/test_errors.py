@@ -78,7 +78,7 @@ async def test_error_after_the_start(ask, error):
 
 
 async def test_client_left(ask):
-    """Nobody is answered when nobody is there."""
+    """No response is sent to a client that has left."""
     assert (await ask(failing(ClientDisconnectedError()))).status == 0
 
 

@@ -74,7 +74,7 @@ async def test_users(ask, probe, chain, headers, user):
 
 
 async def test_nobody_else_may(ask, probe, chain):
-    """The refusal names the caller and what was asked for, and nothing runs."""
+    """The refusal names the caller and the requested identity, and the handler does not run."""
     answer = await ask(chain, MAPS, headers=[ALICE, ("Impersonate-User", "bob")])
     assert (answer.status, answer.json()["reason"]) == (403, "Forbidden")
     assert answer.json()["message"] == (

@@ -18,7 +18,7 @@ def chain(probe):
 
 
 async def test_info(ask, probe):
-    """What is asked for is told from the path without the cluster."""
+    """The request is parsed from the path without the cluster."""
     await ask(chain(probe), "/clusters/a/apis/g.io/v1/namespaces/n/widgets/w/status", method="PUT")
     info = probe.last.info
     assert (info.verb, info.group, info.version, info.namespace, info.resource, info.name, info.subresource) == (

@@ -75,7 +75,7 @@ async def test_unknown_subresources_are_not_named(ask, probe):
 
 
 async def test_unresolved_resources_are_not(ask, probe):
-    """What a caller only asked for is no label."""
+    """Values that only the caller has chosen do not become labels."""
     telemetry = Telemetry(probe)
     await ask(telemetry.app, "/apis/secret-project.io/v7/widgets")
     assert telemetry.totals() == {("LIST", "", "200"): 1}

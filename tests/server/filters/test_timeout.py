@@ -74,7 +74,7 @@ async def test_common_deadline(ask):
 
 
 async def test_only_the_late_are_ended(ask):
-    """A sweep ends what is over its deadline and nothing else."""
+    """A sweep ends requests that are past their deadline and no others."""
     first, second = Waiting(), Waiting()
     apps = iter([first, second])
 
@@ -113,7 +113,7 @@ async def test_common_deadline_stays(ask, timeout):
 
 
 async def test_invalid_timeout(ask, probe):
-    """A timeout that is no duration is 400."""
+    """A timeout that is not a duration is 400."""
     answer = await ask(Chain(probe).app, "/api/v1/pods?timeout=invalid")
     assert (answer.status, answer.json()["reason"]) == (400, "BadRequest")
     assert answer.json()["message"] == 'invalid timeout specified in the request URL - time: invalid duration "invalid"'

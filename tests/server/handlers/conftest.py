@@ -156,7 +156,7 @@ def definition(
 
 
 async def established(api: Api, cluster: str, name: str = "widgets.example.com") -> None:
-    """Wait, without a clock, until a CRD is established; from the moment that anybody can see this, its resource answers."""
+    """Wait, without a clock, until a CRD is established. From the moment that clients can see this, its resource answers."""
     plural, _, group = name.partition(".")
     async with asyncio.timeout(30):
         while True:

@@ -68,7 +68,7 @@ def converted(obj: Mapping[str, Any], api_version: str) -> dict[str, Any]:
 
 
 def webhook(change: Change | None = None) -> Respond:
-    """A webhook that converts well, apart from what `change` does to its answers."""
+    """A webhook that converts correctly, except for the changes that `change` makes to its answers."""
 
     async def respond(request: Request) -> bytes:
         review = request.json()

@@ -59,7 +59,7 @@ async def installed(api: Api) -> None:
 
 
 async def test_apply_creates_and_updates(api: Api) -> None:
-    """201 for what was not there, 200 afterwards; YAML and JSON are the same; what is no longer applied goes."""
+    """201 for a new object, 200 afterwards. YAML and JSON are equal. Fields that are no longer applied are removed."""
     text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\ndata:\n  a: '1'\n  b: '2'\n"
     response = await api("PATCH", ONE, content=text, headers=APPLY, params={"fieldManager": "m"})
     assert response.status_code == 201
@@ -117,7 +117,7 @@ async def test_shared_fields(api: Api) -> None:
     ],
 )
 async def test_refused_configurations(api: Api, change: dict[str, Any], code: int, text: str) -> None:
-    """What is no configuration of the object is refused in upstream's words."""
+    """A body that is not a configuration of the object is refused in upstream's words."""
     await api.ok("POST", MAPS, config_map("one"))
     assert text in (await refused(api, code, ONE, {**config_map("one"), **change}, fieldManager="m"))["message"]
 
@@ -189,7 +189,7 @@ async def test_dry_run(api: Api) -> None:
 
 
 async def test_repeated_keys(api: Api) -> None:
-    """They are warned about, refused under Strict, and nobody's business under Ignore."""
+    """They cause warnings, are refused under Strict, and are ignored under Ignore."""
     text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\ndata:\n  a: '1'\n  a: '2'\n"
     for validation, code in (("Strict", 400), ("Warn", 201), ("Ignore", 200)):
         response = await api("PATCH", ONE, content=text, headers=APPLY, params={"fieldManager": "m", "fieldValidation": validation})
@@ -216,7 +216,7 @@ async def test_managers_of_other_writes(api: Api) -> None:
 
 @pytest.mark.parametrize("given", [[], [{}]])
 async def test_reset(api: Api, given: Any) -> None:
-    """An empty list forgets all owners; what is applied next meets those from before the first apply."""
+    """An empty list forgets all owners; the next apply meets the owners from before the first apply."""
     one = await api.ok("POST", MAPS, config_map("one", {"a": "1"}))
     one["metadata"]["managedFields"] = given
     assert entries(await api.ok("PUT", ONE, one)) == []
@@ -238,7 +238,7 @@ async def test_migration_by_json_patch(api: Api) -> None:
 
 
 async def test_custom_resources(api: Api) -> None:
-    """Lists are merged by key, defaults included; what is left out afterwards gets its default again."""
+    """Lists are merged by key, defaults included. A field that is left out afterwards gets its default again."""
     await installed(api)
     one = await applied(api, WIDGET, instance("one", spec={"replicas": 3, "ports": [{"port": 80, "name": "http"}]}), "one")
     assert one["spec"]["ports"] == [{"port": 80, "name": "http", "protocol": "TCP"}]
@@ -279,7 +279,7 @@ async def test_nulls(api: Api) -> None:
 
 
 async def test_status(api: Api) -> None:
-    """A status has owners of its own; nobody owns a status through the object or the object through a status."""
+    """A status has owners of its own. No manager owns a status through the object, or the object through a status."""
     await installed(api)
     await applied(api, WIDGET, {**instance("one", spec={"replicas": 2}), "status": {"ready": False}})
     one = await applied(api, f"{WIDGET}/status", {**instance("one", spec={"replicas": 9}), "status": {"ready": True}}, "ctl")

@@ -107,7 +107,7 @@ async def test_any_number_of_seconds(graceful: Api) -> None:
 
 
 async def test_only_deletions_set_the_end(graceful: Api) -> None:
-    """Clients cannot set or move the annotation, nor protect what is deleted; they can do so when they undelete it."""
+    """Clients cannot set or move the annotation, or protect a deleted cluster. They can protect it when they undelete it."""
     api = graceful
     for end in ("2020-01-01T00:00:00Z", "soon"):
         status = await api.fails(422, "PATCH", OBJECT, {"metadata": {"annotations": {AFTER: end}}}, headers=MERGE)

@@ -92,7 +92,7 @@ def quotes() -> Quotes:
 
 
 class Refusing(AdmissionPlugin):
-    """Adds a word to what is encoded, and refuses one text."""
+    """Adds a word to the text to be encoded, and refuses one text."""
 
     async def mutate(self, attributes: Attributes) -> None:
         if attributes.resource.resource == "quotes" and attributes.obj is not None:

@@ -116,7 +116,7 @@ async def test_updates_patches_and_status_in_another_version(api: Api, hook: Htt
 
 
 async def test_how_often_a_webhook_is_asked(api: Api, hook: HttpsServer) -> None:
-    """As often as upstream asks: for what was there, for what is stored, for what is answered."""
+    """As often as upstream asks: for the old object, for the stored object, for the answer."""
     await install(api, converting(hook))
     created = await api.ok("POST", V2, widget("one", "v2", contentV2={"key": "k"}))
     assert sent(hook) == [1, 1]
@@ -130,7 +130,7 @@ async def test_how_often_a_webhook_is_asked(api: Api, hook: HttpsServer) -> None
     assert sent(hook) == [1]
     await api.ok("GET", f"{V1}/one")
     await api.ok("PATCH", f"{V1}/one", {"content": {"key": "n"}}, headers=MERGE)
-    # What was there and what it becomes, in the version in which others own fields.
+    # The old and the new object, in the version in which other managers own fields.
     assert sent(hook) == [1, 1]
     await api.ok("DELETE", f"{V2}/one")
     assert sent(hook) == [1, 1]

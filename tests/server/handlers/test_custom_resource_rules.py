@@ -46,7 +46,7 @@ async def test_rules_judge_creates_updates_and_status(api: Api) -> None:
 
 
 async def test_rules_wait_for_an_object_of_the_right_types(api: Api) -> None:
-    """What is missing or of another type is said first, with a word that rules were not run."""
+    """Missing fields and wrong types are reported first, with a note that rules were not run."""
     await install(api, definition(schema=spec_with(rule("self.n > 1"), n=INTEGER)))
     status = await api.fails(422, "POST", WIDGETS, instance("one", spec={"n": "x"}))
     assert status["details"]["causes"][-1] == {

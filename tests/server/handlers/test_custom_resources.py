@@ -1,4 +1,4 @@
-"""Custom resources as clients see them: what is checked, filled in, pruned and refused."""
+"""Custom resources as clients see them: validation, defaults, pruning and refusals."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def test_every_fault_of_an_object_is_a_cause(api: Api, spec: dict[str, Any
 
 
 async def test_status_and_the_rest_are_written_apart(api: Api) -> None:
-    """The main resource ignores the status, `/status` everything else; only what is wanted raises the generation."""
+    """The main resource ignores the status, `/status` everything else; only changes of the desired state raise the generation."""
     await install(api)
     created = await api.ok("POST", WIDGETS, instance("one", spec={"size": 1}, status={"ready": 3}))
     assert "status" not in created
@@ -342,7 +342,7 @@ async def test_what_others_stored_can_be_read_and_repaired(api: Api) -> None:
     ],
 )
 async def test_metadata_of_the_wrong_type(api: Api, metadata: Any, problem: str) -> None:
-    """The metadata of custom resources are decoded apart, and messages name their fields without the place."""
+    """The metadata of custom resources are decoded separately, and messages name their fields without a parent path."""
     await install(api)
     status = await api.fails(400, "POST", WIDGETS, {**instance("one"), "metadata": metadata})
     assert status["message"] == f'Widget in version "v1" cannot be handled as a Widget: json: cannot unmarshal {problem}'

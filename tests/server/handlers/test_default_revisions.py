@@ -150,7 +150,7 @@ async def test_a_stored_copy_hides_it_from_writes_of_its_definition(tmp_path: Pa
 
 
 async def test_its_first_change_is_a_change(with_kind: Api) -> None:
-    """Storing it is MODIFIED, and DELETED for who selects by a label that it loses: nobody keeps what is not selected any more."""
+    """Storing it is MODIFIED, and DELETED for watches that select by a label that it loses."""
     api = with_kind
     before = await api.ok("GET", PATH)
     start = await latest(api)

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions as Go decodes and encodes them: nulls, zero values, rules that are there twice, fields nobody knows."""
+"""CustomResourceDefinitions as Go decodes and encodes them: nulls, zero values, repeated rules, unknown fields."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_a_rule_may_be_there_twice(api: Api) -> None:
 
 
 async def test_schemas_that_go_decodes_apart_may_have_unknown_fields(api: Api) -> None:
-    """They are dropped without a word; elsewhere strict decoding tells of them."""
+    """They are dropped silently; elsewhere strict decoding reports them."""
     items = {"type": "string", "foo": 1, "not": None}
     crd = definition(schema=spec_schema(a={"type": "array", "items": items}, b={"type": "object", "additionalProperties": items}))
     created = await api.ok("POST", ALL, crd, params=STRICT)

@@ -89,7 +89,7 @@ async def test_stored_versions_grow_with_the_storage_version_and_shrink_by_the_s
 
 
 async def test_names_of_a_status_are_checked(api: Api) -> None:
-    """Whoever may write it cannot have names served that no definition may ask for."""
+    """Clients that may write it cannot have names served that definitions must not request."""
     await install(api)
     refused = await api.fails(422, "PATCH", f"{CRD}/status", {"status": {"acceptedNames": {"kind": "No Kind"}}}, headers=MERGE)
     assert "status.acceptedNames.kind: Invalid value" in refused["message"]
@@ -261,7 +261,7 @@ async def test_a_terminating_definition_shows_its_state(api: Api) -> None:
 
 @pytest.mark.parametrize("headers", [pytest.param({}, id="created"), pytest.param(MERGE, id="patched")])
 async def test_the_limit_of_a_body(api: Api, headers: dict[str, str]) -> None:
-    """Three mebibytes are too much, and what is nested without end is refused below that."""
+    """Three mebibytes are too much, and endless nesting is refused below that."""
     method, path = ("PATCH", CRD) if headers else ("POST", "/clusters/a/api/v1/namespaces/default/configmaps")
     await install(api)
     big = await api(method, path, config_map("big", {"a": "x" * (3 * 1024 * 1024)}), headers=headers)

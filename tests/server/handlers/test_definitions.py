@@ -176,7 +176,7 @@ async def test_the_wildcard_shows_each_object_by_its_own_schema(api: Api) -> Non
 
 
 async def test_a_definition_can_bring_a_kind_of_the_core_group(api: Api) -> None:
-    """Called `<plural>.core`, it is served under /api, in discovery beside the built-in kinds, in its cluster only."""
+    """Called `<plural>.core`, it is served under /api, in discovery together with the built-in kinds, in its cluster only."""
     crd = definition("pods", "core", schema=spec_schema(nodeName={"type": "string"}))
     crd["spec"]["group"] = ""
     await install(api, crd)
@@ -206,7 +206,7 @@ async def test_a_definition_can_bring_a_kind_of_the_core_group(api: Api) -> None
 
 
 async def documents(api: Api, cluster: str = "a") -> dict[str, Any]:
-    """What is published of the widgets in a cluster: everything that clients find them by."""
+    """The published documents about widgets in a cluster: everything by which clients find them."""
     base = f"/clusters/{cluster}"
     groups = [group["name"] for group in (await api.ok("GET", f"{base}/apis"))["groups"]]
     version = await api("GET", f"{base}/apis/example.com/v1")
@@ -234,7 +234,7 @@ async def documents(api: Api, cluster: str = "a") -> dict[str, Any]:
 
 
 async def test_discovery_and_openapi_follow_the_definitions(api: Api) -> None:
-    """What is served is published at once, in its cluster only, and changes and goes with the definition."""
+    """A served resource is published at once, in its cluster only, and changes and goes with the definition."""
     nothing = {"group": False, "resources": [], "aggregated": []}
     assert await documents(api) == nothing
     await install(api, definition(schema=spec_schema(size={"type": "integer"})))

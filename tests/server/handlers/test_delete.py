@@ -84,7 +84,7 @@ async def test_namespaces_and_definitions_are_marked_first(api: Api) -> None:
 
 
 async def test_a_namespace_without_finalizers_waits_for_a_second_delete(api: Api) -> None:
-    """The first one tells everybody that it goes; nobody holds it up, so the second one removes it."""
+    """The first deletion marks it; no finalizer remains, so the second one removes it."""
     created = await api.ok("POST", NAMESPACES, {"metadata": {"name": "shop"}})
     await api.ok("PUT", f"{NAMESPACES}/shop/finalize", {**created, "spec": {"finalizers": []}})
     marked = await api.ok("DELETE", f"{NAMESPACES}/shop")
@@ -105,7 +105,7 @@ async def test_clusters_that_always_exist_are_not_deleted(api: Api, cluster: str
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
 async def test_namespaces_that_always_exist_are_not_deleted(api: Api, name: str) -> None:
-    """Nor by anybody; kube-node-lease is not among them."""
+    """By no user; kube-node-lease is not one of them."""
     status = await api.fails(403, "DELETE", f"{NAMESPACES}/{name}")
     assert status["message"] == f'namespaces "{name}" is forbidden: this namespace may not be deleted'
     assert (await api.ok("GET", f"{NAMESPACES}/{name}"))["status"]["phase"] == "Active"

@@ -1,4 +1,4 @@
-"""Objects near the limit of a body: read, checked and written beside the event loop, with the same answers as small ones."""
+"""Objects near the size limit of a body are read, checked and written in threads, with the same answers as small ones."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_what_is_held_is_counted_by_cluster_and_given_back() -> None:
 
 
 def test_a_list_is_taken_for_as_large_as_the_last_one() -> None:
-    """What is known to be large has no room beside another, before anything of it is read."""
+    """A list that is expected to be large waits while another one runs, before any of it is read."""
     budget = ListBudget(10_000_000)
     with budget.share("a", "/maps/") as share:
         share.hold(6_000_000)
@@ -106,7 +106,7 @@ async def test_clients_that_do_not_read_keep_no_other_cluster_from_reading(api: 
 
 @pytest.mark.parametrize(("accept", "query"), FORMS.values(), ids=FORMS)
 async def test_a_list_that_waits_for_its_client_is_in_memory_once(api: Api, accept: str, query: str) -> None:
-    """What is held for a client that does not read is no more than what is counted: nothing that the answer was made of stays."""
+    """A client that does not read holds no more memory than the counted bytes: the parts of the answer are freed."""
     for number in range(8):
         await api.ok("POST", MAPS.format("a"), config_map(f"large-{number}", {"a": "x" * 500_000}))
     for _ in range(2):

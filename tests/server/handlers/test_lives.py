@@ -159,7 +159,7 @@ READS = [
 
 @pytest.mark.parametrize(("path", "params"), READS)
 async def test_a_read_shows_one_life(server: Server, path: str, params: dict[str, str]) -> None:
-    """What is answered belongs to the cluster that was asked, or the client is told to ask again."""
+    """An answer belongs to the cluster of the request, or the client has to retry."""
     for call in count(1):
         assert call < MOST_CALLS
         cluster = f"r{call}"
@@ -257,7 +257,7 @@ async def test_a_watch_shows_one_life(server: Server, params: dict[str, str], *,
 
 
 async def test_a_cluster_that_is_gone_has_no_history(server: Server) -> None:
-    """Who asks for the past of a name that no cluster has learns nothing of the cluster that had it; later objects are told of."""
+    """A watch of the past of an unused name shows nothing of the cluster that had the name; it shows later objects."""
     known = await server.make("gone")
     before = str(int(known) - 2)
     clusters = server.api.control_plane.backend.clusters

@@ -54,7 +54,7 @@ def message(body: bytes) -> dict[str, Any]:
 def said(value: Any) -> Any:
     """A value without what says nothing: JSON leaves out, or writes as null, what protobuf has no word for.
 
-    Nor has it one for the field with which kcp tells clusters apart; the annotation tells the same.
+    Nor has it one for the field by which kcp distinguishes clusters; the annotation has the same value.
     """
     if isinstance(value, dict):
         cleaned = {key: said(item) for key, item in value.items() if key != "clusterName"}
@@ -76,7 +76,7 @@ SCALE: dict[str, Any] = {
 
 @pytest.mark.parametrize("accept", [YAML, PROTOBUF])
 async def test_verbs(api: Api, accept: str) -> None:
-    """Create, get, update, patch, list and delete answer in what is accepted, with what JSON would have said."""
+    """Create, get, update, patch, list and delete answer in the accepted media type, with the content of the JSON answer."""
     headers = {"Accept": accept}
     created = await api("POST", CONFIG_MAPS, config_map("a", {"k": "v"}, labels={"l": "1"}), headers=headers)
     assert (created.status_code, created.headers["content-type"]) == (201, accept)
@@ -125,7 +125,7 @@ async def test_lists(api: Api, accept: str) -> None:
 
 @pytest.mark.parametrize("accept", ["application/json", YAML])
 async def test_tables(api: Api, accept: str) -> None:
-    """A table is JSON or YAML, of lists, objects and what was written or deleted."""
+    """A table is JSON or YAML, for lists, objects, and written or deleted objects."""
     headers = {"Accept": f"{accept};as=Table;g=meta.k8s.io;v=v1"}
     created = await api("POST", CONFIG_MAPS, config_map("a", {"k": "v"}), headers=headers)
     assert (created.status_code, created.headers["content-type"]) == (201, accept)
@@ -229,7 +229,7 @@ async def test_status_in_protobuf(api: Api) -> None:
     ],
 )
 async def test_not_acceptable(api: Api, path: str, accept: str, text: str) -> None:
-    """406 with upstream's words, in what is acceptable, else in indented JSON."""
+    """406 with upstream's words, in an acceptable media type, else in indented JSON."""
     refused = await api("GET", path, headers={"Accept": accept})
     assert refused.status_code == 406
     assert (content(refused)["reason"], content(refused)["message"]) == ("NotAcceptable", text)

@@ -1,4 +1,4 @@
-"""The rules of structural schemas as clients meet them: one object each, and what is said of it or becomes of it."""
+"""The rules of structural schemas as clients meet them: one object each, and the resulting object or refusal."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_embedded_resources_of_the_wrong_types_are_not_decoded(api: Api) -
 
 @pytest.mark.parametrize("case", KEPT)
 async def test_kept(api: Api, case: str) -> None:
-    """What is stored and comes back; a default of 0.0 as the integer that Go makes of it."""
+    """The stored value and the answer; a default of 0.0 is the integer that Go makes of it."""
     fields, kept = KEPT[case]
     await install(api, definition(schema=SCHEMA))
     created = await api.ok("POST", WIDGETS, instance("one", **fields))

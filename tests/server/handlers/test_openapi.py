@@ -52,7 +52,7 @@ async def test_what_is_not_acceptable(api: Api, path: str, accept: str) -> None:
 
 
 async def test_the_index_is_json_whatever_is_accepted(api: Api) -> None:
-    """Upstream does not look at what is accepted there."""
+    """Upstream does not read the Accept header there."""
     response = await api("GET", "/clusters/a/openapi/v3", headers={"Accept": ASKED_3})
     assert (response.status_code, response.headers["content-type"]) == (200, JSON)
     assert "apis/coordination.k8s.io/v1" in response.json()["paths"]

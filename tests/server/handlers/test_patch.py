@@ -1,4 +1,4 @@
-"""PATCH: what is wrong with a patch or with its result, in upstream's codes and words."""
+"""PATCH: faults of a patch or of its result, in upstream's codes and words."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_a_result_that_cannot_be_decoded_is_an_invalid_patch(api: Api, hea
 
 
 async def test_faults_of_a_patch_are_warnings_unless_they_are_asked_to_be_refused(api: Api) -> None:
-    """Without `Strict` the patch is applied; with `Ignore` nothing is said of it."""
+    """Without `Strict` the patch is applied; with `Ignore` there is no warning."""
     await api.ok("POST", MAPS, config_map("one"))
     body = b'{"data":{"a":"1","a":"2"},"more":1}'
     response = await api("PATCH", f"{MAPS}/one", content=body, headers=MERGE)

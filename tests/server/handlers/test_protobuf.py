@@ -28,7 +28,7 @@ def config_map(name: str, key: str, value: str) -> bytes:
 
 
 async def test_creates_and_updates(api: Api) -> None:
-    """What is stored is what a JSON body would have stored."""
+    """The stored object equals that of a JSON body."""
     created = await api("POST", CONFIG_MAPS, content=config_map("a", "k", "v"), headers=PROTOBUF)
     assert (created.status_code, created.headers["content-type"]) == (201, "application/json")
     assert (created.json()["kind"], created.json()["data"]) == ("ConfigMap", {"k": "v"})

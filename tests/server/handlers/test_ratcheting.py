@@ -62,7 +62,7 @@ class Context:
         self._schema: dict[str, Any] = {}
 
     async def do(self, operation: dict[str, Any]) -> httpx.Response | None:
-        """One operation; what the server says of the object, where it is one on the object."""
+        """One operation; the answer of the server, for operations on the object."""
         arguments = operation["$pos"]
         match operation["$type"]:
             case "updateMyCRDV1Beta1Schema":

@@ -34,7 +34,7 @@ async def test_a_list_is_in_key_order_with_the_revision_of_the_store(api: Api) -
 
 
 async def test_a_path_that_does_not_fit_the_scope_of_its_resource(api: Api) -> None:
-    """What is cluster-scoped is not reached through a namespace, nor what is namespaced without one (CVE-2019-11247)."""
+    """Cluster-scoped objects are not reached through a namespace, nor namespaced ones without it (CVE-2019-11247)."""
     for path in (
         "/api/v1/namespaces/default/namespaces",
         "/api/v1/namespaces/default/namespaces?fieldSelector=metadata.name=default",
@@ -53,7 +53,7 @@ async def test_a_path_that_does_not_fit_the_scope_of_its_resource(api: Api) -> N
 
 
 async def test_pages_of_one_revision(api: Api) -> None:
-    """All pages carry the first one's revision and together hold what was there then."""
+    """All pages have the revision of the first one and together hold the objects of that revision."""
     await fill(api, 7)
     first = await api.ok("GET", MAPS, params={"limit": "3"})
     assert first["metadata"]["remainingItemCount"] == 4

@@ -36,7 +36,7 @@ def scale(**spec: Any) -> dict[str, Any]:
 
 
 async def test_a_scale_is_read(api: Api) -> None:
-    """It has five fields of the object's metadata and what is at the three paths."""
+    """It has five fields of the object's metadata and the values at the three paths."""
     one = await scaled_one(api)
     metadata = {key: one["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")}
     assert await api.ok("GET", SCALE) == {
@@ -49,7 +49,7 @@ async def test_a_scale_is_read(api: Api) -> None:
 
 
 async def test_zeros_are_left_out_as_in_the_typed_kind(api: Api) -> None:
-    """An object without a status has none of its replicas ready; zero wanted is no member at all."""
+    """An object without a status has zero replicas in status; zero desired replicas leave the member out."""
     await install(api, scalable())
     await api.ok("POST", WIDGETS, instance("one", spec={"replicas": 0}))
     found = await api.ok("GET", SCALE)
@@ -251,7 +251,7 @@ async def test_objects_are_held_to_what_a_scale_can_show(api: Api) -> None:
 
 
 async def test_replicas_that_nobody_set(api: Api) -> None:
-    """Reading fails, an update has to say how many, and creates what is missing on the way."""
+    """Reading fails. An update has to give the number, and creates missing parents."""
     await install(api, scalable(subresources={"scale": {**PATHS, "specReplicasPath": ".spec.deep.replicas[0]"}}))
     await api.ok("POST", WIDGETS, instance("one"))
     status = await api.fails(500, "GET", SCALE)
@@ -267,7 +267,7 @@ async def test_replicas_that_nobody_set(api: Api) -> None:
 
 
 async def test_values_of_another_type_from_before_the_definition(api: Api) -> None:
-    """500 with what stands there, until somebody repairs the object."""
+    """500 with the wrong value, until the object is repaired."""
     crd = scalable(subresources={"status": {}})
     await install(api, crd)
     await api.ok("POST", WIDGETS, instance("one", spec={"replicas": "three"}))
@@ -286,7 +286,7 @@ async def test_values_of_another_type_from_before_the_definition(api: Api) -> No
 
 
 async def test_counts_from_before_the_definition(api: Api) -> None:
-    """A status is judged by itself; whoever writes the object has to repair what it asks for, through `/scale` too."""
+    """A status is validated by itself. A write of the object, also through `/scale`, has to correct the faults of the spec."""
     await install(api, scalable(subresources={"status": {}}))
     await api.ok("POST", WIDGETS, instance("one", spec={"replicas": -3}))
     operation = [{"op": "add", "path": "/spec/versions/0/subresources/scale", "value": PATHS}]
@@ -397,7 +397,7 @@ async def test_discovery(api: Api) -> None:
 
 
 async def test_publication(api: Api) -> None:
-    """Both OpenAPIs have the path, with Scale as what is read and written, and its model."""
+    """Both OpenAPIs have the path, with Scale as the type of bodies and answers, and its model."""
     await install(api, scalable())
     path = "/apis/example.com/v1/namespaces/{namespace}/widgets/{name}/scale"
     third = await api.ok("GET", "/clusters/a/openapi/v3/apis/example.com/v1")

@@ -89,7 +89,7 @@ async def test_watches_are_refused_in_the_same_words(api: Api) -> None:
 
 
 async def test_the_namespace_is_no_field_of_cluster_scoped_objects(api: Api) -> None:
-    """Only their names are selectable beside the declared fields."""
+    """Only their names are selectable in addition to the declared fields."""
     crd = shirts()
     crd["spec"]["scope"] = "Cluster"
     await install(api, crd)
@@ -113,7 +113,7 @@ async def test_watches_see_arrivals_and_departures(api: Api, path: str) -> None:
 
 
 async def test_collections_are_deleted_as_selected(api: Api) -> None:
-    """What is not selected stays; the answer is the list of what went."""
+    """Objects that are not selected stay; the answer is the list of the deleted ones."""
     await filled(api)
     deleted = await api.ok("DELETE", WIDGETS, params={"fieldSelector": "spec.quantity=2"})
     assert (deleted["kind"], [item["metadata"]["name"] for item in deleted["items"]]) == ("WidgetList", ["blue", "green"])

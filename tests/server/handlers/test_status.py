@@ -115,7 +115,7 @@ async def test_statuses_are_pruned_defaulted_and_checked(api: Api) -> None:
 
 
 async def test_a_status_is_judged_by_its_own_schema_alone(api: Api) -> None:
-    """What is wrong with the rest of an object, by a schema of later, does not keep anybody from reporting."""
+    """Faults of the rest of an object under a later schema do not prevent status updates."""
     await widget(api)
     place = "/spec/versions/0/schema/openAPIV3Schema/properties/spec"
     operations = [
@@ -131,7 +131,7 @@ async def test_a_status_is_judged_by_its_own_schema_alone(api: Api) -> None:
 
 
 async def test_no_status_creates_an_object(api: Api) -> None:
-    """404 for what is not there, before anything else is checked of it."""
+    """404 for a missing object, before anything else is checked."""
     await install(api)
     status = await api.fails(404, "PUT", STATUS, instance("one", spec={"size": 1}, status={"ready": 1}))
     assert status["message"] == 'widgets.example.com "one" not found'

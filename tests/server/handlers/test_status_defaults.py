@@ -119,7 +119,7 @@ async def test_writes_begin_with_them(api: Api) -> None:
 
 
 async def test_a_required_status_is_asked_for_all_the_same(api: Api) -> None:
-    """Validation looks at what is stored, which has no status: as upstream, where only reads fill it in."""
+    """Validation reads the stored object, which has no status: as upstream, where only reads fill it in."""
     crd = waiting()
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["required"] = ["status"]
     await install(api, crd)

@@ -1,4 +1,4 @@
-"""PUT: what identifies an object, and what only the server says of it."""
+"""PUT: the identity of an object, and the fields that only the server sets."""
 
 from __future__ import annotations
 

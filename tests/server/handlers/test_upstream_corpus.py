@@ -35,7 +35,7 @@ def expected_code(row: dict[str, Any], obj: dict[str, Any]) -> int:
 
 @needs_corpus
 async def test_objects_of_the_corpus(tmp_path):
-    """Real objects of every kind are taken under strict validation as the index says, and what is read is what was written."""
+    """Real objects of every kind pass strict validation as the index says, and reads return the written object."""
     async with ControlPlane(options(tmp_path, builtin_kinds=("all",))) as control_plane:
         transport = httpx.ASGITransport(control_plane.app)
         async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:

@@ -15,7 +15,7 @@ from tests.server.handlers.upstreamkinds import deployment, installed
 pytestmark = pytest.mark.anyio
 
 FORMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
-    # name -> path, what is created, what has to be in the answer
+    # name -> path, created object, required part of the answer
     "APIService": (
         "apis/apiregistration.k8s.io/v1/apiservices",
         {
@@ -193,7 +193,7 @@ async def test_micro_times_have_six_digits(api: Api, time: str, problem: str) ->
 
 
 async def test_times_that_are_not_there(api: Api) -> None:
-    """A null is no time, in both versions of events and whatever the field."""
+    """A null is not a time, in both versions of events and in each field."""
     event = {
         "metadata": {"name": "e"},
         "eventTime": "2024-01-01T00:00:00.000000Z",

@@ -48,7 +48,7 @@ async def test_strategic_merge_patch(api: Api):
 
 
 async def test_a_definition_that_lacks_extensions_is_completed(api: Api):
-    """A CRD of another making keeps its own rules; strategic merge and field ownership come from the kind."""
+    """A CRD from another source keeps its own rules; strategic merge and field ownership come from the kind."""
     (crd,) = copy.deepcopy(definitions_named(["services"]))
     spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     for keyword in ("x-kubernetes-list-type", "x-kubernetes-list-map-keys"):
@@ -88,7 +88,7 @@ async def test_typed_clients_can_use_a_definition_of_another_making(api: Api):
 
 
 async def test_an_ordinary_custom_resource_takes_no_strategic_merge_patch(api: Api):
-    """What nobody knows is answered with 415."""
+    """Unknown media types are 415."""
     await install(api)
     await api.ok(
         "POST",
@@ -207,7 +207,7 @@ async def test_published_documents(api: Api):
 
 
 async def test_server_side_apply(api: Api):
-    """Elements of lists are owned one by one, told apart by the keys of the kind with their defaults."""
+    """Elements of lists are owned one by one and distinguished by the keys of the kind with their defaults."""
     await installed(api, "deployments")
     config = deployment()
     await api.ok("PATCH", f"{DEPLOYMENTS}/web?fieldManager=one", config, headers=APPLY)
@@ -247,7 +247,7 @@ async def test_tables(api: Api):
 
 
 async def test_jobs_leave_their_pods_behind(api: Api):
-    """A delete that does not say what is to become of them orphans them, and says so."""
+    """A delete without a propagation policy orphans them, with a warning."""
     await installed(api, "jobs")
     jobs = "/clusters/a/apis/batch/v1/namespaces/default/jobs"
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "x"}]}}

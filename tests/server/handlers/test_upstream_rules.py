@@ -38,7 +38,7 @@ async def test_signing_requests_say_who_made_them(api: Api):
 
 
 async def test_subresources_of_nodes(api: Api):
-    """What a kubelet would answer is refused with the reason, so that nobody looks for the fault in the pod."""
+    """Requests that a kubelet would answer are refused with the reason, so that users do not search for the fault in the pod."""
     await installed(api, "pods", "nodes", "services")
     await api.ok("POST", PODS, pod())
     for method, path in (

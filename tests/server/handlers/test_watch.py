@@ -143,7 +143,7 @@ async def test_what_a_list_has_seen_can_be_watched_from_before_the_write_is_answ
 async def test_what_was_read_alone_can_be_watched_from_before_the_write_is_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same for the revision of one object that a GET has seen."""
+    """A watch from the revision of one object that a GET has returned shows every later change."""
     reports = HeldReports(monkeypatch)
     async with (
         ControlPlane(replace(options(tmp_path), storage="sqlite")) as control_plane,

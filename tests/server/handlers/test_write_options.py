@@ -1,4 +1,4 @@
-"""What every write has in common: its options, bodies that are none, whose name and kind an object has, and what is not there.
+"""Rules of all writes: options, missing bodies, name and kind of the object, and missing objects.
 
 Source: apiserver `pkg/endpoints/handlers/{create,update,patch,delete}.go`, whose checks come in this order.
 """
@@ -144,7 +144,7 @@ async def test_bodies_that_are_no_patches(filled: Api, headers: dict[str, str], 
     ids=["name", "no name", "no metadata", "namespace", "no namespace", "no uid", "version"],
 )
 async def test_patches_of_identity(filled: Api, patch: dict[str, Any], code: int, message: str) -> None:
-    """Name and namespace stay those of the URL; what is left out is filled in; a resourceVersion locks."""
+    """Name and namespace stay those of the URL; missing ones are filled in; a resourceVersion locks."""
     for path in ALL:
         response = await filled("PATCH", path, patch, headers=MERGE)
         assert response.status_code == code, (path, response.text)
@@ -212,7 +212,7 @@ async def test_other_media_types_are_no_patches(filled: Api, media: str) -> None
 @pytest.mark.parametrize("headers", [JSON, YAML], ids=["json", "yaml"])
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 async def test_strictness(filled: Api, method: str, headers: dict[str, str], path: str) -> None:
-    """What is unknown or said twice is refused, warned about or ignored, as asked. A struct has no place for what is unknown."""
+    """Unknown or repeated fields are refused, warned about or ignored, as requested. A struct has no place for unknown fields."""
     obj = await filled.ok("GET", f"{path}/one") if method == "PUT" else (config_map("two") if path == MAPS else instance("two"))
     sent = {**obj, "metadata": {**obj["metadata"], "nope": 1}, "more": 1}
     body = encode_yaml(sent) + b"more: 1\n" if headers == YAML else json.dumps(sent).encode()[:-1] + b',"more":1}'
@@ -236,7 +236,7 @@ async def test_strictness(filled: Api, method: str, headers: dict[str, str], pat
 
 
 async def test_strict_decoding_tells_in_the_order_of_the_document(filled: Api) -> None:
-    """Typed kinds, unknown and repeated fields alike, each once; nothing below what is unknown, and nothing in what is decoded apart."""
+    """Typed kinds: unknown and repeated fields, each once; nothing below an unknown field or in a part that is decoded separately."""
     body = (
         b'{"zoo":1,"zoo":2,"apiVersion":"v1","metadata":{"b":{"c":1,"c":2},"name":"two","a":1,"name":"two","labels":{"x":"1","x":"2"},'
         b'"managedFields":[{"manager":"m","more":1,"fieldsV1":{"f:a":{},"f:a":{}}}]},"kind":"ConfigMap","data":{"k":"1","k":"2"},"bar":1,"data":{}}'

@@ -32,7 +32,7 @@ async def test_create_fills_in_what_only_the_server_knows(api: Api) -> None:
 
 
 async def test_the_cluster_annotation_is_never_stored(api: Api) -> None:
-    """What is stored knows neither the cluster nor the revision."""
+    """The stored object contains neither the cluster nor the revision."""
     await api.ok("POST", MAPS, config_map("one", {"k": "v"}, annotations={"kcp.io/cluster": "other"}))
     stored = await api.control_plane.backend.access.storage.get("/registry/core/configmaps/a/default/one")
     assert stored is not None

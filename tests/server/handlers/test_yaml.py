@@ -1,4 +1,4 @@
-"""Custom resources in YAML: every answer that is no stream can be had so, and whole objects are taken so."""
+"""Custom resources in YAML: every answer except streams can be YAML, and so can bodies with whole objects."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_the_life_of_an_object(api: Api) -> None:
 
 
 async def test_discovery_and_errors(api: Api) -> None:
-    """What is served, and what went wrong."""
+    """Objects and errors."""
     await installed(api)
     resources = await answered(api, 200, "GET", "/clusters/a/apis/example.com/v1")
     assert [entry["name"] for entry in resources["resources"]] == ["widgets", "widgets/status", "widgets/scale"]

@@ -52,7 +52,7 @@ async def test_failure(checks):
 
 
 async def test_only_changes_are_logged(checks):
-    """Anyone may ask for health: a check that fails is logged when it begins to fail and when it passes again."""
+    """Every caller may ask for health. A check is logged when it begins to fail and when it passes again."""
     states = iter((False, False, True, True, False))
 
     async def flapping() -> None:

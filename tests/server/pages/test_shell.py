@@ -93,7 +93,7 @@ async def test_metrics(get):
 
 
 async def test_docs(get):
-    """Documentation of added routes is off, and when it is on it is apart from the API's own."""
+    """Documentation of added routes is off; when it is on, it is separate from that of the API."""
     assert (await get()("/docs")).status == 404
     assert (await get(docs=True)("/docs")).status == 200
     document = (await get(docs=True)("/docs/openapi.json")).json()
@@ -125,7 +125,7 @@ async def test_the_application_is_made_once(shell):
 
 
 async def test_lifespan_of_a_library_user():
-    """Whoever gives a lifespan gets it run, and so do the routes that were added."""
+    """The lifespan of the caller runs, and so do those of the added routes."""
     log = []
 
     @asynccontextmanager
@@ -147,7 +147,7 @@ async def test_unknown_check(get, target):
 
 
 async def test_health_by_head(get):
-    """HEAD is answered without a body, and any other method like GET: nobody looks at it."""
+    """HEAD is answered without a body, and any other method like GET: the method is not read."""
     answer = await get()("/healthz", method="HEAD")
     assert (answer.status, answer.body, answer.header("content-length")) == (200, b"", "2")
     answer = await get()("/healthz", method="POST", body=b"x")
