@@ -136,7 +136,7 @@ def test_nothing_happens_until_the_controllers_run(server: ServerProcess, run: C
 
 
 def test_work_goes_on_after_the_controllers_were_killed(server: ServerProcess, run: Callable[[], Controllers]) -> None:
-    """Others take the lease when it ends, and do what was left; the Lease counts the change."""
+    """Another process takes the lease when it ends, and does the remaining work; the Lease counts the change."""
     first = run()
     until(lambda: first.leads)
     first.stop(signal.SIGKILL)

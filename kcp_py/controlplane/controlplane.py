@@ -106,8 +106,9 @@ class ControlPlane:
                 the context raises ValueError for a resource that has the name or the kind of another one that every cluster serves, and
                 for a stored resource that would be refused as a CRD.
             filters: wrap the handler of every request that is authenticated and authorized, outermost first.
-            controllers: make controllers from a `ControllerContext`. They run beside those of the server; `Options.controllers` selects
-                among all by their names. Entering the context raises ValueError for a name that is taken or unknown.
+            controllers: make controllers from a `ControllerContext`. They run together with those of the server, and
+                `Options.controllers` selects among all by their names. Entering the context raises ValueError for a name that is
+                taken or unknown.
         """
         self._apis = tuple(apis)
         self._authenticators = tuple(authenticators)

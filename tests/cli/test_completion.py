@@ -42,7 +42,7 @@ def completed(*words: str, kubeconfig: Path | None = None) -> list[str]:
 def test_commands():
     """Commands, subcommands and flags are completed."""
     assert completed("") == list(COMMANDS)
-    assert completed("c") == ["cluster", "completion"]
+    assert completed("c") == ["controllers", "cluster", "completion"]
     assert completed("cluster", "ku") == ["kubeconfig"]
     assert completed("start", "--storage-p") == ["--storage-path"]
 
