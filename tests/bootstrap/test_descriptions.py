@@ -1,4 +1,4 @@
-"""Descriptions are there when the optional package is, and missed by nobody when it is not."""
+"""Descriptions are served when the optional package is installed; without it, all else works."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def discovered() -> Iterator[tuple[tuple[str, str, str], Mapping[str, Any]]]:
 
 @needs_corpus
 def test_names_are_those_of_a_real_server() -> None:
-    """Plural, scope, verbs, short names and categories are what a real server tells of its kinds."""
+    """Plural, scope, verbs, short names and categories equal those of a real server."""
     seen = 0
     for key, entry in discovered():
         if (kind := upstream_kinds().get(key)) is not None:

@@ -51,7 +51,7 @@ def test_every_plural_is_a_name_of_its_own():
     ],
 )
 def test_unknown_names(name, message):
-    """The message says what is wrong, and what may have been meant."""
+    """The message names the fault and similar kinds."""
     with pytest.raises(UnknownKindError) as raised:
         find_kinds([name])
     assert message in str(raised.value)

@@ -1,4 +1,4 @@
-"""A control plane on a port of this machine, and what a kubeconfig would say of it."""
+"""A control plane on a port of this machine, with its kubeconfig."""
 
 from __future__ import annotations
 

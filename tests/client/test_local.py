@@ -56,7 +56,7 @@ async def test_a_patch_changes_what_it_names(registry: Registry) -> None:
 
 
 async def test_a_patch_is_refused_as_over_http(registry: Registry) -> None:
-    """For what is missing, for a type that the kind does not take, for a subresource that is not there."""
+    """For a missing object, for a patch type that the kind does not take, for a missing subresource."""
     client = registry.client
     await registry.establish(TEAM)
     await client.create(TEAM, WIDGETS, widget("one"))

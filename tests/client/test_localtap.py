@@ -24,7 +24,7 @@ async def registry() -> AsyncIterator[Registry]:
 
 
 async def test_changes_begin_with_what_is_wanted(registry: Registry) -> None:
-    """Of what is there only the wanted comes, then every change."""
+    """Of the existing objects only the wanted ones are shown, then every change."""
     client = registry.client
     for name in ("one", "two"):
         await client.create(TEAM, CONFIG_MAPS, config_map(name))

@@ -24,7 +24,7 @@ async def registry() -> AsyncIterator[Registry]:
 
 
 async def test_changes_of_all_kinds_in_all_clusters_are_told_in_order(registry: Registry) -> None:
-    """With what was before and what is then, of the resources that are asked for."""
+    """With the value before and after, of the requested resources."""
     seen: list[ObjectChange] = []
     registry.tap.observe(seen.append, concerned=ObjectFilter(ignored=frozenset((LOGICAL_CLUSTERS.group_resource,))), missed=lambda: None)
     await registry.client.create(TEAM, CONFIG_MAPS, config_map("one"))

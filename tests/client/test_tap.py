@@ -19,7 +19,7 @@ def test_texts(value: bytes, expected: bool) -> None:  # noqa: FBT001 - a case's
 
 
 def test_changes() -> None:
-    """A change is shown for what was or is; a removal always, but of what is ignored."""
+    """A change is shown if the old or the new value matches; a removal always, except of ignored resources."""
     assert FILTER.shows(MAPS, b"c!", None)
     assert FILTER.shows(MAPS, b"!", b"c!")
     assert not FILTER.shows(MAPS, b"!", b"!")

@@ -177,7 +177,7 @@ async def test_protected_groups_are_told_whether_they_conform(registry: Registry
 
 
 async def test_a_definition_of_another_server_is_checked_for_structure() -> None:
-    """One that lies in the store since before schemas had to be structural is told so, and no more once it is mended."""
+    """A stored CRD with a schema that is not structural has the condition, and loses it once the schema is corrected."""
     storage = MemoryStorage()
     async with open_registry(storage) as registry:
         await registry.establish(TEAM)
@@ -218,7 +218,7 @@ async def _terminating(registry: Registry, name: str) -> list[tuple[str, str]]:
 
 
 async def test_termination_is_told_to_its_end(registry: Registry) -> None:
-    """Whoever watches reads that the instances are gone, or that there never were any."""
+    """Watchers read that the instances are gone, or that there were none."""
     await registry.client.create(TEAM, DEFINITIONS, definition())
     await registry.until_condition(TEAM, "widgets.example.com", "Established")
     await registry.client.create(TEAM, DEFINITIONS, definition("gadgets", singular="gadget"))
@@ -232,7 +232,7 @@ async def test_termination_is_told_to_its_end(registry: Registry) -> None:
 
 
 async def test_a_malformed_definition_takes_nothing_from_others(registry: Registry) -> None:
-    """One that another server has stored: others of its group get their names and are served, and it can be mended or deleted."""
+    """A CRD that another server has stored: others of its group get their names and are served, and it can be corrected or deleted."""
     await registry.client.create(TEAM, DEFINITIONS, definition())
     await registry.until_condition(TEAM, "widgets.example.com", "Established")
     await registry.client.create(TEAM, DEFINITIONS, definition("gizmos", kind="Gizmo"))
@@ -258,7 +258,7 @@ async def test_a_malformed_definition_takes_nothing_from_others(registry: Regist
 
 
 async def test_a_definition_without_a_specification_can_be_deleted(registry: Registry) -> None:
-    """What was damaged in the store is no reason to keep it, or its objects."""
+    """Damage in the store does not prevent the deletion of a CRD or its objects."""
     client = registry.client
     await registry.client.create(TEAM, DEFINITIONS, definition())
     await registry.until_condition(TEAM, "widgets.example.com", "Established")

@@ -36,7 +36,7 @@ class Emptied(DeletionController):
 
 
 async def test_only_what_is_being_deleted_is_emptied() -> None:
-    """What lives is left alone, what is gone was done, and a finalizer that is taken away lets the object go."""
+    """A live object is left alone, a missing one is done, and the removal of the finalizer removes the object."""
     async with open_registry(MemoryStorage()) as registry:
         controller = Emptied(registry.client, registry.tap, now=str)
         changes: list[ObjectChange] = []

@@ -130,7 +130,7 @@ async def test_default_namespaces_are_not_made_anew_while_a_cluster_ends(registr
 
 
 async def test_stored_default_namespaces_go_with_their_cluster(registry: Registry) -> None:
-    """Namespaces that cannot be deleted alone, and were stored because somebody labelled them, end with the cluster."""
+    """Default namespaces that are stored because they were labelled are deleted with the cluster."""
     obj = await fill(registry, TEAM)
     default = await registry.client.get(TEAM, NAMESPACES, "", "default")
     default["metadata"]["labels"]["a"] = "b"

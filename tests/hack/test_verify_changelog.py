@@ -42,7 +42,7 @@ def test_a_changelog_in_order_has_no_faults(text: str) -> None:
 
 @pytest.mark.parametrize(("text", "fault"), WRONG.values(), ids=WRONG)
 def test_each_fault_is_named(text: str, fault: str) -> None:
-    """The message names the section and what is expected there."""
+    """The message names the section and the expected content."""
     assert faults(text, "0.2.0", []) == [fault]
 
 

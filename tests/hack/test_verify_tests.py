@@ -27,7 +27,7 @@ def test_a_module_has_a_test_of_its_name(tmp_path: Path) -> None:
 
 
 def test_a_module_without_a_test_is_a_fault(tmp_path: Path) -> None:
-    """A test of its name in another folder is none of it."""
+    """A test of its name in another folder does not count."""
     root = tree(tmp_path, "kcp_py/a/b.py", "tests/test_b.py")
     assert untested(root, {}) == ["kcp_py/a/b.py: needs tests/a/test_b.py, or a row in ELSEWHERE of hack/verify_tests.py"]
 

@@ -24,7 +24,7 @@ def write(path: Path, user: dict[str, Any], **cluster: Any) -> str:
 
 
 def test_a_context_names_server_cluster_and_token(tmp_path: Path) -> None:
-    """The logical cluster is taken from the URL, the token from a file beside the kubeconfig."""
+    """The logical cluster is taken from the URL, the token from a file in the folder of the kubeconfig."""
     (tmp_path / "token").write_text("secret\n")
     path = write(tmp_path / "config", {"tokenFile": "token"}, **{"insecure-skip-tls-verify": True})
     context = KubeconfigContext.load(path, None)

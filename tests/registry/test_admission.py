@@ -32,7 +32,7 @@ COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
 
 
 class Recorder(AdmissionPlugin):
-    """Notes what it sees, and refuses what is named `refused`."""
+    """Notes its writes, and refuses objects named `refused`."""
 
     name = "Recorder"
     conforming = True
@@ -271,7 +271,7 @@ async def test_a_plugin_cannot_change_what_an_object_is(tmp_path: Path, fields: 
 
 
 class Meddling(AdmissionPlugin):
-    """Changes what is not a plugin's."""
+    """Changes fields that plugins must not change."""
 
     name = "Meddling"
 

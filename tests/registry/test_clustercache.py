@@ -1,4 +1,4 @@
-"""What is remembered of a cluster is never older than what somebody may have seen, and bounded."""
+"""The cached data of a cluster is never older than the state that a client may have seen, and bounded."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def begun(cache: ClusterCache[str], source: Source, cluster: Name) -> asyn
 
 
 async def test_a_value_is_loaded_once() -> None:
-    """What was loaded is at hand from then on, for its own cluster alone."""
+    """Loaded data is cached from then on, for its own cluster alone."""
     source = Source()
     cache = ClusterCache(source, capacity=10)
     assert cache.cached(A) is None
@@ -55,7 +55,7 @@ async def test_a_value_is_loaded_once() -> None:
 
 
 async def test_the_longest_unused_goes_first() -> None:
-    """Beyond its capacity the cache forgets whoever was not asked for the longest; `get` and `cached` both count as asking."""
+    """Beyond its capacity the cache drops the least recently used cluster; `get` and `cached` both count as use."""
     source = Source()
     cache = ClusterCache(source, capacity=3)
     for cluster in (A, B, C):
@@ -118,7 +118,7 @@ async def test_a_cancelled_load_leaves_nothing() -> None:
     ],
 )
 async def test_a_value_that_became_doubtful_while_it_was_loaded_is_not_kept(happens: Any) -> None:
-    """Who asked gets it, whoever comes next does not; what another cluster loads at the same time stays."""
+    """Callers that wait get it, later callers do not; data that another cluster loads at the same time stays."""
     source = Source()
     cache = ClusterCache(source, capacity=10)
     await cache.get(B)
@@ -266,7 +266,7 @@ class ClusterCacheMachine(RuleBasedStateMachine):
 
     @rule(cluster=CLUSTERS)
     def ask(self, cluster: Name) -> None:
-        """A request from beginning to end: it sees every commit that the feed, or its writer, may have told anybody of here."""
+        """A request from beginning to end: it sees every commit that the feed or its writer may have reported on this server."""
         if self.cache.cached(cluster) is None:
             self._disturb(cluster)
         load = _Load(cluster, self.cache.get(cluster))

@@ -1,4 +1,4 @@
-"""Objects on their way through a webhook: what is sent together, and what is not sent at all."""
+"""Objects on their way through a webhook: which are sent together, and which are not sent."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def obj(name: str, version: str = "v1", **more: Any) -> dict[str, Any]:
 
 
 async def test_a_sparse_list_keeps_its_order() -> None:
-    """What is in the version already is not sent, and stays where it is."""
+    """Objects that have the version already are not sent, and stay where they are."""
     webhook = Webhook()
     objects = [obj("a", "v2"), obj("b"), obj("c", "v3"), obj("d", "v2"), obj("e")]
     converted = await WebhookConverter(SPEC, webhook)(objects, "example.com/v2")
@@ -87,7 +87,7 @@ async def test_many_and_large_objects_go_in_several_calls() -> None:
 
 
 async def test_versions_that_the_definition_has_no_more_are_not_sent() -> None:
-    """Nobody could say what they mean."""
+    """Their meaning is unknown."""
     webhook = Webhook()
     with pytest.raises(StatusError, match=r"request to convert CR from an invalid group/version: example\.com/v0"):
         await WebhookConverter(SPEC, webhook)([obj("a", "v0")], "example.com/v2")
@@ -120,7 +120,7 @@ async def test_faults_in_a_list_are_told_with_their_place() -> None:
     ids=["url", "url without path", "broken bundle", "service", "service with port and path"],
 )
 async def test_what_is_called(client: dict[str, Any], endpoint: Endpoint) -> None:
-    """The URL, or the service's, with authorities that are no certificates where the bundle is broken."""
+    """The URL, or that of the service, with authorities that are not certificates where the bundle is broken."""
     webhook = Webhook()
     spec = {**SPEC, "conversion": {"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]}}}
     await WebhookConverter(spec, webhook)([obj("a")], "example.com/v2")

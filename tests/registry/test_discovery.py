@@ -1,4 +1,4 @@
-"""Discovery documents say what upstream's say of the same resources."""
+"""Discovery documents equal those of upstream for the same resources."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def content(document: Document | None) -> Any:
 
 
 def test_versions_by_preference():
-    """GA comes before beta before alpha, higher before lower, and what is no version comes last by name."""
+    """GA comes before beta before alpha, higher before lower; other names come last, by name."""
     versions = ["v1alpha1", "foo", "v2", "v1beta10", "v10", "v1", "v1beta2", "bar", "v11alpha2", "v1beta", "v12beta1"]
     assert sorted(versions, key=version_order) == [
         "v10", "v2", "v1", "v12beta1", "v1beta10", "v1beta2", "v11alpha2", "v1alpha1", "bar", "foo", "v1beta",
@@ -144,7 +144,7 @@ def test_aggregated_status():
 
 
 def test_documents_are_made_once_and_tagged():
-    """A document is kept; its tag is the SHA-512 of what is sent, in capitals and quotes."""
+    """A document is kept; its tag is the SHA-512 of the sent bytes, in capitals and quotes."""
     document = DISCOVERY.aggregated()
     assert DISCOVERY.aggregated() is document
     assert document.etag == f'"{hashlib.sha512(document.body).hexdigest().upper()}"' == etag_of(document.body)
@@ -152,7 +152,7 @@ def test_documents_are_made_once_and_tagged():
 
 
 def test_order_of_resources_does_not_matter():
-    """The same resources in another order make the same documents."""
+    """The order of resources does not change the documents."""
     assert Discovery(reversed(BUILTIN)).aggregated() == Discovery(BUILTIN).aggregated()
 
 

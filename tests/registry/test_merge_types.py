@@ -30,7 +30,7 @@ def test_versions():
 @pytest.mark.anyio
 @pytest.mark.parametrize("large", [False, True])
 async def test_large_documents(large: bool):  # noqa: FBT001  # a case
-    """What is read in a thread is the same."""
+    """Reading in a thread gives an equal result."""
     types = MergeTypes(NodesByName(DOCUMENTS), large=large)
     await types.prepare()
     assert types.get("example.com/v1") is types.get("example.com/v1")

@@ -50,7 +50,7 @@ def test_default_namespaces_are_ordinary_ones() -> None:
 
 
 def test_their_uids_are_those_of_one_life_of_one_cluster() -> None:
-    """The same each time they are worked out; others in another cluster, in another life of the same, and for another name."""
+    """They are equal each time, and differ by cluster, by life of the cluster, and by name."""
     places = [("team-a", "1"), ("team-b", "1"), ("team-a", "2")]
     uids = [orjson.loads(value)["metadata"]["uid"] for place in places for value in default_namespaces(*place, BORN).values()]
     assert len(set(uids)) == len(places) * len(DEFAULT_NAMESPACES)
@@ -117,7 +117,7 @@ async def test_immortal_namespaces_need_no_check(
 
 
 async def test_a_namespace_is_checked_as_it_was_read(registry: Registry, elsewhere: Elsewhere, config_maps: ServedResource) -> None:
-    """What is stored in it depends on its revision; one that is only virtual must not have been stored meanwhile."""
+    """Objects that are stored in it depend on its revision; a virtual namespace must not have been stored meanwhile."""
     scope = await scope_of(registry)
     revision = await elsewhere.put(key("shop"), namespace("shop"))
     assert await namespace_guard(registry.storage, config_maps, scope, "shop") == (Compare(key("shop"), mod_revision=revision),)
@@ -163,7 +163,7 @@ async def test_the_word_deletion_alone_deletes_nothing(registry: Registry, elsew
 async def test_a_terminating_cluster_has_no_virtual_namespaces_left(
     registry: Registry, elsewhere: Elsewhere, config_maps: ServedResource, name: str
 ) -> None:
-    """Nothing is created in what is not stored; what is stored decides for itself."""
+    """Objects are not created in a namespace that is not stored; a stored one decides for itself."""
     scope = await scope_of(registry, terminating=True)
     with pytest.raises(StatusError) as caught:
         await namespace_guard(registry.storage, config_maps, scope, name)

@@ -92,7 +92,7 @@ async def test_index():
 
 
 async def test_absent_group_version():
-    """What is not served has neither document nor hash."""
+    """A version that is not served has neither document nor hash."""
     assert await documents(*BUILTIN).group_version("absent.io", "v1") is None
     assert await documents(*BUILTIN).hash_of("absent.io", "v1") == ""
 
@@ -138,7 +138,7 @@ async def test_protobuf_says_what_json_says():
 
 
 async def test_a_custom_kind_of_a_built_in_name_keeps_its_own_model():
-    """A definition of a built-in group can name its kind as a built-in model is called: what is published is its own."""
+    """A CRD of a built-in group can have a kind with the name of a built-in model: its own schema is published."""
     own = custom("configmaps", "ConfigMap", {"type": "object", "description": "Mine."})
     own = dataclasses.replace(own, group="", version="v1")
     message = await documents(own).group_version("", "v1", protobuf=True)
@@ -172,7 +172,7 @@ async def test_another_definition_costs_one_fragment(monkeypatch):
 
 
 async def test_cache_is_bounded():
-    """What nobody asked for the longest is forgotten."""
+    """The least recently used document is forgotten."""
     size = len((await built(documents(custom()))).body)
     cache = FragmentCache(fragment_bytes=size, document_bytes=size + 100)
     shirts, hats = documents(custom(), cache=cache), documents(custom("hats", "Hat"), cache=cache)
@@ -192,7 +192,7 @@ async def test_what_is_too_big_for_the_cache_is_still_served():
 
 
 async def test_cache_holds_no_resources():
-    """A definition that nobody serves any more is not kept alive by its documents."""
+    """A CRD that is not served any more is not kept alive by its documents."""
     import gc
     import weakref
 

@@ -47,7 +47,7 @@ def config_map(**metadata: Any) -> dict[str, Any]:
 )
 @pytest.mark.parametrize("wildcard", [False, True], ids=["in one cluster", "in all clusters"])
 def test_every_object_says_its_revision_and_cluster(annotations: dict[str, Any], expected: dict[str, str], *, wildcard: bool) -> None:
-    """Beside the annotations that it has, and with the cluster's name in answers of all clusters."""
+    """In addition to its own annotations, and with the cluster's name in answers of all clusters."""
     value = encode_stored(undressed(config_map(**annotations)))
     spliced = renderer().splice(stored(value), "team-a", wildcard=wildcard)
     assert spliced is not None

@@ -1,4 +1,4 @@
-"""What is common to all resources."""
+"""Properties of all resources."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ async def test_no_crd_takes_the_place(api: Api) -> None:
 
 
 def test_a_description_that_no_crd_could_have() -> None:
-    """It is refused when the server starts, with what is wrong."""
+    """It is refused when the server starts, and the message names the fault."""
     resource = StoredResource(group="example.com", version="v1", resource="Things", kind="Thing", schema={"type": "string"})
     with pytest.raises(ValueError, match=r"Things\.example\.com: .*spec\.names\.plural"):
         resource.served("/registry")

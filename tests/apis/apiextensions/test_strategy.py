@@ -25,7 +25,7 @@ def test_create_sets_the_status() -> None:
 
 
 def test_create_bears_a_definition_without_anything() -> None:
-    """What is missing is left for validation to tell."""
+    """Missing fields are reported by validation."""
     obj: dict[str, Any] = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "x"}}
     strategy = CRDStrategy()
     strategy.prepare_for_create(obj)

@@ -17,7 +17,7 @@ def of(group: str, plural: str):
 
 
 def test_both_event_groups_share_their_storage():
-    """What is written through one group is read through the other."""
+    """An object that is written through one group is read through the other."""
     core, new = of("", "events"), of("events.k8s.io", "events")
     assert core.keys == new.keys
     assert (new.storage_group_version, new.group_version) == ("v1", "events.k8s.io/v1")
@@ -48,14 +48,14 @@ def test_deleted_objects_are_returned():
 
 
 def test_generation():
-    """Kinds without a spec that anybody reconciles have no generation."""
+    """Kinds without a spec for controllers have no generation."""
     assert {str(name) for name, resource in RESOURCES.items() if resource.strategy.has_generation} == {
         "customresourcedefinitions.apiextensions.k8s.io", "logicalclusters.core.kcp.io",
     }  # fmt: skip
 
 
 def test_strategies_can_be_replaced():
-    """Whoever knows the rules of CustomResourceDefinitions passes them in."""
+    """The rules of CustomResourceDefinitions are passed in."""
     mine = Strategy()
     name = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
     (crd,) = [resource for resource in builtin_resources("/registry", strategies={name: mine}) if resource.group_resource == name]

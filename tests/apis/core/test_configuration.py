@@ -39,7 +39,7 @@ class TestConfigMap:
     strategy = ConfigMapStrategy()
 
     def test_keys(self):
-        """A key that is no file name is refused under its own path."""
+        """A key that is not a file name is refused under its own path."""
         assert texts(self.strategy.validate(config_map(data={"a/b": "x", "ok.key": "y"}))) == [
             f'data[a/b]: Invalid value: "a/b": {KEY_RULE}'
         ]
@@ -73,7 +73,7 @@ class TestConfigMap:
 
     @pytest.mark.parametrize(("text", "position"), [("!!!!", 0), ("eHh4*", 4), ("eHg", 0), ("eHh4eH", 4)])
     def test_not_base64(self, text, position):
-        """What is not base64 is refused as the decoder of upstream does."""
+        """A value that is not base64 is refused as the decoder of upstream does."""
         with pytest.raises(StatusError) as raised:
             self.strategy.prepare_for_create(config_map(binaryData={"a": text}))
         assert raised.value.code == 400
@@ -120,7 +120,7 @@ class TestSecret:
         ],
     )
     def test_keys_of_types(self, kind, data, wanted):
-        """Types ask for their keys and never show what is under them."""
+        """Types require their keys, and messages never show the values."""
         obj = secret(type=kind, data={key: encoded(value) for key, value in data.items()})
         assert texts(self.strategy.validate(obj)) == wanted
 

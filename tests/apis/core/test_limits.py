@@ -104,7 +104,7 @@ def test_scopes_are_fixed():
 
 @pytest.mark.parametrize("member", ["spec", "status"])
 def test_not_a_quantity(member):
-    """What is no quantity is refused as the decoder of upstream does."""
+    """A value that is not a quantity is refused as the decoder of upstream does."""
     obj = quota(hard={"cpu": "x"}) if member == "spec" else {**quota(), "status": {"used": {"cpu": "x"}}}
     prepare = ResourceQuotaStrategy().prepare_for_update if member == "spec" else ResourceQuotaStrategy().prepare_for_status_update
     with pytest.raises(StatusError) as raised:

@@ -97,7 +97,7 @@ class GatedStorage(MemoryStorage):
 
 
 async def test_requests_at_the_same_time_share_counts(tmp_path: Path) -> None:
-    """Two counts serve any number of them: the running one, and the next one, which sees what was written before they came."""
+    """Two counts serve any number of callers: the running one, and the next one, which sees all writes before their requests."""
     storage = GatedStorage()
     usages = GroupVersionResource("metrics.kcp-py.dev", "v1alpha1", "clusterusages")
     async with ControlPlane(options(tmp_path), storage=storage) as control_plane:

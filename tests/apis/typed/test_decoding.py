@@ -79,7 +79,7 @@ def test_nothing_is_compiled_before_it_is_needed():
     ("dependencies", {"a": ["b"], "c": {"odd": 1}}, {"a": ["b"], "c": {}}),
 ])  # fmt: skip
 def test_unions_with_schemas_are_pruned_as_schemas(member, value, kept):
-    """Unknown members are dropped, without a word, as Go decodes the unions apart; what is no schema stays."""
+    """Unknown members are dropped silently, as Go decodes the unions separately; a value that is not a schema stays."""
     schema = DeferredSchema(validation_schema, CUSTOM_RESOURCE_DEFINITION, typed=True)
     inner: dict[str, Any] = {member: value}
     obj = {"apiVersion": "v1", "kind": "X", "metadata": {}, "spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": inner}}]}}

@@ -60,13 +60,13 @@ def test_every_field_that_is_always_written_is_there():
 
 @pytest.mark.parametrize("value", [None, {}, {"containers": None}, {"containers": [], "nodeName": "", "hostNetwork": False}])
 def test_zero_values_are_missing(value):
-    """A structure cannot tell null, empty and missing apart, so that defaults apply to each."""
+    """A structure cannot distinguish null, empty and missing, so that defaults apply to each."""
     assert decoded(POD, spec=value) == {}
     assert completed(POD, spec=value) == {"spec": {"containers": None}, "status": {}}
 
 
 def test_pointers_keep_zero_values():
-    """What is pointed to is there although it is zero; null points to nothing."""
+    """A pointer to zero is present; null points to nothing."""
     spec = {"replicas": 0, "revisionHistoryLimit": None, "template": {"spec": {"securityContext": {}, "priority": 0}}}
     assert decoded(DEPLOYMENT, spec=spec) == {"spec": {"replicas": 0, "template": {"spec": {"securityContext": {}, "priority": 0}}}}
 
@@ -137,7 +137,7 @@ def test_wrong_types(codec, members, problem):
 
 
 def test_validation_sees_zero_as_missing():
-    """Required fields can only be found missing where what was added to be written is left out again; the object itself stays."""
+    """Missing required fields are found only without the zero values that were added for writing; the object itself stays."""
     value = obj("X", spec={"template": {"spec": {"containers": [{}]}}})
     DEPLOYMENT.complete(value)
     before = repr(value)

@@ -26,7 +26,7 @@ def cpu(utilization: int) -> dict[str, Any]:
 
 
 def test_the_processor_has_a_field():
-    """What v1 says of it is the one metric of v2, whose default is a part of v2."""
+    """The fields of v1 are the one metric of v2, whose default is a part of v2."""
     converted = convert_autoscaler(v1({"maxReplicas": 3, "targetCPUUtilizationPercentage": 50}), V2, CHECK)
     assert converted["spec"] == {"scaleTargetRef": TARGET, "maxReplicas": 3, "metrics": [cpu(50)]}
     assert convert_autoscaler(v1({"maxReplicas": 3}), V2, CHECK)["spec"]["metrics"] == [cpu(80)]
@@ -82,7 +82,7 @@ def test_everything_else_travels_in_annotations():
     ],
 )
 def test_annotations_that_cannot_be_read_carry_nothing(annotations):
-    """Anybody may write them."""
+    """Clients may write invalid annotations."""
     given = v1({"targetCPUUtilizationPercentage": 50}, {PREFIX + name: value for name, value in annotations.items()})
     converted = convert_autoscaler(given, V2, CHECK)
     assert converted["spec"]["metrics"] == [cpu(50)]

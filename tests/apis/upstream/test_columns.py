@@ -211,7 +211,7 @@ def test_states_of_pods(pod, cells):
 
 
 def test_wide_columns_of_pods():
-    """What is not known is shown as such."""
+    """Unknown values are shown as unknown."""
     pod = {"spec": {"containers": [], "readinessGates": [{"conditionType": "www"}]}, "status": {"podIPs": [{"ip": "10.0.0.1"}]}}
     assert row("pods", pod, wide=True)[3:] == ["10.0.0.1", "<none>", "<none>", "0/1"]
 

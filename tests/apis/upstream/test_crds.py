@@ -50,7 +50,7 @@ def test_what_a_definition_has():
 
 
 def test_groups_of_kubernetes_domains_carry_their_approval():
-    """Without the annotation nobody may define a kind in them."""
+    """Without the annotation no kind may be defined in them."""
     (policies,) = definitions_named(["networkpolicies"])
     assert list(policies["metadata"]["annotations"]) == ["api-approved.kubernetes.io"]
 

@@ -1,4 +1,4 @@
-"""What is completed in definitions of upstream kinds."""
+"""Completion of CRDs of upstream kinds."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_compiled_schemas_are_shared():
 
 
 def test_another_schema():
-    """A CRD with a schema of its own stays a custom resource in everything but what is completed."""
+    """A CRD with a schema of its own stays a custom resource in all but the completed fields."""
     crd = stored("pods")
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["nodeName"]["maxLength"] = 5
@@ -96,7 +96,7 @@ def test_scope_belongs_to_the_kind():
     ids=["all missing", "no keys", "own list type", "own strategy"],
 )
 def test_what_a_definition_says_itself_stays(document, result):
-    """Only what is missing is completed."""
+    """Only missing fields are completed."""
     if "items" not in document:
         document = {**document, "items": {"type": "object", "properties": {"name": {}}}}
     spec = {"type": "object", "properties": {"containers": document, "other": {"type": "string"}}}

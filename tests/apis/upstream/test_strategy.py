@@ -50,7 +50,7 @@ def test_every_default_is_of_an_upstream_kind():
 
 
 def test_quantities_are_written_as_they_are_read():
-    """A number becomes a text, and equal amounts are written in one way; what is none is refused."""
+    """A number becomes a text, and equal amounts are written in one way; other values are refused."""
     resources = {"limits": {"cpu": "1000m", "memory": 1024, "other": 0.5}, "requests": {"cpu": ".5"}}
     obj = {"kind": "Pod", "apiVersion": "v1", "metadata": {}, "spec": {"containers": [{"name": "a", "resources": resources}]}}
     schema(POD).type_error(obj)

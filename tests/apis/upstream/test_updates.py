@@ -26,7 +26,7 @@ from kcp_py.bootstrap.upstream_kinds import upstream_definitions, upstream_kinds
     ],
 )
 def test_what_must_not_change(name, old, new, problems):
-    """The field is named in upstream's words; what is empty equals what is missing."""
+    """The field is named in upstream's words; empty and missing values are equal."""
     found = [str(problem) for problem in changed_problems(name, new, old)]
     assert len(found) == len(problems)
     assert all(text.startswith(start) for text, start in zip(found, problems, strict=True))

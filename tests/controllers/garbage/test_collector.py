@@ -86,7 +86,7 @@ async def test_dependents_are_let_go(registry: Registry) -> None:
 
 
 async def test_an_object_whose_owner_never_was_goes(registry: Registry) -> None:
-    """An owner that is not there, or is another object of the same name, is no owner."""
+    """A missing owner, or another object of the same name, does not own."""
     present = await add(registry, TEAM, "present")
     absent = {**reference(present), "name": "absent"}
     other = {**reference(present), "uid": "11111111-1111-4111-8111-111111111111"}
@@ -166,7 +166,7 @@ async def test_an_owner_in_another_namespace_is_none(registry: Registry) -> None
 
 
 async def test_a_cluster_scoped_object_with_a_namespaced_owner_stays(registry: Registry) -> None:
-    """It can have no such owner, so nothing is known of it: it is left alone, before and after the owner goes."""
+    """It cannot have such an owner, so the owner is unknown: it is left alone, before and after the owner goes."""
     owner = await add(registry, TEAM, "owner")
     held = {**namespace("shop"), "metadata": {"name": "shop", "ownerReferences": [reference(owner)]}}
     await registry.client.create(TEAM, NAMESPACES, held)
@@ -183,7 +183,7 @@ async def _has_event(registry: Registry, namespace: str) -> bool:
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
 async def test_cluster_scoped_owners(registry: Registry, propagation: str) -> None:
-    """A namespace owns what is in other namespaces and in none; a namespace that every cluster has owns as well."""
+    """A namespace owns objects in other namespaces and cluster-scoped ones; so does a default namespace."""
     owner = await registry.client.create(TEAM, NAMESPACES, namespace("owner"))
     default = await registry.client.get(TEAM, NAMESPACES, "", "default")
     await add(registry, TEAM, "inside", reference(owner, blocks=True))
@@ -257,7 +257,7 @@ async def test_nothing_is_collected_where_the_collector_is_off() -> None:
         await registry.client.delete(TEAM, CONFIG_MAPS, "default", "gone")
         await add(registry, TEAM, "waits")
         await registry.client.delete(TEAM, CONFIG_MAPS, "default", "waits", propagation="Foreground")
-        # The namespace controller has done its work after all that, and nobody else anything.
+        # The namespace controller has done its work after all that, and no other controller any.
         await registry.client.create(TEAM, NAMESPACES, namespace("shop"))
         await registry.client.delete(TEAM, NAMESPACES, "", "shop")
         await registry.until_gone(TEAM, NAMESPACES, "", "shop")
@@ -267,7 +267,7 @@ async def test_nothing_is_collected_where_the_collector_is_off() -> None:
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan"])
 async def test_a_restart_goes_on(tmp_path: Path, propagation: str) -> None:
-    """What was left undone when the server stopped, at whatever point, is done by the next one."""
+    """Work that was not finished when the server stopped, at any point, is finished by the next one."""
     children = 40
     path = tmp_path / "store.db"
     async with open_registry(open_storage("sqlite", path=path)) as registry:
@@ -295,7 +295,7 @@ async def test_a_restart_goes_on(tmp_path: Path, propagation: str) -> None:
 
 
 async def test_graphs_that_were_thrown_away_are_missed_by_nobody() -> None:
-    """With room for one cluster's graph only, two clusters get what is theirs all the same."""
+    """With room for one cluster's graph only, the work of two clusters is still done."""
     async with open_registry(MemoryStorage()) as registry:
         queue = WorkQueue(per_cluster=4)
         graphs = Graphs(most_clusters=1)

@@ -65,7 +65,7 @@ def test_what_awaits_is_known_until_it_does_not() -> None:
 
 
 def test_cycles_are_found_among_what_waits() -> None:
-    """A cycle through an object that does not wait, or that does not block, is none."""
+    """A cycle through an object that does not wait, or that does not block, does not count."""
     graph = Graph()
     for name, owner in (("a", "c"), ("b", "a"), ("c", "b")):
         graph.put(name, None, facts(name, owner, awaits=FOREGROUND))

@@ -39,7 +39,7 @@ def test_edges_are_bounded_together() -> None:
 
 
 def test_what_is_not_used_is_swept() -> None:
-    """A graph that nobody asked for between two sweeps is thrown away."""
+    """A graph that was not used between two sweeps is removed."""
     graphs = Graphs()
     used, unused, busy, _ = CLUSTERS
     for cluster in (used, unused):

@@ -36,7 +36,7 @@ deletions = st.builds(Deletion, st.sampled_from(CLUSTERS), st.sampled_from(NAMES
 
 
 def delete(graph: Graph, deletion: Deletion) -> None:
-    """What is left in the end: an object stays if it never had an owner, or as long as one of its owners does."""
+    """The remaining objects: an object stays if it never had an owner, or as long as one of its owners does."""
     graph.pop(deletion.name)
     rooted = {name for name, owners in graph.items() if not owners}
     if deletion.propagation == "Orphan":

@@ -26,7 +26,7 @@ def test_an_absent_owner_is_known_where_it_would_be() -> None:
 
 
 def test_few_are_remembered() -> None:
-    """The oldest is forgotten, and would be looked for again; what is asked for stays."""
+    """The least recently used entry is forgotten and would be looked up again; used entries stay."""
     absent = AbsentOwners()
     absent.add(TEAM, OWNER, "")
     absent.add(TEAM, OWNER._replace(uid="forgotten"), "")

@@ -34,7 +34,7 @@ async def test_an_event_is_written_once(registry: Registry) -> None:
 
 
 async def test_nothing_is_written_into_a_namespace_that_terminates(registry: Registry) -> None:
-    """It takes nothing new, and nobody fails for that."""
+    """It takes no new events, and that is not a failure of the controller."""
     client = registry.client
     await client.create(TEAM, NAMESPACES, {**namespace("shop"), "metadata": {"name": "shop", "finalizers": ["example.com/hold"]}})
     child = await client.create(TEAM, CONFIG_MAPS, config_map("child", "shop", finalizers=["example.com/hold"]))

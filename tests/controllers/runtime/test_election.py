@@ -28,7 +28,7 @@ THEN, NOW = "2026-01-01T00:00:00.000000Z", "2026-01-01T00:00:09.000000Z"
 
 
 class Time:
-    """Time that passes when the test says so; whoever sleeps is woken then."""
+    """Time that passes when the test says so; sleepers are woken then."""
 
     def __init__(self) -> None:
         self.now = 1_000.0

@@ -96,7 +96,7 @@ def test_served(conditions: tuple[str, ...], *, served: bool) -> None:
 
 
 def test_names_and_place() -> None:
-    """A resource has the CRD's names, and keys apart from those of built-ins."""
+    """A resource has the CRD's names, and keys that are distinct from those of built-ins."""
     resource = only(stored(definition(shortNames=["wd"], categories=["all"])))
     assert (resource.group_version, resource.resource, resource.singular) == ("example.com/v1", "widgets", "widget")
     assert (resource.kind, resource.list_kind, resource.short_names, resource.categories) == ("Widget", "WidgetList", ("wd",), ("all",))
@@ -269,7 +269,7 @@ def test_replicas_are_a_count(spec: Any, problems: list[str]) -> None:
 
 
 def test_reported_replicas_are_a_count() -> None:
-    """Whoever writes the object or its status is told."""
+    """Writes of the object or of its status return the warning."""
     obj = {"metadata": {}, "status": {"replicas": -1}}
     strategy = CustomResourceStrategy(SCALE)
     for problems in (strategy.validate(obj), strategy.validate_update(obj, obj), strategy.validate_status_update(obj, obj)):

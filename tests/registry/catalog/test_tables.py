@@ -1,4 +1,4 @@
-"""What a cluster serves follows from its own CRDs, at any moment and whoever wrote them."""
+"""The resources of a cluster follow from its own CRDs, at any moment and from any writer."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_every_served_version_is_found(registry: Registry, elsewhere: Else
 async def test_conditions_decide(
     registry: Registry, elsewhere: Elsewhere, conditions: tuple[str, ...], *, found: bool, discovered: bool
 ) -> None:
-    """Requests are answered from the moment the names are accepted, discovery tells of established definitions."""
+    """Requests are answered from the moment the names are accepted, discovery lists established CRDs."""
     await elsewhere.define(A, stored(None, *conditions))
     table = await registry.tables.get(A)
     assert (table.find("example.com", "v1", "widgets") is not None) is found
@@ -233,7 +233,7 @@ async def test_what_was_read_before_a_commit_is_not_known_after_it(
 async def test_a_definition_written_while_the_table_is_built(
     registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere, *, own: bool
 ) -> None:
-    """Who asked before gets what there was before; nobody else does."""
+    """Only callers that asked before the change get the old table."""
     await elsewhere.define(B, stored())
 
     async def define() -> None:
@@ -246,14 +246,14 @@ async def test_a_definition_written_while_the_table_is_built(
     assert not (await registry.tables.get(A)).served
     assert registry.tables.cached(A) is None
     assert len((await registry.tables.get(A)).served) == (0 if own else 1)
-    # A table of another cluster, which was built in the meantime, is no worse for it.
+    # A table of another cluster, which was built in the meantime, is not affected.
     storage.after_read(lambda: elsewhere.delete(definition_key(A, "gadgets.example.com")))
     assert await widgets(registry, B) is not None
     assert registry.tables.cached(B) is not None
 
 
 async def test_a_cluster_that_ends_while_its_table_is_built(registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
-    """What was read of its last life is not what the next one under its name finds."""
+    """The table of a deleted cluster is not used for the next cluster of its name."""
     await registry.clusters.ensure(A)
     await elsewhere.define(A, stored())
 
@@ -404,7 +404,7 @@ def _without_namespace(crd: dict[str, Any]) -> None:
 async def test_a_malformed_definition_alone_is_not_served(
     registry: Registry, elsewhere: Elsewhere, spoil: Callable[[dict[str, Any]], object]
 ) -> None:
-    """One that another server has written; it is told to the log, and served once it is mended."""
+    """A CRD that another server has written is logged, and served once it is corrected."""
     await elsewhere.define(A, gadgets())
     crd = stored(definition("gizmos", kind="Gizmo"))
     spoil(crd)
@@ -471,7 +471,7 @@ async def test_many_clusters_with_the_same_definitions_compile_each_once(registr
 async def test_a_removed_definition_is_not_kept_by_a_table_in_the_making(
     registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere
 ) -> None:
-    """Whoever asked for the table before the removal may still see it, but nothing of it stays."""
+    """Callers that asked for the table before the removal may still see it, but it is not kept."""
     await elsewhere.define(A, stored())
 
     async def remove() -> None:

@@ -120,7 +120,7 @@ async def test_an_event_from_before_the_read_says_nothing_new(wildcard: Wildcard
 
 
 async def test_a_gap_while_it_is_read(wildcard: WildcardTables, index: CRDIndex, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
-    """What was read before events may have been missed is thrown away, and read again."""
+    """Data that was read before events may have been missed is read again."""
     await elsewhere.define(A, stored())
 
     async def miss() -> None:

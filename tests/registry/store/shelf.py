@@ -38,7 +38,7 @@ def key_of(name: str, namespace: str = "default", cluster: str = "a") -> str:
 
 
 def with_schemas(served: Served, schema: CompiledSchema, storage_schema: CompiledSchema | None = None, fresh_since: int = 0) -> Served:
-    """The same resource with other schemas."""
+    """This resource with other schemas."""
     resource = replace(served.resource, schema=schema, storage_schema=storage_schema or schema)
     return Served(resource, fresh_since)
 

@@ -26,14 +26,14 @@ from tests.registry.store.conftest import CLUSTER_KEY, DEFINITION_KEY, TEAM, Wor
     ],
 )
 def test_storage_errors_become_statuses(error: contract.StorageError, code: int, reason: str, retry_after: int | None) -> None:
-    """Each has its own code, none tells what only the store should know, and only what was not carried out may be repeated by itself."""
+    """Each has its own code, none shows internals of the store, and only writes that were not carried out may be repeated."""
     status = translate(error)
     assert (status.code, status.reason, status.retry_after_seconds) == (code, reason, retry_after)
     assert "secret" not in status.message
 
 
 class Log:
-    """An observer that keeps what it is told, and what was stored by then."""
+    """An observer that keeps its events, and the store's content at the time."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, Name]] = []

@@ -1,4 +1,4 @@
-"""Deleting collections as they are stored: what is marked obeys the definition that there is by then."""
+"""Deleting collections as they are stored: marked objects obey the present definition."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ async def test_two_deletes_at_once(world: World) -> None:
 
 
 async def test_the_last_finalizer_goes_in_the_middle_of_the_delete(world: World) -> None:
-    """Then the object goes with this delete: nobody would come to remove it later."""
+    """Then the object goes with this delete: no controller would remove it later."""
     await world.create(config_map("one", finalizers=["a.b/one"]))
     world.storage.before_write(lambda: world.update("one", lambda obj: obj["metadata"].pop("finalizers")))
     assert (await world.delete("one")).deleted

@@ -47,7 +47,7 @@ async def test_what_every_cluster_has_is_found_until_it_is_stored(shelf: Shelf) 
 
 @pytest.mark.parametrize(("revision", "data"), [(5, {"old": "x"}), (4, {"new": "default"})], ids=["fresh", "older than the schema"])
 async def test_what_the_schema_has_not_seen_is_pruned_and_defaulted(revision: int, data: dict[str, str]) -> None:
-    """What it has seen is answered as it is stored; what is answered is not dressed."""
+    """Objects of the present form are answered as they are stored, without the fields that only answers have."""
     served = with_schemas(CONFIG_MAPS, Schema("default"), fresh_since=5)
     item = item_of(revision, data={"old": "x"})
     expected = config_map("one", data=data)
@@ -56,14 +56,14 @@ async def test_what_the_schema_has_not_seen_is_pruned_and_defaulted(revision: in
 
 
 async def test_the_served_version_prunes_and_does_not_default() -> None:
-    """Defaults of the served version are for requests; what is read has those of the version it is stored in."""
+    """Defaults of the served version are for requests; objects that are read have those of their stored version."""
     served = with_schemas(CONFIG_MAPS, Schema("served"), Schema("stored"), fresh_since=9)
     assert (await load_one(served, item_of(data={"old": "x"})))["data"] == {"new": "stored"}
     assert (await load_one(served._replace(fresh_since=0), item_of(data={"old": "x"})))["data"] == {}
 
 
 async def test_objects_are_converted_all_at_once() -> None:
-    """One call for a list, which may be a request to somebody else; afterwards each says the served version."""
+    """One call for a list, which may be a request to a webhook; afterwards each object has the served version."""
     calls: list[tuple[int, str]] = []
 
     async def convert(objects: Sequence[dict[str, Any]], version: str) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ async def test_objects_are_converted_all_at_once() -> None:
 
 
 async def test_what_is_stored_has_the_defaults_of_its_version() -> None:
-    """Because what is as new as its definition is read as it stands; of the served version it has none."""
+    """Objects as new as their definition are read as they are stored, without defaults of the served version."""
     resource = with_schemas(CONFIG_MAPS, Schema("served"), Schema("stored")).resource
     stored = await to_storage(resource, config_map("one", data={"old": "x"}))
     assert stored["data"] == {"new": "stored"}

@@ -1,4 +1,4 @@
-"""A list that is answered in bytes is what a scan would have found, whatever was kept and whoever writes meanwhile."""
+"""A list that is answered in bytes equals the result of a scan, with any cached data and concurrent writes."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_one_cluster_never_sees_what_was_kept_of_another(shelf: Shelf) -> 
 
 
 async def test_the_past_is_answered_as_it_was(shelf: Shelf) -> None:
-    """From what is kept where it has not changed since, from the store where it has, and not at all once it is compacted."""
+    """From the cache where it has not changed since, from the store where it has, and not at all once it is compacted."""
     then = await shelf.put_all(*"abcdef")
     await render(shelf.access, CONFIG_MAPS, Scan(A))
     now = await shelf.put("b", data={"x": "y"})
@@ -157,7 +157,7 @@ async def test_what_another_schema_made_is_not_answered(shelf: Shelf) -> None:
 
 
 async def test_what_can_be_seen_before_it_is_acknowledged_is_listed(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody may have read it: then no list says a revision before it, although what was kept of other objects still holds."""
+    """A client may have read it: no list has an earlier revision then, although cached bytes of other objects are still valid."""
     await shelf.put_all(*"abcdefgh")
     await render(shelf.access, CONFIG_MAPS, Scan(A))
     committed, told = asyncio.Event(), asyncio.Event()
@@ -284,7 +284,7 @@ async def opened() -> AsyncIterator[Shelf]:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(_history)
 def test_every_list_is_a_scan_at_its_revision(history: list[list[Write | Read | Look]]) -> None:
-    """And that revision is never older than what was acknowledged or could be seen before the list was asked for."""
+    """That revision is never older than the last acknowledged or visible write before the request."""
 
     async def run() -> None:
         async with opened() as shelf:
@@ -296,7 +296,7 @@ def test_every_list_is_a_scan_at_its_revision(history: list[list[Write | Read | 
 
 
 async def test_lists_beside_many_writers_are_never_stale(shelf: Shelf) -> None:
-    """The same, with lists and writes that follow each other as fast as they can."""
+    """Lists equal the store, with lists and writes that follow each other as fast as they can."""
     story = History(shelf)
     done = asyncio.Event()
 

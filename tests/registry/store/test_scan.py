@@ -46,7 +46,7 @@ async def test_a_scan_stays_in_its_cluster_and_namespace(shelf: Shelf) -> None:
 
 
 async def test_a_list_is_continued_at_its_revision(shelf: Shelf) -> None:
-    """What was written behind the first page is not on the second, and what remains is counted."""
+    """Objects that were written behind the first page are not on the second, and remaining objects are counted."""
     then = await shelf.put_all(*"abcde")
     first = await scan(shelf.access, CONFIG_MAPS, Scan(A, limit=2, counted=True))
     assert (names_of(first), first.revision, first.more, first.remaining) == (["a", "b"], then, True, 3)

@@ -54,7 +54,7 @@ async def test_only_the_latest_version_can_be_replaced(world: World) -> None:
 
 @pytest.mark.parametrize("lock", ["", "0"])
 async def test_without_a_version_the_latest_is_replaced(world: World, lock: str) -> None:
-    """Kinds that allow it take an update without a lock, and zero is none; the others name the resource in the refusal, as upstream."""
+    """Kinds that allow it take an update with no or a zero resourceVersion; the others name the resource in the refusal."""
     await world.create(config_map("one"))
     assert (await world.update("one", data(a="2"), lock=lock)).obj["data"] == {"a": "2"}
     await world.establish()
@@ -160,7 +160,7 @@ async def test_what_an_update_leaves_out_stays(world: World) -> None:
 
 
 async def test_an_update_that_changes_nothing_writes_nothing(world: World) -> None:
-    """Whatever the order of members; but 1 and 1.0 are different texts, and true is no number."""
+    """The order of members does not count; but 1 and 1.0 are different texts, and true is not a number."""
     created = await world.create(config_map("one", labels={"a": "1", "b": "2"}))
     before = world.storage.transactions
 
@@ -234,7 +234,7 @@ async def test_a_delete_in_the_middle_of_taking_the_last_finalizer(world: World)
 
 
 async def test_put_creates_what_is_not_there_where_the_kind_allows(world: World) -> None:
-    """Whoever comes second updates what the first one has made."""
+    """The second writer updates the object of the first one."""
     created = await world.update("lock", lambda obj: obj.update(spec={"holderIdentity": "me"}), LEASES, may_create=True)
     assert created.created
     await world.delete("lock", LEASES)
@@ -251,7 +251,7 @@ async def test_put_creates_what_is_not_there_where_the_kind_allows(world: World)
 
 
 async def test_a_definition_that_changes_in_the_middle_is_looked_up_again(world: World) -> None:
-    """What was checked by the old schema is not stored under the new one."""
+    """An object that was checked by the old schema is not stored under the new one."""
     await world.establish()
     created = await world.client.create(TEAM, WIDGETS, widget("one"))
 

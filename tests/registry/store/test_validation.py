@@ -1,4 +1,4 @@
-"""What is asked before an object is stored, and where it is asked."""
+"""The checks before an object is stored, and where they run."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def test_a_large_object_is_validated_in_a_thread(*, size: int, offloaded: 
 
 
 async def test_an_update_of_the_status_is_judged_by_the_schema_of_the_status() -> None:
-    """What is wrong with the rest of the object is no matter, except to CEL rules; and an unchanged status may stay as it is."""
+    """Faults of the rest of the object do not count, except for CEL rules; an unchanged status may stay as it is."""
     old = thing({"n": 1}, status={"n": 9})
     problem = "status.n: Invalid value: 8: n in body should be less than or equal to 3"
     rule = "spec: Invalid value: failed rule: self.n > 5"
