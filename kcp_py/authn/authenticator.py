@@ -24,7 +24,7 @@ class Authenticator(Protocol):
     async def authenticate(self, headers: Headers, peer_certificate_der: bytes | None) -> UserInfo | None: ...
 
 
-class Union:
+class AuthenticatorUnion:
     """Returns the user of the first authenticator that has one. An invalid credential is an error only if no other one is valid."""
 
     def __init__(self, *authenticators: Authenticator) -> None:

@@ -27,7 +27,7 @@ class Authorizer(Protocol):
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None: ...
 
 
-class Union:
+class AuthorizerUnion:
     """Asks authorizers in order and returns the first decision. Without a decision the request is denied."""
 
     def __init__(self, *authorizers: Authorizer) -> None:

@@ -171,7 +171,7 @@ class LocalTap:
         prefix = keys.namespace_prefix(cluster, namespace) if namespace else keys.cluster_prefix(cluster)
         try:
             if seen and served_now is not None:
-                scope = await self._clusters.scope(cluster) or self._clusters.unborn(cluster)
+                scope = await self._clusters.scope(cluster) or self._clusters.uncreated(cluster)
                 target = Resolved(scope, served_now, namespace, "")
                 request = write_request(self._access, self._user, "delete", target=target, options=DeleteOptions())
             return await self._deletion.run(

@@ -63,7 +63,7 @@ class Resolver:
         try:
             scope = await self._clusters.scope(cluster)
             if scope is None:
-                scope = self._clusters.unborn(cluster)
+                scope = self._clusters.uncreated(cluster)
             served = self._tables.builtin(*resource) or (await self._tables.get(cluster)).find(*resource)
         except StorageError as error:
             raise translate(error) from error

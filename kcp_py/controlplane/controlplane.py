@@ -17,12 +17,10 @@ from kcp_py.admission import LogicalClusterLifecycle, NamespaceLifecycle
 from kcp_py.aio.offload import offload
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
-from kcp_py.authn.authenticator import Authenticator
-from kcp_py.authn.authenticator import Union as AuthenticatorUnion
+from kcp_py.authn.authenticator import Authenticator, AuthenticatorUnion
 from kcp_py.authn.certificate import ClientCertificates
 from kcp_py.authn.tokenfile import TokenFiles
-from kcp_py.authz.authorizer import Authorizer
-from kcp_py.authz.authorizer import Union as AuthorizerUnion
+from kcp_py.authz.authorizer import Authorizer, AuthorizerUnion
 from kcp_py.authz.static import AlwaysAllowPaths, PrivilegedGroups
 from kcp_py.client import LocalClient, LocalTap
 from kcp_py.controllers import ControllerFactory, LeaderElection, describe_queues, is_elected, start_controllers

@@ -15,7 +15,7 @@ class ClusterScope(NamedTuple):
     """One life of one logical cluster.
 
     Every create carries `guard`, so that nothing is ever written into a cluster that was deleted, made again, or began to terminate
-    after the scope was worked out. Updates and deletions carry `life`. A create also carries `birth`, so that the first object of a
+    after the scope was worked out. Updates and deletions carry `life`. A create also carries `create_with`, so that the first object of a
     cluster that does not exist yet creates the cluster in the same transaction.
     """
 
@@ -29,7 +29,7 @@ class ClusterScope(NamedTuple):
     terminating: bool = False
     inactive: bool = False
     guard: tuple[Compare, ...] = ()
-    birth: tuple[Operation, ...] = ()
+    create_with: tuple[Operation, ...] = ()
     delete_after: str = ""
     """RFC 3339: until when a deleted cluster can be undeleted. Empty for a cluster that is not deleted, or whose content is going."""
     life: tuple[Compare, ...] = ()

@@ -81,7 +81,7 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
         if scope is None:
             scope = await self.get(cluster)
             if scope is None and (cluster == ROOT or is_system(cluster)):
-                return self.unborn(cluster)
+                return self.uncreated(cluster)
         return scope
 
     async def names(self) -> Sequence[Name]:
@@ -101,21 +101,23 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
         if before != ((current.created_revision, current.inactive, bool(current.delete_after)) if current else (0, False, False)):
             raise StaleScopeError(self.key(scope.name))
 
-    def unborn(self, cluster: Name) -> ClusterScope:
+    def uncreated(self, cluster: Name) -> ClusterScope:
         """The scope of a cluster that has no object yet. Reads find the cluster empty, and the first write creates it."""
         now = self._access.now()
         key = self.key(cluster)
-        birth = encode_stored(new_logical_cluster(cluster, self._access.new_uid(), now, url=self._url))
+        value = encode_stored(new_logical_cluster(cluster, self._access.new_uid(), now, url=self._url))
         virtual_uid = str(uuid.uuid5(_VIRTUAL_UID_SPACE, cluster))
         absent = (Compare(key, mod_revision=0),)
-        return ClusterScope(cluster, virtual_uid, 0, now, guard=absent, birth=(Put(key, birth),), life=(Compare(key, create_revision=0),))
+        return ClusterScope(
+            cluster, virtual_uid, 0, now, guard=absent, create_with=(Put(key, value),), life=(Compare(key, create_revision=0),)
+        )
 
     async def ensure(self, cluster: Name) -> None:
         """Create the object of the cluster unless it exists."""
         if await self._access.storage.get(self.key(cluster)) is None:
-            scope = self.unborn(cluster)
+            scope = self.uncreated(cluster)
             try:
-                await self._access.storage.transact(scope.guard, scope.birth)
+                await self._access.storage.transact(scope.guard, scope.create_with)
             except ConflictError:
                 return
 

@@ -4,7 +4,7 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError, unauthorized
 from kcp_py.authn import UserInfo
-from kcp_py.authn.authenticator import Union
+from kcp_py.authn.authenticator import AuthenticatorUnion
 
 pytestmark = pytest.mark.anyio
 
@@ -33,11 +33,11 @@ ALICE, BOB = UserInfo("alice"), UserInfo("bob")
 )
 async def test_union(outcomes, expected):
     """The first authenticator that knows the user decides."""
-    assert await Union(*map(Fixed, outcomes)).authenticate({}, None) is expected
+    assert await AuthenticatorUnion(*map(Fixed, outcomes)).authenticate({}, None) is expected
 
 
 async def test_bad_credentials():
     """A bad credential without a good one is refused, not taken for none."""
     with pytest.raises(StatusError) as caught:
-        await Union(Fixed(None), Fixed(unauthorized()), Fixed(None)).authenticate({}, None)
+        await AuthenticatorUnion(Fixed(None), Fixed(unauthorized()), Fixed(None)).authenticate({}, None)
     assert caught.value.code == 401

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kcp_py.authn import UserInfo
-from kcp_py.authz import ALLOWED, DENIED, Decision, Union
+from kcp_py.authz import ALLOWED, DENIED, AuthorizerUnion, Decision
 from kcp_py.logicalcluster import ROOT
 from kcp_py.request.requestinfo import parse_request
 
@@ -33,4 +33,4 @@ class Fixed:
 )
 async def test_union(opinions, expected):
     """The first opinion counts, and none at all denies."""
-    assert await Union(*map(Fixed, opinions)).authorize(UserInfo("alice"), ROOT, INFO) == expected
+    assert await AuthorizerUnion(*map(Fixed, opinions)).authorize(UserInfo("alice"), ROOT, INFO) == expected

@@ -14,7 +14,7 @@ from kcp_py.apimachinery.errors import not_found
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.authn import UserInfo
 from kcp_py.authn.tokenfile import StaticTokens, parse_tokens
-from kcp_py.authz import ALLOWED, AlwaysAllowPaths, PrivilegedGroups, Union
+from kcp_py.authz import ALLOWED, AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
 from kcp_py.logicalcluster import Name
 from kcp_py.server.chain import ChainSettings, compose, create_edge, filters
 from kcp_py.server.exchange import Exchange
@@ -41,7 +41,7 @@ class Server:
         registry = MetricsRegistry()
         chain = ChainSettings(
             authenticator=StaticTokens(parse_tokens(TOKENS, "tokens")),
-            authorizer=Union(AlwaysAllowPaths(), PrivilegedGroups()),
+            authorizer=AuthorizerUnion(AlwaysAllowPaths(), PrivilegedGroups()),
             metrics=RequestMetrics(registry),
         )
         self.shell = create_shell(checks=HealthChecks(), registry=registry)
@@ -88,7 +88,10 @@ GUARDED = ["/", "/metrics", "/api", "/apis", "/api/v1", "/apis/apps/v1", "/api/v
 async def test_order():
     """The chain is what the architecture says, outermost first."""
     chain = ChainSettings(
-        authenticator=StaticTokens({}), authorizer=Union(), metrics=RequestMetrics(MetricsRegistry()), default_cluster=Name("root")
+        authenticator=StaticTokens({}),
+        authorizer=AuthorizerUnion(),
+        metrics=RequestMetrics(MetricsRegistry()),
+        default_cluster=Name("root"),
     )
     names = [made.func.__name__ if isinstance(made, partial) else made.__name__ for made in filters(chain)]
     assert names == [
@@ -108,7 +111,9 @@ async def test_order():
 async def test_filters_of_the_program_are_the_innermost():
     """Only requests that are authenticated and authorized reach them."""
     further = (partial(ErrorsFilter), ErrorsFilter)
-    chain = ChainSettings(authenticator=StaticTokens({}), authorizer=Union(), metrics=RequestMetrics(MetricsRegistry()), further=further)
+    chain = ChainSettings(
+        authenticator=StaticTokens({}), authorizer=AuthorizerUnion(), metrics=RequestMetrics(MetricsRegistry()), further=further
+    )
     assert filters(chain)[-3:] == (WildcardFilter, *further)
 
 

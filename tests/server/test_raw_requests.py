@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from kcp_py.authn.tokenfile import StaticTokens, parse_tokens
-from kcp_py.authz import AlwaysAllowPaths, PrivilegedGroups, Union
+from kcp_py.authz import AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
 from kcp_py.options import Options
 from kcp_py.server.chain import ChainSettings, create_edge
 from kcp_py.server.exchange import Exchange
@@ -80,7 +80,7 @@ async def running() -> AsyncIterator[Server]:
     registry = MetricsRegistry()
     settings = ChainSettings(
         authenticator=StaticTokens(parse_tokens("t,admin,1,system:masters", "tokens")),
-        authorizer=Union(AlwaysAllowPaths(), PrivilegedGroups()),
+        authorizer=AuthorizerUnion(AlwaysAllowPaths(), PrivilegedGroups()),
         metrics=RequestMetrics(registry),
     )
     edge = create_edge(settings, tree=server.tree, shell=create_shell(checks=HealthChecks(), registry=registry))

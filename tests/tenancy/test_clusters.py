@@ -82,16 +82,16 @@ async def test_clusters_that_always_exist(registry: Registry) -> None:
     assert len(registry.clusters) == 0
 
 
-async def test_an_unborn_cluster(registry: Registry) -> None:
+async def test_a_cluster_that_is_not_created_yet(registry: Registry) -> None:
     """It has one uid for all readers and an empty past; its first object brings it into being in the same transaction, once."""
-    scope, again = registry.clusters.unborn(A), registry.clusters.unborn(A)
-    assert scope.uid == again.uid != registry.clusters.unborn(B).uid
-    await registry.storage.transact(scope.guard, scope.birth)
+    scope, again = registry.clusters.uncreated(A), registry.clusters.uncreated(A)
+    assert scope.uid == again.uid != registry.clusters.uncreated(B).uid
+    await registry.storage.transact(scope.guard, scope.create_with)
     born = await registry.clusters.scope(A)
     assert born is not None
     assert born.uid != scope.uid
     with pytest.raises(ConflictError):
-        await registry.storage.transact(again.guard, again.birth)
+        await registry.storage.transact(again.guard, again.create_with)
 
 
 async def test_the_url_of_a_new_cluster() -> None:
@@ -99,19 +99,19 @@ async def test_the_url_of_a_new_cluster() -> None:
     storage = SteppedStorage()
     for url, status in [("https://kcp.test", {"phase": "Ready", "URL": "https://kcp.test/clusters/team-a"}), ("", {"phase": "Ready"})]:
         clusters = LogicalClusters(Access(storage), Fanout(storage, ROOT), root=ROOT, url=url)
-        (birth,) = clusters.unborn(A).birth
-        assert isinstance(birth, Put)
-        assert orjson.loads(birth.value)["status"] == status
+        (create_with,) = clusters.uncreated(A).create_with
+        assert isinstance(create_with, Put)
+        assert orjson.loads(create_with.value)["status"] == status
 
 
 async def test_a_scope_is_confirmed_for_its_life(registry: Registry, elsewhere: Elsewhere) -> None:
     """Changes of the cluster leave it valid; after the end, or once another cluster has the name, it is stale."""
     key = registry.clusters.key(A)
-    unborn = registry.clusters.unborn(A)
-    await registry.clusters.confirm(unborn)
+    uncreated = registry.clusters.uncreated(A)
+    await registry.clusters.confirm(uncreated)
     await elsewhere.put(key, stored())
     with pytest.raises(StaleScopeError):
-        await registry.clusters.confirm(unborn)
+        await registry.clusters.confirm(uncreated)
     first = await registry.clusters.scope(A)
     assert first is not None
     await elsewhere.put(key, stored(labels={"a": "b"}))
@@ -283,7 +283,7 @@ async def taken(watcher: Watcher) -> list[tuple[str, str, bool, int]]:
 
 @pytest.mark.parametrize("late", [pytest.param(False, id="live"), pytest.param(True, id="from history")])
 async def test_default_namespaces_come_and_go_with_their_cluster(registry: Registry, elsewhere: Elsewhere, *, late: bool) -> None:
-    """Watches of namespaces see them at the revisions of their cluster's birth and end, and nothing at its other changes."""
+    """Watches of namespaces see them at the revisions of their cluster's creation and end, and nothing at its other changes."""
     prefix = f"{ROOT}/core/namespaces/"
     key = registry.clusters.key(A)
     start = registry.fanout.revision

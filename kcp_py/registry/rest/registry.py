@@ -32,7 +32,7 @@ class Clusters(Protocol):
         """The scope of an existing cluster."""
         ...
 
-    def unborn(self, cluster: Name) -> ClusterScope:
+    def uncreated(self, cluster: Name) -> ClusterScope:
         """The scope of a cluster that has no object yet."""
         ...
 

@@ -131,9 +131,9 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
             raise already_exists(resource, name, current.value)
         return Written(stored, value, 0, created=True)
     compares[:0] = (Compare(key, mod_revision=0), *compares_of(scope, served))
-    birth = [operation for operation in scope.birth if operation.key != key]
+    create_with = [operation for operation in scope.create_with if operation.key != key]
     try:
-        revision = await access.transact(scope.name, served.resource.keys, compares, (Put(key, value), *birth))
+        revision = await access.transact(scope.name, served.resource.keys, compares, (Put(key, value), *create_with))
     except ConflictError as conflict:
         if conflict.key != key:
             raise StaleScopeError(conflict.key) from conflict

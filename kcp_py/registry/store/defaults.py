@@ -136,7 +136,7 @@ def storing(scope: ClusterScope, served: Served, item: KeyValue, value: bytes, n
     if not is_default(item):
         return (Compare(item.key, mod_revision=item.mod_revision), *scope.life, *served.guards), (Put(item.key, value),)
     check_open(scope, served.resource, name)
-    return (Compare(item.key, mod_revision=0), *compares_of(scope, served)), (Put(item.key, value), *scope.birth)
+    return (Compare(item.key, mod_revision=0), *compares_of(scope, served)), (Put(item.key, value), *scope.create_with)
 
 
 def replacement_of(access: Access, scope: ClusterScope, served: Served, metadata: dict[str, Any]) -> bytes | None:
@@ -162,4 +162,4 @@ def removal(
     compare = Compare(item.key, mod_revision=0 if is_default(item) else item.mod_revision)
     if replacement is None:
         return (compare, *scope.life), (Delete(item.key),)
-    return (compare, *compares_of(scope, served)), (Put(item.key, replacement), *scope.birth)
+    return (compare, *compares_of(scope, served)), (Put(item.key, replacement), *scope.create_with)

@@ -79,7 +79,7 @@ async def resolve_scope(backend: Backend, context: RequestContext, cluster: Name
         creates_it = info.verb == "create" and (info.group, info.resource) == (LOGICAL_CLUSTER.group, LOGICAL_CLUSTER.resource)
         if not (backend.implicit_clusters or creates_it):
             raise forbidden(context.user, info)
-        return backend.clusters.unborn(cluster)
+        return backend.clusters.uncreated(cluster)
     if scope.delete_after and not _passes_inactive(context):
         resource = GroupResource(LOGICAL_CLUSTER.group, LOGICAL_CLUSTER.resource)
         hint = f'until {scope.delete_after} "kcp-py cluster undelete {cluster}" brings it back'

@@ -122,7 +122,7 @@ class World:
 
     async def scope(self, cluster: Name = TEAM) -> ClusterScope:
         found = await self.registry.clusters.scope(cluster)
-        return found if found is not None else self.registry.clusters.unborn(cluster)
+        return found if found is not None else self.registry.clusters.uncreated(cluster)
 
     async def served(self, resource: GroupVersionResource = CONFIG_MAPS, cluster: Name = TEAM) -> Served:
         found = (await self.registry.tables.get(cluster)).find(*resource)

@@ -145,7 +145,7 @@ async def test_dry_run_writes_nothing(world: World) -> None:
     assert written.obj["metadata"]["uid"]
     assert written.mod_revision == 0
     fresh = Name("fresh")
-    scope = world.registry.clusters.unborn(fresh)
+    scope = world.registry.clusters.uncreated(fresh)
     await world.create(config_map("one"), scope=scope, dry_run=True)
     assert world.storage.transactions == before
     assert await world.registry.keys("fresh") == []
@@ -153,7 +153,7 @@ async def test_dry_run_writes_nothing(world: World) -> None:
     assert len(await world.registry.keys("fresh")) == 2
 
 
-async def test_an_unborn_cluster_begins_with_its_first_object_and_once(world: World) -> None:
+async def test_a_cluster_is_created_with_its_first_object_and_once(world: World) -> None:
     """Of two first writers the second one works in the cluster that the first has made."""
     fresh = Name("fresh")
     world.storage.before_write(lambda: world.client.create(fresh, CONFIG_MAPS, config_map("one")))

@@ -290,7 +290,7 @@ async def test_a_default_object_is_stored_in_the_life_of_the_cluster_that_it_com
         await world.update("default", lambda obj: obj["metadata"]["labels"].update(x="y"), NAMESPACES, namespace="")
     assert stale.value.key == CLUSTER_KEY
     fresh = Name("fresh")
-    scope = world.registry.clusters.unborn(fresh)
+    scope = world.registry.clusters.uncreated(fresh)
     served = await world.served(NAMESPACES)
 
     async def transform(current: Current | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from kcp_py.authz import DENIED, AlwaysAllowPaths, PrivilegedGroups, Union
+from kcp_py.authz import DENIED, AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
 from kcp_py.logicalcluster import ROOT
 from kcp_py.server.chain import compose
 from kcp_py.server.filters.authentication import AuthenticationFilter
@@ -27,7 +27,7 @@ def chain(probe, tokens):
             partial(ClusterFilter, default_cluster=ROOT),
             RequestInfoFilter,
             partial(AuthenticationFilter, authenticator=tokens),
-            partial(AuthorizationFilter, authorizer=Union(*(authorizers or (AlwaysAllowPaths(), PrivilegedGroups())))),
+            partial(AuthorizationFilter, authorizer=AuthorizerUnion(*(authorizers or (AlwaysAllowPaths(), PrivilegedGroups())))),
         )
         return compose(filters, probe)
 

@@ -108,7 +108,7 @@ class Server:
         items = [item for item in (await self.storage.range(f"{ROOT}/")).items if _cluster_of(item.key) == cluster]
         await self.storage.transact([], [Delete(item.key) for item in items if item.key != cluster_key])
         await self.storage.transact([], [Delete(cluster_key)])
-        await self.storage.transact([], clusters.unborn(Name(cluster)).birth)
+        await self.storage.transact([], clusters.uncreated(Name(cluster)).create_with)
         again = [Put(item.key, item.value.replace(b'"first"', b'"second"')) for item in items if item.key != cluster_key]
         revision = await self.storage.transact([], again)
         if told:

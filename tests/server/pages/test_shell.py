@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from kcp_py.authn.tokenfile import StaticTokens, parse_tokens
-from kcp_py.authz import AlwaysAllowPaths, PrivilegedGroups, Union
+from kcp_py.authz import AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
 from kcp_py.server.chain import ChainSettings, create_edge
 from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.shell import create_shell
@@ -29,7 +29,7 @@ def get(ask):
     registry = MetricsRegistry()
     settings = ChainSettings(
         authenticator=StaticTokens(parse_tokens("t,admin,1,system:masters", "tokens")),
-        authorizer=Union(AlwaysAllowPaths(), PrivilegedGroups()),
+        authorizer=AuthorizerUnion(AlwaysAllowPaths(), PrivilegedGroups()),
         metrics=RequestMetrics(registry),
     )
 
