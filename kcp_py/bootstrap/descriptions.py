@@ -1,6 +1,7 @@
 """Descriptions of built-in types for `kubectl explain`, from the optional package `kubernetes-validate` (extra `explain`).
 
-They would be most of what ships with the project, so they do not. They are looked up when a document is first built, not at start.
+They are not shipped, because they would be larger than the rest of the package. They are read when a document is first built, not at
+the start.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MISSING: Final = (
     "Descriptions of Kubernetes' own kinds and fields are not installed on this server, so `kubectl explain` shows none of them. "
     "Install the extra `explain`: pip install 'kcp-py[explain]'"
 )
-"""What a server without descriptions says of itself, in its log and in its OpenAPI documents."""
+"""The message of a server without descriptions, in its log and in its OpenAPI documents."""
 
 _Descriptions = Mapping[str, tuple[str, Mapping[str, str]]]
 
@@ -36,7 +37,7 @@ def descriptions() -> _Descriptions:
 
 @cache
 def _upstream_descriptions() -> _Descriptions:
-    """The same of the kinds that come as CRDs, whose number is many times greater: only where one of them is published."""
+    """Descriptions of the upstream kinds, by definition. They are many more, and read only if one of the kinds is published."""
     return _read(upstream_definitions().keys() - definitions().keys())
 
 
@@ -60,12 +61,12 @@ def _read(names: Collection[str]) -> _Descriptions:
 
 @cache
 def are_installed() -> bool:
-    """Whether there are descriptions of built-in kinds."""
+    """Whether descriptions of built-in kinds are available."""
     return _source_file() is not None
 
 
 def with_descriptions(name: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema of a built-in definition with the descriptions that are known."""
+    """The schema of a built-in definition with the available descriptions."""
     own, fields = (descriptions() if name in definitions() else _upstream_descriptions()).get(name, ("", {}))
     if not own and not fields:
         return schema

@@ -1,4 +1,4 @@
-"""The mark of CRDs that `kcp-py builtin install` made: they are shown as such, and only `kcp-py builtin uninstall` deletes them."""
+"""The mark of CRDs that `kcp-py builtin install` made: only `kcp-py builtin uninstall` deletes them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 INSTALLED_ANNOTATION: Final = "kcp-py.io/installed-by"
-"""On such a CRD. Clients may take it away; the CRD is then like any other."""
+"""The annotation of such a CRD. Clients may remove it; the CRD is then like any other."""
 INSTALLER: Final = "builtin"
 
 
@@ -24,7 +24,7 @@ def marked_as_installed(crd: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def deletion_refusal(crd: Mapping[str, Any]) -> str:
-    """Why a client may not delete a CRD; empty where it may. A deletion that has begun goes on."""
+    """The reason why a client may not delete a CRD; empty if it may. A deletion that has begun continues."""
     metadata = crd["metadata"]
     if not is_installed(crd) or metadata.get("deletionTimestamp"):
         return ""

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 REFERENCE_PREFIX: Final = "#/components/schemas/"
-"""What precedes the name of a definition in a `$ref`, as in OpenAPI v3 documents."""
+"""The text before the name of a definition in a `$ref`, as in OpenAPI v3 documents."""
 
 _FOLDER: Final = Path(__file__).parent
 

@@ -1,7 +1,7 @@
-"""Kinds that protect something on a real server, and that this server only stores: clients are warned when they write them.
+"""Kinds that a real server enforces and this server only stores. Clients receive a warning when they write them.
 
 A feature that enforces a kind removes its row, and the warnings of the server and of `kcp-py builtin install` end with it. RBAC kinds are
-not listed: until they are enforced every request of an unprivileged user is refused, so nothing is open that a role was to close.
+not listed: until they are enforced every request of an unprivileged user is refused, so a missing role grants no access.
 """
 
 from __future__ import annotations

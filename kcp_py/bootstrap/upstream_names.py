@@ -15,7 +15,7 @@ ALL: Final = "all"
 
 
 class UnknownKindError(ValueError):
-    """A name is none of an upstream kind; the message says what may have been meant."""
+    """A name does not belong to an upstream kind; the message suggests similar names."""
 
 
 def find_kinds(names: Iterable[str]) -> list[UpstreamKind]:
@@ -26,7 +26,7 @@ def find_kinds(names: Iterable[str]) -> list[UpstreamKind]:
             group (`*.apps`, `*.core`), or `all`.
 
     Raises:
-        UnknownKindError: a name is none of these.
+        UnknownKindError: a name does not belong to an upstream kind.
     """
     found: dict[tuple[str, str, str], UpstreamKind] = {}
     for name in names:

@@ -21,7 +21,7 @@ _LONGEST_SHOWN: Final = 2000
 
 
 class AddressError(ValueError):
-    """A text that is no address or prefix; the text of the error is Go's."""
+    """A text that is not an address or a prefix. The message is Go's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def parse_address(text: str) -> Address:
     """`netip.ParseAddr`.
 
     Raises:
-        AddressError: the text is no address.
+        AddressError: the text is not an address.
     """
     if len(text) > _LONGEST_SHOWN and "%" not in text:
         raise _refused(text, "unable to parse IP")
@@ -155,7 +155,7 @@ def parse_prefix(text: str) -> Prefix:
     """`netip.ParsePrefix`.
 
     Raises:
-        AddressError: the text is no prefix.
+        AddressError: the text is not a prefix.
     """
     head, slash, digits = text.rpartition("/")
     problem = ""

@@ -45,7 +45,7 @@ def format_float(value: float, bits: int = 64) -> str:
 
 
 def format_number(value: float) -> str:
-    """A number as Go's `%v` prints it: an integer in full, a double as `format_float` does, but for what is not finite."""
+    """A number as Go's `%v` prints it: an integer in full, a finite double as `format_float` does."""
     if type(value) is int:
         return str(value)
     if not math.isfinite(value):

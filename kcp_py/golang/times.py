@@ -152,7 +152,7 @@ def _unreadable(text: str, layout: str, rest: bytes, expected: str) -> str:
 
 
 def _quoted(text: str | bytes) -> str:
-    """In quotes, with what is not printable ASCII as bytes."""
+    """In quotes, with characters other than printable ASCII as escaped bytes."""
     raw = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     long = len(raw) > _LONGEST_QUOTED
     written = "".join(_written(byte) for byte in raw[:_LONGEST_QUOTED])

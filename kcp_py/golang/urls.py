@@ -1,6 +1,6 @@
-"""URLs as Go's `net/url` takes them apart, with its messages (`Parse`, `ParseRequestURI`, `URL.EscapedPath`, `URL.Query`; Go 1.26).
+"""URLs as Go's `net/url` parses them, with its messages (`Parse`, `ParseRequestURI`, `URL.EscapedPath`, `URL.Query`; Go 1.26).
 
-Go's strings are bytes, and `%ff` is one of them; here, paths and userinfo stay bytes, and what is text has replacement characters there.
+Go's strings are bytes, and `%ff` is one of them; here, paths and userinfo stay bytes, and texts have replacement characters for them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_PARAMETERS: Final = 10_000
 
 
 class UrlError(ValueError):
-    """A text that is no URL; the text of the error is Go's."""
+    """A text that is not a URL. The message is Go's."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def parse_url(text: str) -> Url:
     """`url.Parse`.
 
     Raises:
-        UrlError: the text is no URL.
+        UrlError: the text is not a URL.
     """
     head, _, fragment = text.partition("#")
     try:

@@ -90,7 +90,7 @@ class KubeconfigContext:
             context: the context; without it the file's current one.
 
         Raises:
-            KubeconfigError: there is no such file, or it is no kubeconfig with that context.
+            KubeconfigError: the file does not exist, or is not a kubeconfig with that context.
         """
         file = _find(path)
         document = _read(file)
@@ -115,7 +115,7 @@ def context_names(path: str | None) -> list[str]:
     """The contexts of the kubeconfig that `KubeconfigContext.load` would read.
 
     Raises:
-        KubeconfigError: there is no such file, or it is no kubeconfig.
+        KubeconfigError: the file does not exist, or is not a kubeconfig.
     """
     file = _find(path)
     try:
@@ -138,7 +138,7 @@ def _check_url(url: Any) -> None:
     """Refuse what no request can be sent to.
 
     Raises:
-        ValueError: the text is no URL of a server.
+        ValueError: the text is not the URL of a server.
     """
     parts = urlsplit(str(url))
     if parts.scheme not in {"http", "https"} or not is_host(parts.hostname or "") or parts.port == 0:
@@ -165,7 +165,7 @@ def _named(document: Mapping[str, Any], plural: str, singular: str, name: str) -
 
 
 def _content(context: KubeconfigContext, holder: Mapping[str, Any], key: str) -> bytes | None:
-    """A credential that is in the kubeconfig (`key-data`) or in a file beside it (`key`)."""
+    """A credential that is in the kubeconfig (`key-data`) or in a file that it names (`key`)."""
     try:
         if data := holder.get(f"{key}-data"):
             return base64.b64decode(str(data), validate=True)

@@ -1,6 +1,6 @@
-"""What a request is, as pure values: its logical cluster, what it asks for, who makes it.
+"""A request as pure values: its logical cluster, its verb and resource, its user.
 
-Belongs here: `RequestInfo` and `UserInfo`, the parsers of paths and queries, and `RequestContext`, which holds them together. Every layer
-above may name them. Does not belong here: headers, bodies and responses (server), how a caller is recognised (authn), what a caller may
-do (authz).
+Belongs here: `RequestInfo` and `UserInfo`, the parsers of paths and queries, and `RequestContext`, which combines them. All layers
+above may use them. Does not belong here: headers, bodies and responses (server), identification of callers (authn), permissions
+(authz).
 """

@@ -1,8 +1,8 @@
-"""`parse_target`: the only parser of which logical cluster a request is for. Pure; it reads the raw path, before anything has decoded it.
+"""`parse_target`: the only parser of the logical cluster of a request. It is pure and reads the raw path before any decoding.
 
-The forms are kcp's (`/clusters/<path>/…`, stripped once) plus the header of the first prototype. Whatever is not canonical is refused,
-never normalised: a proxy in front and this server must not be able to disagree about the cluster. One spelling is excepted: Go's
-`net/url` writes `*` as `%2A`, so every Go client asks for all clusters that way, kubectl among them.
+The forms are kcp's (`/clusters/<path>/…`, stripped once) plus the header of the first prototype. A path that is not canonical is
+refused and never normalised, so that a proxy and this server cannot disagree about the cluster. There is one exception: Go's
+`net/url` writes `*` as `%2A`, so all Go clients, including kubectl, write the wildcard in this way.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _OF_A_CLUSTER: Final = frozenset(("", "api", "apis", "openapi"))
 
 
 class Target(NamedTuple):
-    """Where a request goes."""
+    """The target of a request."""
 
     selection: Name | Path | Wildcard | None
-    """A `Path` has to be resolved to a name. None where the request has to name a cluster and does not."""
+    """A `Path` has to be resolved to a name. None if the request lacks a required cluster."""
     explicit: bool
     """Whether the client named it."""
     path: str
-    """What is left for the API: decoded, beginning with a slash."""
+    """The remaining path for the API, decoded, beginning with a slash."""
 
 
 def parse_target(raw_path: bytes, header: Sequence[bytes], default: Name | None) -> Target:
@@ -45,12 +45,12 @@ def parse_target(raw_path: bytes, header: Sequence[bytes], default: Name | None)
 
     Args:
         raw_path: as sent, without the query.
-        header: every value of the header that may name the cluster; empty where it is switched off.
-        default: for requests that name none. None: those for resources, discovery or OpenAPI have to name one, and all others are the
-            server's own.
+        header: every value of the header that may name the cluster; empty if the header is disabled.
+        default: the cluster of requests that name none. With None, requests for resources, discovery and OpenAPI have to name one; other
+            paths belong to the server.
 
     Raises:
-        StatusError: 400 for anything ambiguous or not canonical, 404 for a second prefix, 501 for `/metrics` inside a cluster.
+        StatusError: 400 for ambiguous or not canonical requests, 404 for a second prefix, 501 for `/metrics` inside a cluster.
     """
     if not header and len(raw_path) <= _CACHED_PATH_BYTES:
         return _parse_path_cached(raw_path, default)
@@ -59,7 +59,7 @@ def parse_target(raw_path: bytes, header: Sequence[bytes], default: Name | None)
 
 @lru_cache(maxsize=_CACHED_PATHS)
 def _parse_path_cached(raw_path: bytes, default: Name | None) -> Target:
-    """What a path alone says, kept for those who ask again; what is refused is not kept."""
+    """The target of a path without a header, cached. Refusals are not cached."""
     return _parse_target(raw_path, (), default)
 
 
@@ -89,7 +89,7 @@ def _parse_target(raw_path: bytes, header: Sequence[bytes], default: Name | None
             return Target(ROOT, False, path)
         return Target(default, False, path)
     if path == "/metrics":
-        # Answered in plain text, as kcp does: the errors filter writes an error without a reason so.
+        # Answered in plain text, as kcp does: the errors filter writes errors without a reason in this way.
         raise StatusError(501, "", "shard-level endpoint not available at workspace scope")
     return Target(named, True, path)
 
@@ -111,7 +111,7 @@ def _parse(segment: bytes) -> Name | Path | Wildcard:
 def decode_path(raw: bytes) -> str:
     """Percent-decode a path, once, keeping its segments.
 
-    Refused: empty and dot segments, backslashes, raw `;`, control characters, encoded slashes, incomplete escapes, anything but UTF-8.
+    Refused: empty and dot segments, backslashes, raw `;`, control characters, encoded slashes, incomplete escapes, invalid UTF-8.
     One trailing slash is kept.
 
     Raises:

@@ -1,4 +1,4 @@
-"""`RequestContext`: what the filters have learned of a request, frozen before any handler runs."""
+"""`RequestContext`: the attributes of a request from the filters, frozen before any handler runs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class RequestContext(NamedTuple):
     audit_id: str
     cluster: ClusterSelection
     explicit_cluster: bool
-    """Whether the client named the cluster, by path or header; False where the default or a cluster-less path decided."""
+    """Whether the client named the cluster, by path or header."""
     info: RequestInfo
     user: UserInfo
     warnings: list[str]
     """Texts for `Warning` headers; handlers append to it until the response starts."""
     audit_annotations: dict[str, str]
-    """Notes for the audit event of the request, by admission plugins: `plugin.domain/key` -> value."""
+    """Annotations of admission plugins for the audit event of the request: `plugin.domain/key` -> value."""

@@ -24,11 +24,11 @@ Query = dict[str, list[str]]
 
 
 class RequestInfo(NamedTuple):
-    """What a request asks for. For non-resource requests only `verb` (the lower-case method) and `path` are filled in."""
+    """The attributes of a request. For non-resource requests only `verb` (the lower-case method) and `path` are filled in."""
 
     is_resource: bool
     verb: str
-    """get, list, watch, create, update, patch, delete, deletecollection, proxy; empty for a method that resources do not know."""
+    """get, list, watch, create, update, patch, delete, deletecollection, proxy; empty for a method without a verb."""
     api_prefix: str
     """`api`, `apis` or empty."""
     group: str
@@ -41,11 +41,11 @@ class RequestInfo(NamedTuple):
     path: str
     """Decoded, without the cluster prefix."""
     parts: tuple[str, ...]
-    """The segments from the resource on: resource, name, subresource, and whatever follows."""
+    """The segments from the resource on: resource, name, subresource, and further segments."""
 
 
 UNPARSED: Final = RequestInfo(False, "", "", "", "", "", "", "", "", "", ())
-"""Stands for the info of a request that was refused before it was parsed."""
+"""The info of a request that was refused before it was parsed."""
 
 
 def resource_request(
@@ -55,7 +55,7 @@ def resource_request(
 
     Args:
         verb: such as `create`.
-        resource: which.
+        resource: the resource.
         namespace: empty for cluster-scoped resources.
         name: empty for a collection.
         subresource: empty for the object itself.
@@ -80,7 +80,7 @@ _VERBS: Final[Mapping[str, str]] = {
 
 
 def parse_request(method: str, path: str, query: Mapping[str, Sequence[str]]) -> RequestInfo:
-    """Tell what a request asks for.
+    """Parse the attributes of a request.
 
     Args:
         method: as sent, upper case.
@@ -97,7 +97,7 @@ def parse_request(method: str, path: str, query: Mapping[str, Sequence[str]]) ->
 
 @lru_cache(maxsize=_CACHED_PATHS)
 def _parse_path_cached(method: str, path: str) -> RequestInfo:
-    """What is asked for without a query, kept for those who ask again; what is refused is not kept."""
+    """The attributes of a request without a query, cached. Refusals are not cached."""
     return _parse_request(method, path, {})
 
 
@@ -158,14 +158,14 @@ def _is_true(values: Sequence[str] | None) -> bool:
 
 
 def _selected_name(query: Mapping[str, Sequence[str]]) -> str:
-    """The name that a field selector demands, if it is one that can stand in a path."""
+    """The name that a field selector requires, if it is valid in a path."""
     values = query.get("fieldSelector")
     if not values or "metadata.name" not in values[0]:
         return ""
     try:
         name = parse_field_selector(values[0]).requires_exact_match("metadata.name")
     except (ValueError, StatusError):
-        # Whoever answers the request reports it; authorization asks for the whole collection.
+        # The handler reports the error; authorization checks the whole collection.
         return ""
     return "" if name is None or name in {".", ".."} or "/" in name or "%" in name else name
 
@@ -206,7 +206,7 @@ _HEXADECIMAL: Final = frozenset(b"0123456789abcdefABCDEF")
 
 
 def unescape(text: bytes) -> bytes:
-    """Percent-decode, refusing what `urllib` lets through as it is.
+    """Percent-decode, and refuse incomplete escapes, which `urllib` accepts.
 
     Raises:
         ValueError: an incomplete escape.

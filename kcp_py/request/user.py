@@ -1,4 +1,4 @@
-"""`UserInfo`: who makes a request, and the users that every server knows (k8s.io/apiserver `authentication/user`)."""
+"""`UserInfo`: the user of a request, and the predefined users (k8s.io/apiserver `authentication/user`)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 ALL_AUTHENTICATED: Final = "system:authenticated"
 ALL_UNAUTHENTICATED: Final = "system:unauthenticated"
 SYSTEM_MASTERS: Final = "system:masters"
-"""Members may do anything, in every cluster and in the wildcard."""
+"""Members have all permissions in every cluster and in the wildcard."""
 
 _NO_EXTRA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 
 
 class UserInfo(NamedTuple):
-    """A caller. Immutable: it is shared by every request that shows the same credential."""
+    """A caller. Immutable, because all requests with one credential share it."""
 
     name: str
     uid: str = ""
@@ -24,12 +24,12 @@ class UserInfo(NamedTuple):
 
 
 UNKNOWN: Final = UserInfo("")
-"""Stands for the user of a request that was refused before authentication."""
+"""The user of a request that was refused before authentication."""
 
 ANONYMOUS: Final = UserInfo("system:anonymous", "", (ALL_UNAUTHENTICATED,))
 
 LOOPBACK: Final = UserInfo("system:apiserver", "", (ALL_AUTHENTICATED, SYSTEM_MASTERS))
-"""The server itself, where it writes on its own account (k8s.io/apiserver `server.NewLoopbackClientConfig`)."""
+"""The user of writes of the server itself (k8s.io/apiserver `server.NewLoopbackClientConfig`)."""
 
 
 def controller_user(controller: str) -> UserInfo:

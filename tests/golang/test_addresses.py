@@ -32,7 +32,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize(("text", "wanted"), WRITTEN.items())
 def test_written(text: str, wanted: str) -> None:
-    """What was read is written in the canonical form."""
+    """A parsed address is written in the canonical form."""
     assert str(parse_address(text)) == wanted
 
 
@@ -70,7 +70,7 @@ PROBLEMS = {
 
 @pytest.mark.parametrize(("text", "problem"), PROBLEMS.items())
 def test_problems(text: str, problem: str) -> None:
-    """What is no address is refused in Go's words."""
+    """A text that is not an address is refused with Go's message."""
     with pytest.raises(AddressError) as raised:
         parse_address(text)
     assert str(raised.value) == f'ParseAddr("{text}"): {problem}'
@@ -92,7 +92,7 @@ PREFIX_PROBLEMS = {
 
 @pytest.mark.parametrize(("text", "problem"), PREFIX_PROBLEMS.items())
 def test_prefix_problems(text: str, problem: str) -> None:
-    """What is no prefix is refused in Go's words."""
+    """A text that is not a prefix is refused with Go's message."""
     with pytest.raises(AddressError) as raised:
         parse_prefix(text)
     assert str(raised.value) == f'netip.ParsePrefix("{text}"): {problem}'
@@ -124,7 +124,7 @@ def test_agrees_with_ipaddress(address: ipaddress.IPv4Address | ipaddress.IPv6Ad
 
 @given(st.text(alphabet="0123456789abcdef:.%/g", max_size=40))
 def test_any_text(text: str) -> None:
-    """Whatever the text, it is an address or refused; what is one is read again as itself."""
+    """Any text is an address or refused, and the printed address is parsed as the same one."""
     try:
         address = parse_address(text)
     except AddressError:

@@ -81,12 +81,12 @@ COPIES = {
 
 @pytest.mark.parametrize("pattern", COPIES)
 def test_counted_repetitions_are_counted(pattern):
-    """Those within others multiply; what stands in a class or is escaped is none."""
+    """Nested repetitions multiply; characters in classes and escaped ones do not count."""
     assert repetitions(pattern) == COPIES[pattern]
 
 
 def test_patterns_that_take_long_to_compile_are_refused():
-    """RE2 needs seconds for a few hundred characters with many counted repetitions, and nobody else runs meanwhile."""
+    """RE2 needs seconds for a few hundred characters with many counted repetitions, and blocks all other work meanwhile."""
     assert not compile_pattern("x{1,1000}" * 4)("a")
     with pytest.raises(PatternError, match="error parsing regexp: expression too large: "):
         compile_pattern("x{1,1000}" * 5)

@@ -22,7 +22,7 @@ from kcp_py.golang.types import go_syntax, go_text, go_type, json_type
     ],
 )
 def test_names(value: Any, name: str, decoded: str) -> None:
-    """A bool is no number, whatever Python says."""
+    """A bool is not a number, unlike in Python."""
     assert (go_type(value), json_type(value)) == (name, decoded)
 
 

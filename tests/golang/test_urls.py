@@ -98,7 +98,7 @@ PARTS = {
 
 @pytest.mark.parametrize(("text", "wanted"), PARTS.items())
 def test_parts(text: str, wanted: tuple[str, ...]) -> None:
-    """A URL is taken apart as Go does it."""
+    """A URL is parsed as by Go."""
     url = parse_url(text)
     assert (url.scheme, url.host, url.hostname, url.port, url.escaped_path) == wanted
 

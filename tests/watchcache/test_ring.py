@@ -65,7 +65,7 @@ def test_an_event_above_the_bytes_leaves_nothing() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 900)), max_size=30), st.integers(9, 45))
 def test_the_answer_is_complete_or_none(steps: list[tuple[int, int]], asked: int) -> None:
-    """Whatever is dropped, what is answered is every event after the revision."""
+    """The answer has every event after the revision; without some of them there is no answer."""
     ring = Ring(floor=10, max_events=5, max_bytes=3_000)
     revision, written = 10, list[int]()
     for step, size in steps:

@@ -38,7 +38,7 @@ MEANT = {
 
 @pytest.mark.parametrize(("failure", "error"), MEANT.values(), ids=MEANT)
 def test_each_failure_has_its_error(failure: Failure, error: type[StorageError]) -> None:
-    """Only a request that is wrong itself is no outage."""
+    """An invalid request does not count as an outage; other errors do."""
     assert type(translate(failure)) is error
 
 
