@@ -49,7 +49,6 @@ UNREVISED: tuple[str, ...] = (
     "kcp_py/registry",
     "kcp_py/schema",
     "kcp_py/server",
-    "kcp_py/serving",
     "tests/apimachinery",
     "tests/cel",
     "tests/cli",

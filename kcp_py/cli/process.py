@@ -28,9 +28,9 @@ from kcp_py.cli.logforwarding import forward_standard_logging
 from kcp_py.cli.memory import INTERVAL, Trimmer
 from kcp_py.options import Options
 from kcp_py.serving.certificates import CertificateError, ensure_certificates, serving_certificates
+from kcp_py.serving.connectionlimits import raise_descriptor_limit
 from kcp_py.serving.files import make_private_directory
 from kcp_py.serving.renewal import maintain_certificates, warn_of_expiry
-from kcp_py.serving.seats import raise_descriptor_limit
 from kcp_py.serving.server import ListenError, event_loop_factory, listen, serve
 from kcp_py.serving.tls import ReloadingContext
 from kcp_py.storage.contract import StorageError

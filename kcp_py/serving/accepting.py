@@ -1,4 +1,4 @@
-"""`Acceptor`: takes connections from the listening socket, within the limits of `Seats`.
+"""`Acceptor`: takes connections from the listening socket, within the limits of `ConnectionLimits`.
 
 The event loops have this built in, but with neither: uvloop closes the listening socket when the process is out of descriptors, and no loop
 counts connections before the TLS handshake, in which a silent client may stay.
@@ -16,8 +16,8 @@ from typing import Final, Protocol
 import structlog
 
 from kcp_py.serving.addresses import client_of
-from kcp_py.serving.handshakes import Handshakes
-from kcp_py.serving.seats import Seat, Seats
+from kcp_py.serving.connectionlimits import ConnectionLimits, ConnectionSlot
+from kcp_py.serving.handshakes import HandshakeQueue
 
 RETRY_SECONDS: Final = 0.1
 """How long nothing is accepted after the system refused to."""
@@ -27,20 +27,20 @@ TLS_END_SECONDS: Final = 5.0
 _PER_TURN: Final = 1
 """Connections that are accepted in one turn of the event loop."""
 _SHORTEST_HANDSHAKE_SECONDS: Final = 0.01
-"""What is left to a client that used up its time before it said the first byte."""
+"""The rest of the time for a client that used up its time before it sent the first byte."""
 _SECONDS_BETWEEN_WARNINGS: Final = 60.0
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.serving")
 
 
-class SeatedProtocol(Protocol):
-    """A protocol that leaves its seat when its connection is lost."""
+class LimitedProtocol(Protocol):
+    """A protocol that leaves its slot when its connection is lost."""
 
-    seat: Seat | None
+    slot: ConnectionSlot | None
 
 
 class Listener(Protocol):
-    """What is needed of the listening socket."""
+    """The part of a listening socket that `Acceptor` uses."""
 
     def fileno(self) -> int: ...
 
@@ -53,7 +53,7 @@ class Acceptor:
     def __init__(
         self,
         listener: Listener,
-        seats: Seats,
+        limits: ConnectionLimits,
         *,
         tls: ssl.SSLContext | None,
         handshake_timeout: float,
@@ -62,15 +62,15 @@ class Acceptor:
 
         Args:
             listener: bound, listening and not blocking.
-            seats: shared by all acceptors of the process.
+            limits: shared by all acceptors of the process.
             tls: None for plain connections.
             handshake_timeout: seconds that a client has for the TLS handshake.
         """
         self._listener = listener
-        self._seats = seats
+        self._limits = limits
         self._tls = tls
         self._handshake_timeout = handshake_timeout
-        self._handshakes = Handshakes()
+        self._handshakes = HandshakeQueue()
         self._loop = asyncio.get_running_loop()
         self._opening: set[asyncio.Task[bool]] = set()
         self._retry: asyncio.TimerHandle | None = None
@@ -81,10 +81,10 @@ class Acceptor:
         """Accept from now on.
 
         Args:
-            make_protocol: makes a `SeatedProtocol`.
+            make_protocol: makes a `LimitedProtocol`.
         """
         self._make_protocol = make_protocol
-        self._seats.on_free = self._resume
+        self._limits.on_free = self._resume
         self._resume()
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ class Acceptor:
 
     def _accept(self) -> None:
         for _ in range(_PER_TURN):
-            if self._seats.full:
+            if self._limits.full:
                 self._pause()
                 self._warn("connections_exhausted", "the limit on open files allows no further connection; new ones wait")
                 return
@@ -130,23 +130,23 @@ class Acceptor:
                 self._retry = self._loop.call_later(RETRY_SECONDS, self._resume)
                 self._warn("accept_failed", error.strerror or str(error))
                 return
-            seat = self._seats.take(address[0])
-            if seat is None:
+            slot = self._limits.acquire(address[0])
+            if slot is None:
                 connection.close()
                 self._warn("connections_refused", "a client address has as many connections as --max-connections-per-address allows")
                 continue
             connection.setblocking(False)
-            task = self._loop.create_task(self._open(connection, address[0], seat))
+            task = self._loop.create_task(self._open(connection, address[0], slot))
             self._opening.add(task)
-            task.add_done_callback(partial(self._opened, connection, seat))
+            task.add_done_callback(partial(self._opened, connection, slot))
 
-    async def _open(self, connection: socket.socket, host: str, seat: Seat) -> bool:
+    async def _open(self, connection: socket.socket, host: str, slot: ConnectionSlot) -> bool:
         """Hand a connection to a protocol of its own. Returns whether it got so far."""
         try:
             if self._tls is None:
                 if self._closed:
                     return False
-                transport, _ = await self._loop.connect_accepted_socket(lambda: self._protocol(seat), connection)
+                transport, _ = await self._loop.connect_accepted_socket(lambda: self._protocol(slot), connection)
                 if self._closed:
                     transport.close()
                 return True
@@ -157,20 +157,20 @@ class Acceptor:
             left = begun + self._handshake_timeout - self._loop.time()
             await self._handshakes.turn(client_of(host))
             await self._loop.connect_accepted_socket(
-                lambda: self._protocol(seat),
+                lambda: self._protocol(slot),
                 connection,
                 ssl=self._tls,
                 ssl_handshake_timeout=max(left, _SHORTEST_HANDSHAKE_SECONDS),
                 ssl_shutdown_timeout=TLS_END_SECONDS,
             )
         except (OSError, ssl.SSLError):
-            # The client left, said no TLS, or said nothing in time. None of this is a fault of the server.
+            # The client left, did not speak TLS, or sent nothing in time. None of this is a fault of the server.
             return False
         return True
 
-    def _protocol(self, seat: Seat) -> asyncio.BaseProtocol:
+    def _protocol(self, slot: ConnectionSlot) -> asyncio.BaseProtocol:
         protocol = self._make_protocol()
-        protocol.seat = seat  # type: ignore[attr-defined] # a SeatedProtocol, which asyncio's own types do not know
+        protocol.slot = slot  # type: ignore[attr-defined] # a LimitedProtocol, which asyncio's own types do not know
         return protocol
 
     async def _readable(self, connection: socket.socket) -> None:
@@ -182,11 +182,11 @@ class Acceptor:
         finally:
             self._loop.remove_reader(connection)
 
-    def _opened(self, connection: socket.socket, seat: Seat, task: asyncio.Task[bool]) -> None:
+    def _opened(self, connection: socket.socket, slot: ConnectionSlot, task: asyncio.Task[bool]) -> None:
         self._opening.discard(task)
         if task.cancelled() or not task.result():
             connection.close()
-            seat.leave()
+            slot.release()
 
     def _warn(self, event: str, reason: str) -> None:
         """Log, but not as often as a client can have it happen."""

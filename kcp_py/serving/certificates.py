@@ -42,7 +42,7 @@ class CertificateError(Exception):
 
 
 class KeyMismatchError(CertificateError):
-    """A certificate and the key beside it are not a pair: a renewal was cut off between the two files."""
+    """A certificate and the key in its directory are not a pair: a renewal was cut off between the two files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class _Files:
 
 
 def ensure_certificates(options: Options, *, now: dt.datetime) -> bool:
-    """Make what is missing and renew what is near its end.
+    """Make missing certificates and renew those that are near their end.
 
     Args:
         options: says where the files are and which names the serving certificate needs.
@@ -171,7 +171,7 @@ def _ensure_authority(options: Options, now: dt.datetime) -> tuple[KeyPair, bool
         pair = _load(files)
         if not needs_renewal(pair.certificate, now):
             return pair, False
-        # The same key under the same name: what it has issued, and the copies that clients hold, stay good for their time.
+        # Key and name stay: issued certificates, and the copies of the authority that clients hold, stay valid for their time.
         pair = _issue_authority(pair.key, now)
     _store(files, pair)
     return pair, True

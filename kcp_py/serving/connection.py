@@ -1,4 +1,4 @@
-"""`Connection`: HTTP/1.1 on one connection, with what the application needs to know of it.
+"""`Connection`: HTTP/1.1 on one connection, whose properties the application can see.
 
 Every request's `scope["state"]` has:
 
@@ -21,6 +21,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from kcp_py.serving.addresses import client_of, local_address, remote_address
+from kcp_py.serving.connectionlimits import ConnectionSlot
 from kcp_py.serving.context import ServerContext
 from kcp_py.serving.cycle import Cycle
 from kcp_py.serving.flow import FlowControl
@@ -31,12 +32,11 @@ from kcp_py.serving.http1.refusals import TOO_MANY_HEADS
 from kcp_py.serving.http1.responses import ResponseWriter
 from kcp_py.serving.http1.states import Hold, State
 from kcp_py.serving.records import RECORD_BYTES, Records, discard
-from kcp_py.serving.seats import Seat
 
 Callback = Callable[[], None]
 
 BUFFERED_BYTES: Final = 64 * 1024
-"""What is read of a body before the application takes it."""
+"""Bytes of a body that are read before the application takes them."""
 
 _HOLD_BODY: Final = Hold.BODY
 _CLOSED: Final = State.CLOSED
@@ -63,7 +63,7 @@ class Connection(asyncio.Protocol):
         "_timer",
         "_timer_at",
         "flow",
-        "seat",
+        "slot",
         "transport",
     )
 
@@ -73,14 +73,14 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, context: ServerContext) -> None:
         self._context = context
-        self.seat: Seat | None = None
+        self.slot: ConnectionSlot | None = None
         self._app_state: dict[str, Any] = {}
         self._client: tuple[str, int] | None = None
         self._server: tuple[str, int | None] | None = None
         self._scheme = "http"
         # Registered with `on_disconnect`; None once the client has left.
         self._callbacks: dict[object, Callback] | None = {}
-        # What was done about received bytes that wait.
+        # The hold of the reader that this connection has obeyed.
         self._hold: Hold | None = None
         self._in_large_heads = False
         self._cycle: Cycle | None = None
@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
         if tls is not None:
             self._scheme = "https"
             transport.set_protocol(Records(self, context.buffer))
-            # What is not decrypted yet waits at the client. Transports without TLS do not have this method.
+            # Data that is not decrypted yet waits at the client. Transports without TLS do not have this method.
             transport.set_read_buffer_limits(RECORD_BYTES)  # type: ignore[attr-defined]
         self._app_state = {
             **context.app_state,
@@ -132,8 +132,8 @@ class Connection(asyncio.Protocol):
         self.flow.resume_writing()
         if exc is None:
             self.transport.close()
-        if self.seat is not None:
-            self.seat.leave()
+        if self.slot is not None:
+            self.slot.release()
         self._release()
         # The state holds a method of this object: without this, only the cycle collector would free the connection.
         self._app_state = {}
@@ -336,7 +336,7 @@ class Connection(asyncio.Protocol):
         self._app_state = {}
         transport = self.transport
         reader = transport.get_protocol()
-        socket = WatchSocket(context, scope, self.seat)
+        socket = WatchSocket(context, scope, self.slot)
         if isinstance(reader, Records):
             transport.set_protocol(Records(socket, context.buffer))
             reader.leave()
@@ -379,7 +379,7 @@ class Connection(asyncio.Protocol):
         self._end()
 
     def _end(self) -> None:
-        """Read nothing more, and close the connection once the client had time to read what was sent."""
+        """Read nothing more, and close the connection once the client had time to read the response."""
         self._release()
         self.flow.hold()
         if self.transport.can_write_eof():

@@ -51,7 +51,7 @@ class Cycle:
 
     Attributes:
         scope: of ASGI.
-        response: what is written.
+        response: the writing side.
         body_wanted: whether the application has asked for the body.
         more_body: whether the request is not complete.
         disconnected: whether the client is gone, or will get no answer.
@@ -176,7 +176,7 @@ class Cycle:
             raise RuntimeError(f"not a message of ASGI for HTTP: {message['type']}")
         body = message.get("body", b"")
         if len(body) > _PIECE_BYTES:
-            # What is handed to the transport at once is copied and encrypted at once, and stays there until the client has read it.
+            # The transport copies and encrypts each write at once, and keeps it until the client has read it.
             last = (len(body) - 1) // _PIECE_BYTES * _PIECE_BYTES
             for start in range(0, last, _PIECE_BYTES):
                 self._write(body[start : start + _PIECE_BYTES], more=True)

@@ -1,6 +1,6 @@
-"""`Handshakes`: TLS handshakes begin one after the other, in turn between client addresses, and leave time for open connections.
+"""`HandshakeQueue`: TLS handshakes begin one after the other, in turn between client addresses, and leave time for open connections.
 
-A handshake costs more than most requests, and whoever asks for it is not known yet. Without a pace, clients that connect again and again
+A handshake costs more than most requests, and its client is not authenticated yet. Without a pace, clients that connect again and again
 have as many handshakes in one turn of the event loop as there are clients, and everyone else waits for all of them.
 """
 
@@ -18,7 +18,7 @@ LONGEST_BREAK_SECONDS: Final = 0.01
 """After which the next handshake begins however busy the event loop is, so that others' load does not lock new clients out."""
 
 
-class Handshakes:
+class HandshakeQueue:
     """The handshakes of one event loop, which has to run in the thread that makes this object."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, spent: Callable[[], float] = time.thread_time) -> None:
@@ -44,7 +44,7 @@ class Handshakes:
         """Return when a handshake may begin.
 
         Args:
-            client: what clients are told apart by. Those that wait get one turn each.
+            client: identifies the client. Clients that wait get one turn each.
         """
         if not self._waiting and not self._left():
             self._last = (self._clock(), self._spent())

@@ -1,6 +1,6 @@
 """Bounds for requests that are costly to parse: `ParsingQueue` for the time that they take, `HeadBudget` for the memory.
 
-A head of a megabyte may have thousands of fields, and nothing is known of its client before its end. So it is parsed in slices, and the
+A head of a megabyte may have thousands of fields, and its client is not authenticated before its end. So it is parsed in slices, and the
 connections that have such heads wait for turns, with breaks for all others. A few connections are served at the same time, which bounds the
 memory that unfinished heads take in all.
 """

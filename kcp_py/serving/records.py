@@ -1,7 +1,7 @@
 """`Records`: hands a connection what TLS decrypts, about a record at a time.
 
 The event loops decrypt all that has been received, up to 256 KiB, before the protocol sees the first byte. Of a request that is refused for
-its head, everything behind the head would be decrypted for nothing, and whoever sends it is not known yet. With a buffer of the protocol's
+its head, everything behind the head would be decrypted for nothing, for a client that is not authenticated. With a buffer of the protocol's
 own the loops decrypt what fits into it, and then let other connections have their turns.
 """
 

@@ -1,6 +1,6 @@
 """Running an ASGI application on a listening socket until the process is told to stop.
 
-The only module that imports uvicorn. What is used of it, and nothing else, is listed in docs/adr/0019-http-without-inheritance.md:
+The only module that imports uvicorn. The names that are used are listed in docs/adr/0019-http-without-inheritance.md:
 `Config`, `Server.serve`, three methods that are replaced (`startup`, `shutdown`, `capture_signals`), and the attributes `lifespan`,
 `servers`, `started`, `should_exit` and `server_state`.
 """
@@ -25,9 +25,9 @@ import uvicorn
 from kcp_py.options import Options
 from kcp_py.serving.accepting import Acceptor
 from kcp_py.serving.connection import Connection
+from kcp_py.serving.connectionlimits import ConnectionLimits, connections_that_fit
 from kcp_py.serving.context import ASGIApp, ServerContext
 from kcp_py.serving.http1.states import Limits
-from kcp_py.serving.seats import Seats, connections_that_fit
 
 STARTUP_FAILED: Final = 3
 """The exit code where the application's lifespan fails, as uvicorn's."""
@@ -90,7 +90,7 @@ async def serve(
     """
     acceptor = Acceptor(
         listener,
-        Seats(total=connections_that_fit(), per_address=options.max_connections_per_address),
+        ConnectionLimits(total=connections_that_fit(), per_address=options.max_connections_per_address),
         tls=tls,
         handshake_timeout=options.tls_handshake_timeout,
     )

@@ -20,10 +20,10 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
+from kcp_py.serving.connectionlimits import ConnectionSlot
 from kcp_py.serving.context import ServerContext
 from kcp_py.serving.flow import LazyEvent
 from kcp_py.serving.http1.closing import LINGER_SECONDS, StallDetector
-from kcp_py.serving.seats import Seat
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024
 """Of what clients send; beyond that the connection is closed with 1009."""
@@ -42,16 +42,16 @@ class WatchSocket(asyncio.Protocol):
 
     reads_body: Final = False
 
-    def __init__(self, context: ServerContext, scope: Mapping[str, Any], seat: Seat | None) -> None:
+    def __init__(self, context: ServerContext, scope: Mapping[str, Any], slot: ConnectionSlot | None) -> None:
         """Begin.
 
         Args:
             context: of the server.
             scope: of the HTTP request.
-            seat: left when the connection is lost.
+            slot: left when the connection is lost.
         """
         self._context = context
-        self.seat = seat
+        self.slot = slot
         offered = [value.decode("latin-1") for name, value in scope["headers"] if name == b"sec-websocket-protocol"]
         self._scope: dict[str, Any] = {
             **scope,
@@ -113,8 +113,8 @@ class WatchSocket(asyncio.Protocol):
         self._context.state.connections.discard(self)
         self._writable.set()
         self._cancel_timer()
-        if self.seat is not None:
-            self.seat.leave()
+        if self.slot is not None:
+            self.slot.release()
 
     def pause_writing(self) -> None:
         self._writable.clear()

@@ -15,9 +15,9 @@ from uvicorn.server import ServerState
 
 from kcp_py.serving.accepting import Acceptor
 from kcp_py.serving.connection import Connection
+from kcp_py.serving.connectionlimits import ConnectionLimits, ConnectionSlot
 from kcp_py.serving.context import ServerContext
 from kcp_py.serving.http1.states import Limits
-from kcp_py.serving.seats import Seat, Seats
 from kcp_py.serving.server import listen
 from kcp_py.serving.tls import ReloadingContext
 
@@ -28,16 +28,16 @@ UPGRADE = (
 
 
 class Greeter(asyncio.Protocol):
-    """Says hello, and leaves its seat."""
+    """Says hello, and leaves its slot."""
 
-    seat: Seat | None = None
+    slot: ConnectionSlot | None = None
 
     def connection_made(self, transport):
         transport.write(b"hello")
 
     def connection_lost(self, _error):
-        assert self.seat is not None
-        self.seat.leave()
+        assert self.slot is not None
+        self.slot.release()
 
 
 class Failing:
@@ -72,8 +72,8 @@ class Named:
 
 
 @contextmanager
-def accepting(listener, seats, *, tls=None, handshake_timeout=60.0):
-    acceptor = Acceptor(listener, seats, tls=tls, handshake_timeout=handshake_timeout)
+def accepting(listener, limits, *, tls=None, handshake_timeout=60.0):
+    acceptor = Acceptor(listener, limits, tls=tls, handshake_timeout=handshake_timeout)
     acceptor.start(Greeter)
     try:
         yield acceptor
@@ -100,7 +100,7 @@ async def greeted(listener):
 async def test_a_system_without_descriptors_is_waited_for(listener):
     """Accepting goes on when the system allows it again."""
     failing = Failing(listener, errno.EMFILE, errno.ENFILE, errno.ENOBUFS)
-    with accepting(failing, Seats(total=10, per_address=0)):
+    with accepting(failing, ConnectionLimits(total=10, per_address=0)):
         greeting, writer = await greeted(listener)
     assert greeting == b"hello"
     assert failing.errors == []
@@ -110,7 +110,7 @@ async def test_a_system_without_descriptors_is_waited_for(listener):
 @pytest.mark.anyio
 async def test_a_client_that_left_is_passed_over(listener):
     """A connection that is gone before it is accepted costs nothing."""
-    with accepting(Failing(listener, errno.ECONNABORTED), Seats(total=10, per_address=0)):
+    with accepting(Failing(listener, errno.ECONNABORTED), ConnectionLimits(total=10, per_address=0)):
         greeting, writer = await greeted(listener)
     assert greeting == b"hello"
     writer.close()
@@ -119,7 +119,7 @@ async def test_a_client_that_left_is_passed_over(listener):
 @pytest.mark.anyio
 async def test_where_no_seat_is_free_clients_wait(listener):
     """The next connection is served as soon as another one ends."""
-    with accepting(listener, Seats(total=1, per_address=0)):
+    with accepting(listener, ConnectionLimits(total=1, per_address=0)):
         greeting, first = await greeted(listener)
         assert greeting == b"hello"
         waiting = asyncio.create_task(greeted(listener))
@@ -134,7 +134,7 @@ async def test_where_no_seat_is_free_clients_wait(listener):
 @pytest.mark.anyio
 async def test_one_address_cannot_have_all(listener):
     """Its further connections are closed at once; another address is served."""
-    with accepting(Named(listener, "192.0.2.1", "192.0.2.1", "192.0.2.2"), Seats(total=10, per_address=1)):
+    with accepting(Named(listener, "192.0.2.1", "192.0.2.1", "192.0.2.2"), ConnectionLimits(total=10, per_address=1)):
         answers = [await greeted(listener) for _ in range(3)]
     assert [greeting for greeting, _ in answers] == [b"hello", b"", b"hello"]
     for _, writer in answers:
@@ -149,7 +149,7 @@ async def test_who_does_not_shake_hands_loses_the_seat(certified, client_context
         silent.sendall(said)
         silent.setblocking(False)
         tls = ReloadingContext(certified).context
-        with accepting(listener, Seats(total=1, per_address=0), tls=tls, handshake_timeout=0.5):  # the good client has it, too
+        with accepting(listener, ConnectionLimits(total=1, per_address=0), tls=tls, handshake_timeout=0.5):  # the good client has it, too
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1], ssl=client_context(certified))
             assert await reader.read(5) == b"hello"
             writer.close()
@@ -172,19 +172,19 @@ async def test_the_handshake_has_a_timeout_of_its_own(certified, serving):
 @pytest.mark.anyio
 async def test_closing_gives_up_open_handshakes(certified):
     """A silent client does not keep a server from stopping."""
-    seats = Seats(total=1, per_address=0)
+    limits = ConnectionLimits(total=1, per_address=0)
     with listen(certified) as listener, socket.create_connection(("127.0.0.1", listener.getsockname()[1])):
-        with accepting(listener, seats, tls=ReloadingContext(certified).context) as acceptor:
-            while not seats.full:
+        with accepting(listener, limits, tls=ReloadingContext(certified).context) as acceptor:
+            while not limits.full:
                 await asyncio.sleep(0)
         await acceptor.wait_closed()
-    assert not seats.full
+    assert not limits.full
 
 
 class Recorder(asyncio.Protocol):
     """Records what it is told, and runs a function when it is connected."""
 
-    seat: Seat | None = None
+    slot: ConnectionSlot | None = None
 
     def __init__(self, on_made):
         self.told = []
@@ -197,8 +197,8 @@ class Recorder(asyncio.Protocol):
 
     def connection_lost(self, _error):
         self.told.append("lost")
-        assert self.seat is not None
-        self.seat.leave()
+        assert self.slot is not None
+        self.slot.release()
         self.lost.set()
 
 
@@ -208,8 +208,8 @@ async def close_while_connecting(listener, *, tls, client_tls, turns):
     Returns:
         What each protocol was told.
     """
-    seats = Seats(total=1, per_address=0)
-    acceptor = Acceptor(listener, seats, tls=tls, handshake_timeout=60)
+    limits = ConnectionLimits(total=1, per_address=0)
+    acceptor = Acceptor(listener, limits, tls=tls, handshake_timeout=60)
     protocols = []
 
     def make_protocol():
@@ -225,7 +225,7 @@ async def close_while_connecting(listener, *, tls, client_tls, turns):
     acceptor.start(make_protocol)
     connecting = asyncio.create_task(client())
     if turns is not None:
-        while not seats.full:
+        while not limits.full:
             await asyncio.sleep(0)
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -235,7 +235,7 @@ async def close_while_connecting(listener, *, tls, client_tls, turns):
     for protocol in protocols:
         if protocol.told:
             await asyncio.wait_for(protocol.lost.wait(), 30)
-    assert not seats.full
+    assert not limits.full
     return [protocol.told for protocol in protocols if protocol.told]
 
 
@@ -260,7 +260,7 @@ def test_what_is_connected_over_tls_while_closing_is_told_of_its_end(certified, 
 
 @pytest.mark.anyio
 async def test_a_connection_that_goes_on_over_websocket_keeps_its_seat(listener):
-    """The seat changes hands with the connection, and becomes free when that ends."""
+    """The slot changes hands with the connection, and becomes free when that ends."""
 
     async def app(scope, receive, send):
         if scope["type"] == "http":
@@ -273,19 +273,19 @@ async def test_a_connection_that_goes_on_over_websocket_keeps_its_seat(listener)
 
     state: Any = ServerState()
     context = ServerContext(app, state, Limits(max_head_bytes=1000, head_timeout=60, idle_timeout=60))
-    seats = Seats(total=1, per_address=0)
-    acceptor = Acceptor(listener, seats, tls=None, handshake_timeout=60)
+    limits = ConnectionLimits(total=1, per_address=0)
+    acceptor = Acceptor(listener, limits, tls=None, handshake_timeout=60)
     acceptor.start(lambda: Connection(context))
     port = listener.getsockname()[1]
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(UPGRADE)
     assert (await reader.readline()).startswith(b"HTTP/1.1 101 ")
-    assert seats.full
+    assert limits.full
     writer.close()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
     assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
     writer.close()
     acceptor.close()
-    while state.tasks or seats.full:
+    while state.tasks or limits.full:
         await asyncio.sleep(0)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kcp_py.serving.handshakes import BUSY, LONGEST_BREAK_SECONDS, Handshakes
+from kcp_py.serving.handshakes import BUSY, LONGEST_BREAK_SECONDS, HandshakeQueue
 
 pytestmark = pytest.mark.anyio
 
@@ -31,8 +31,8 @@ def times() -> Times:
 
 
 @pytest.fixture
-def handshakes(times: Times) -> Handshakes:
-    return Handshakes(clock=times.clock, spent=times.spent)
+def handshakes(times: Times) -> HandshakeQueue:
+    return HandshakeQueue(clock=times.clock, spent=times.spent)
 
 
 async def begun(task: asyncio.Task[None]) -> bool:
@@ -42,7 +42,7 @@ async def begun(task: asyncio.Task[None]) -> bool:
     return task.done()
 
 
-async def test_an_idle_server_does_not_wait(handshakes: Handshakes, times: Times) -> None:
+async def test_an_idle_server_does_not_wait(handshakes: HandshakeQueue, times: Times) -> None:
     """Where nothing was done since the last handshake, the next one begins at once."""
     for _ in range(3):
         await handshakes.turn("a")
@@ -56,7 +56,7 @@ async def test_an_idle_server_does_not_wait(handshakes: Handshakes, times: Times
         pytest.param(1.0, LONGEST_BREAK_SECONDS, id="others cannot lock new clients out"),
     ],
 )
-async def test_a_busy_server_makes_a_break(handshakes: Handshakes, times: Times, worked: float, passed: float) -> None:
+async def test_a_busy_server_makes_a_break(handshakes: HandshakeQueue, times: Times, worked: float, passed: float) -> None:
     """The next handshake begins when the last one and what came with it have had their share of the time."""
     await handshakes.turn("a")
     times.worked += worked
@@ -67,7 +67,7 @@ async def test_a_busy_server_makes_a_break(handshakes: Handshakes, times: Times,
     await task
 
 
-async def test_clients_take_turns(handshakes: Handshakes, times: Times) -> None:
+async def test_clients_take_turns(handshakes: HandshakeQueue, times: Times) -> None:
     """A client that has many connections waits for its own ones only; one that gave up is passed over."""
     await handshakes.turn("a")
     times.worked += 1

@@ -1,4 +1,4 @@
-"""HTTP/1.1 without I/O: what is read of a connection, what is written to it, how it ends.
+"""HTTP/1.1 without I/O: reading requests, writing responses, ending connections.
 
 Here belong state machines over bytes and points in time. They know no socket, no event loop and no clock: the connection passes in what
 arrived and what time it is, and carries out what comes back. The division is that of h11 (https://h11.readthedocs.io).

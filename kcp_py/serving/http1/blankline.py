@@ -28,7 +28,7 @@ class BlankLineSearch:
         """The index behind the next blank line, or the length of the data where there is none yet.
 
         Args:
-            data: continues what was searched before.
+            data: continues the data of the last call.
             start: where the search begins; below the length of `data`.
         """
         tail = self._tail

@@ -4,7 +4,7 @@ A connection that is closed with unread bytes is reset, and the client may lose 
 
     LINGERING --> DISCARDING --> (abort)      the response is complete, the client may still be sending
         |
-        +-------> FLUSHING ----> (abort)      the transport is closed and sends what is left; also where the server stops
+        +-------> FLUSHING ----> (abort)      the transport is closed and sends the rest; also where the server stops
 
 * `LINGERING`: the client has `LINGER_SECONDS` to read the response. Nothing is read.
 * `DISCARDING`: over TLS, where the client goes on sending: the end of TLS in order would decrypt all of it. What arrives is thrown away for
@@ -34,7 +34,7 @@ class Action(Enum):
     """What the connection does at a deadline."""
 
     WAIT = "nothing"
-    CLOSE = "close the transport, which sends what is left"
+    CLOSE = "close the transport, which sends the rest"
     DISCARD = "throw away what has arrived, and report it with `discarded`"
     ABORT = "abort the transport"
 
@@ -102,7 +102,7 @@ class Closing:
         Args:
             now: the time.
             unsent: bytes that the transport has still to send.
-            closing: whether the transport is closed, and sends what is left.
+            closing: whether the transport is closed, and sends the rest.
             unread: whether bytes have arrived that TLS has not decrypted.
         """
         if self._step is _Step.DISCARDING:

@@ -8,7 +8,7 @@ Header = tuple[bytes, bytes]
 
 
 class Event:
-    """A part of a request, or the end of what is read."""
+    """A part of a request, or the end of reading."""
 
     __slots__ = ()
 
@@ -69,7 +69,7 @@ class EndOfMessage(Event):
 
 
 class Refusal(Event):
-    """The client sent what is malformed or exceeds a limit. Nothing more is read.
+    """The request is malformed or exceeds a limit. Nothing more is read.
 
     Attributes:
         response: the bytes to answer with, where no response has begun; empty where there can be none.

@@ -17,7 +17,7 @@ FRAMING_FIELDS: Final = frozenset((b"content-length", b"expect", b"host", b"tran
 _VERSIONS: Final = frozenset(("1.1", "1.0"))
 _LONGEST: Final = 2**63 - 1
 _HOST: Final = re.compile(rb"[A-Za-z0-9!$%&'()*+,\-.:;=\[\]_~]*")
-"""As `validHostByte` of golang.org/x/net/http/httpguts: the characters of RFC 3986, 3.2.2, without regard to their order."""
+"""The characters that `validHostByte` of golang.org/x/net/http/httpguts accepts: those of RFC 3986, 3.2.2, in any order."""
 _LONGEST_HOST: Final = 261
 """Of a name and a port (RFC 1035, 2.3.4)."""
 _CONTINUE: Final = re.compile(rb"(?:^|[ ,\t])100-continue(?:$|[ ,\t])", re.IGNORECASE)

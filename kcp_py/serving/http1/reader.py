@@ -17,7 +17,7 @@ bytes that must not be parsed yet are kept with the reason, `hold`. The connecti
 | `DRAINING` | the response is complete, the request is not | `DRAIN_SECONDS` from the response: end the connection |
 | `CLOSED` | nothing more is read | |
 
-Limits, beside those of `Limits`:
+Limits, in addition to those of `Limits`:
 
 * A chunked body has at most `max_head_bytes` without payload (chunk sizes, chunk extensions, trailer section) in a row. In all it has at
   most as many plus `OVERHEAD_PER_BYTE` for each byte of payload.
@@ -25,7 +25,7 @@ Limits, beside those of `Limits`:
 
 Bytes are parsed in slices, none of which holds bytes of two requests.
 
-Sources: RFC 9112, sections 2.2, 6.3, 7.1 and 9.6; the limits of chunked bodies and of what is read after a response follow Go's `net/http`.
+Sources: RFC 9112, sections 2.2, 6.3, 7.1 and 9.6; the limits of chunked bodies and of reading behind a response follow Go's `net/http`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from kcp_py.serving.http1.refusals import HEAD_TOO_LARGE, INVALID, TooManyFields
 from kcp_py.serving.http1.states import Hold, Limits, State
 
 DRAIN_BYTES: Final = 16 * 1024
-"""What is read of a request behind its response."""
+"""Bytes of a request that are read behind its response."""
 DRAIN_SECONDS: Final = 5.0
 """How long that may take."""
 OVERHEAD_PER_BYTE: Final = 8
@@ -80,7 +80,7 @@ class RequestReader:
     """The reading side of one connection.
 
     Attributes:
-        state: what is read next.
+        state: the part of a request that is read next.
         hold: why received bytes wait; None where none do. Nothing more should be received meanwhile.
         deadline: when the client must have sent what the state waits for, in seconds of the caller's clock; None for no limit.
         head_bytes: received bytes of a head that is not complete.
@@ -290,7 +290,7 @@ class RequestReader:
         return end
 
     def _feed(self, data: bytes, start: int) -> int:
-        """Have a slice parsed that begins at `start` of what was received. Returns where it ends; -1 where it is refused."""
+        """Parse a slice that begins at `start` of the received bytes. Returns where it ends; -1 where it is refused."""
         assert self._parser is not None
         try:
             self._parser.feed_data(data)
@@ -431,7 +431,7 @@ class RequestReader:
         """A header field, or a field of a trailer section."""
         headers = self._headers
         if headers is not None:
-            # RFC 9112, 5.1: space around a value is no part of it. The parser leaves what is behind.
+            # RFC 9112, 5.1: space around a value does not belong to it. The parser removes the space before it.
             headers.append((name.lower(), value.rstrip(b" \t")))
             if len(headers) > MAX_FIELDS:
                 raise TooManyFieldsError

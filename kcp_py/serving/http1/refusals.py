@@ -1,4 +1,4 @@
-"""Responses to what is not a request: each ends the connection."""
+"""Responses to malformed and oversized requests. Each ends the connection."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class ResponseWriter:
             defaults: headers of the server, which come first.
 
         Returns:
-            What is written now; empty where the head waits for the body.
+            The bytes to write now; empty if the head waits for the body.
 
         Raises:
             ResponseError: a header is malformed.
@@ -175,7 +175,7 @@ class ResponseWriter:
             more: whether further ones follow.
 
         Returns:
-            What is written now, each with a write of its own. Then `error` may be set.
+            The bytes to write now, each with a write of its own. Then `error` may be set.
         """
         head = self._head
         if head is not None:

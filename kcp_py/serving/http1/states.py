@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class State(Enum):
-    """What is read next."""
+    """The part of a request that is read next."""
 
     OPENED = "opened"
     IDLE = "idle"

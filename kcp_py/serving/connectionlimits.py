@@ -1,4 +1,7 @@
-"""`Seats`: how many connections may be open, in all and for one client address. No I/O but for reading the limits of the process."""
+"""`ConnectionLimits`: how many connections may be open, in all and for one client address.
+
+The only I/O is reading the limits of the process.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ _RESERVE: Final = 128
 _FALLBACK_OPEN: Final = 64
 
 
-class Seats:
-    """Counts open connections. Each has a `Seat` from when it is accepted until it is closed.
+class ConnectionLimits:
+    """Counts open connections. Each has a `ConnectionSlot` from when it is accepted until it is closed.
 
     Attributes:
-        on_free: called when a seat becomes free where there was none.
+        on_free: called when a slot becomes free where there was none.
     """
 
     def __init__(self, *, total: int, per_address: int) -> None:
@@ -42,8 +45,8 @@ class Seats:
         """Whether there may be no further connection."""
         return self._free <= 0
 
-    def take(self, host: str) -> Seat | None:
-        """A seat for a connection from a client address; None where that has as many as it may have."""
+    def acquire(self, host: str) -> ConnectionSlot | None:
+        """A slot for a connection from a client address; None if the address has its maximum of connections."""
         client = client_of(host)
         if self._per_address and client:
             taken = self._taken.get(client, 0)
@@ -53,10 +56,10 @@ class Seats:
         else:
             client = ""
         self._free -= 1
-        return Seat(self, client)
+        return ConnectionSlot(self, client)
 
-    def give_back(self, client: str) -> None:
-        """Called by the seat."""
+    def release(self, client: str) -> None:
+        """Called by the slot."""
         if client:
             left = self._taken[client] - 1
             if left:
@@ -68,20 +71,20 @@ class Seats:
             self.on_free()
 
 
-class Seat:
+class ConnectionSlot:
     """The place of one connection."""
 
-    __slots__ = ("_client", "_seats")
+    __slots__ = ("_client", "_limits")
 
-    def __init__(self, seats: Seats, client: str) -> None:
-        self._seats: Seats | None = seats
+    def __init__(self, limits: ConnectionLimits, client: str) -> None:
+        self._limits: ConnectionLimits | None = limits
         self._client = client
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """The connection is closed. Harmless when repeated."""
-        seats, self._seats = self._seats, None
-        if seats is not None:
-            seats.give_back(self._client)
+        limits, self._limits = self._limits, None
+        if limits is not None:
+            limits.release(self._client)
 
 
 def raise_descriptor_limit() -> None:
@@ -92,7 +95,7 @@ def raise_descriptor_limit() -> None:
 
 
 def connections_that_fit() -> int:
-    """How many connections the limit on open files leaves room for, beside the files that are open now and those that may have to be."""
+    """How many connections the limit on open files leaves room for, in addition to files that are open now and a reserve."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         soft = 1 << 20
@@ -104,4 +107,4 @@ def connections_that_fit() -> int:
 
 
 def _nothing() -> None:
-    """Called where a seat becomes free and nothing waits for one."""
+    """Called where a slot becomes free and nothing waits for one."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcp_py.serving.addresses import client_of
-from kcp_py.serving.seats import AUTOMATIC, Seats, connections_that_fit
+from kcp_py.serving.connectionlimits import AUTOMATIC, ConnectionLimits, connections_that_fit
 
 
 @pytest.mark.parametrize(
@@ -41,26 +41,26 @@ def test_clients(host, client):
 )
 def test_one_address_has_a_limit(per_address, host, granted):
     """Others are let in all the same, and a connection that ends makes room for another of the same address."""
-    seats = Seats(total=10, per_address=per_address)
-    mine = [seat for _ in range(granted) if (seat := seats.take(host))]
+    limits = ConnectionLimits(total=10, per_address=per_address)
+    mine = [slot for _ in range(granted) if (slot := limits.acquire(host))]
     assert len(mine) == granted
     if granted < 10:
-        assert seats.take(host) is None
-        assert seats.take("192.0.2.2") is not None
-    mine[0].leave()
-    assert seats.take(host) is not None
+        assert limits.acquire(host) is None
+        assert limits.acquire("192.0.2.2") is not None
+    mine[0].release()
+    assert limits.acquire(host) is not None
 
 
 def test_all_together_have_a_limit():
-    """The first seat that becomes free is told of, once."""
+    """The first slot that becomes free is told of, once."""
     told = []
-    seats = Seats(total=2, per_address=0)
-    seats.on_free = lambda: told.append(seats.full)
-    taken = [seat for number in "12" if (seat := seats.take(f"192.0.2.{number}"))]
-    assert seats.full
-    for seat in taken:
-        seat.leave()
-        seat.leave()
+    limits = ConnectionLimits(total=2, per_address=0)
+    limits.on_free = lambda: told.append(limits.full)
+    taken = [slot for number in "12" if (slot := limits.acquire(f"192.0.2.{number}"))]
+    assert limits.full
+    for slot in taken:
+        slot.release()
+        slot.release()
     assert told == [False]
 
 
