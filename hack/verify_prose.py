@@ -46,7 +46,6 @@ UNREVISED: tuple[str, ...] = (
     "kcp_py/cli",
     "kcp_py/client",
     "kcp_py/controllers",
-    "kcp_py/registry",
     "kcp_py/schema",
     "kcp_py/server",
     "tests/apimachinery",

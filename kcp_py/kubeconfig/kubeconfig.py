@@ -135,7 +135,7 @@ def _find(path: str | None) -> Path:
 
 
 def _check_url(url: Any) -> None:
-    """Refuse what no request can be sent to.
+    """Refuse an address to which requests cannot be sent.
 
     Raises:
         ValueError: the text is not the URL of a server.

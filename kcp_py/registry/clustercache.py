@@ -1,8 +1,8 @@
-"""`ClusterCache`: what is worked out of a logical cluster's stored objects, for as long as it is certain to be still so.
+"""`ClusterCache`: values that are computed from a logical cluster's stored objects, for as long as they are certain to be valid.
 
-A store shows a commit to readers, on this server and on others, before its writer hears of it, and the feed brings it later still.
-Whoever has read the new state may rely on it at once, with a request that arrives before either. So nothing is remembered of a cluster
-from the moment a write of what the values depend on begins until it is over, and nothing that was read in that time is ever kept.
+A store shows a commit to readers, on this server and on others, before its writer gets the answer, and the feed delivers it later still.
+A client that has read the new state may rely on it at once, with a request that arrives before either. So the value of a cluster is not
+cached while a write of objects that it depends on is under way, and data that was read in that time is never kept.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ClusterCache(Generic[V]):
         self._note(cluster, keys)
 
     def written(self, cluster: Name, keys: Sequence[str] = ()) -> None:
-        """It is over, this way or the other."""
+        """The write finished, successfully or not."""
         self._writing[cluster] -= 1
         if not self._writing[cluster]:
             del self._writing[cluster]
@@ -81,7 +81,7 @@ class ClusterCache(Generic[V]):
         self._note(cluster, ())
 
     def _note(self, cluster: Name, keys: Sequence[str]) -> None:
-        """What is stored under these keys may have changed; under any key, if there are none."""
+        """Objects under these keys may have changed; under any key, if there are none."""
         del keys
         self._values.pop(cluster)
         self._loading.pop(cluster, None)

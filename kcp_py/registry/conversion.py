@@ -35,11 +35,11 @@ from kcp_py.schema.crd.conversion_review import (
 
 _BATCH_OBJECTS: Final = 500
 _BATCH_BYTES: Final = 1024 * 1024
-"""Of requests, objects larger than this excepted: what is encoded and decoded at once must not hold up others."""
+"""Limit of a request, except for larger objects: encoding and decoding in one step must not delay other work."""
 _LARGEST_OBJECT: Final = 3 * 1024 * 1024
 _ENCODED_PER_TURN: Final = 200
 _LONGEST_TEXT: Final = 8192
-"""Characters of what a webhook has to say of a failure."""
+"""Characters of the text of a webhook about a failure."""
 
 
 class Webhooks(Protocol):

@@ -1,8 +1,8 @@
-"""`DefaultEvents`: what watches get of objects that clusters have without storing them.
+"""`DefaultEvents`: the events of objects that clusters have without storing them.
 
 Such an object comes and goes with its cluster or, where a CRD defines its kind, with that CRD. It is hidden while an object of its name is
-stored. What can be seen at a revision follows from what is stored then, as in lists: the events of a revision are the differences to the
-one before. They are worked out from the stored events and, where those do not tell enough, from reads at the revision.
+stored. The visible objects of a revision follow from the stored ones, as in lists: the events of a revision are the differences to the
+one before. They are computed from the stored events and, where those are not sufficient, from reads at the revision.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class DefaultEvents:
         return result
 
     async def _differences(self, cluster: str, own: Mapping[Route, ObjectEvent], revision: int) -> list[ObjectEvent]:
-        """The events of a cluster's default objects and of what is stored in their places."""
+        """The events of a cluster's default objects and of the objects that are stored in their places."""
         stored = {route: event for route, event in own.items() if route.prefix == self._keys.prefix}
         before: _Defaults = {}
         after: _Defaults = {}

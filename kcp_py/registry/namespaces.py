@@ -1,7 +1,7 @@
 """Whether a namespace can take new objects, and the namespaces that every cluster has.
 
-`default`, `kube-system`, `kube-public` and `kube-node-lease` exist in every logical cluster without being stored: they are worked
-out from the cluster's own object, and stored only once somebody changes them.
+`default`, `kube-system`, `kube-public` and `kube-node-lease` exist in every logical cluster without being stored: they are computed
+from the cluster's own object, and stored only once a client changes them.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class FragmentCache:
         return known
 
     async def fragment(self, resource: ServedResource, *, version: int, protobuf: bool) -> Fragment:
-        """What a document of a version of OpenAPI, 2 or 3, says of a resource."""
+        """The part of an OpenAPI document, version 2 or 3, that describes a resource."""
         entry = self.entry(resource)
         key = (entry.digest, _Form(version, protobuf))
         if (known := self._fragments.get(key)) is not None:
@@ -101,7 +101,7 @@ class FragmentCache:
         return self._fragments.setdefault(key, await offload(build) if large else build())
 
     async def document(self, resources: Sequence[ServedResource], digest: bytes, *, version: int, protobuf: bool) -> PartedDocument:
-        """A whole document, shared by whoever serves resources of the same digest."""
+        """A whole document, shared by all clusters that serve resources of the same digest."""
         key = (digest, _Form(version, protobuf))
         if (known := self._documents.get(key)) is not None:
             return known
@@ -146,7 +146,7 @@ class FragmentCache:
 
 
 class OpenAPIDocuments:
-    """The documents of one set of resources. The caller keeps it by the set's identity; what is costly is kept in the cache."""
+    """The documents of one set of resources. The caller keeps it by the set's identity; the cache keeps the expensive parts."""
 
     def __init__(self, resources: Iterable[ServedResource], cache: FragmentCache) -> None:
         self._cache = cache

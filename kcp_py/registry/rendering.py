@@ -105,7 +105,7 @@ class Renderer:
         return splice
 
     def dress(self, obj: dict[str, Any], mod_revision: int, cluster: str, *, wildcard: bool = False) -> dict[str, Any]:
-        """The same for an object that was decoded: adds to its metadata, in place, what storage leaves out."""
+        """Add the fields that storage leaves out to the metadata of a decoded object, in place."""
         metadata = obj["metadata"]
         if mod_revision:
             metadata["resourceVersion"] = str(mod_revision)
@@ -116,7 +116,7 @@ class Renderer:
         return obj
 
     def encode(self, obj: dict[str, Any], *, in_list: bool = False) -> bytes:
-        """The answered bytes of a dressed object."""
+        """The answered bytes of an object that has the fields of answers."""
         return orjson.dumps(self.bare(obj) if in_list else obj)
 
     def bare(self, obj: dict[str, Any]) -> dict[str, Any]:

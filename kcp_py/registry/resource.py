@@ -1,4 +1,4 @@
-"""`ServedResource`: all that the handlers know of a resource. Built-ins and CRDs are both described by it; no handler knows a kind."""
+"""`ServedResource`: the description of a resource for the handlers. It describes built-ins and CRDs; handlers do not depend on kinds."""
 
 from __future__ import annotations
 

@@ -107,12 +107,12 @@ def apply_scale(scale: Mapping[str, Any], obj: dict[str, Any], paths: ScalePaths
 
 
 def replica_problems(obj: Mapping[str, Any], paths: ScalePaths) -> list[FieldError]:
-    """What is wrong with the replicas that an object asks for."""
+    """The faults of the replicas in the spec of an object."""
     return _count_problems(obj, paths.replicas)
 
 
 def status_problems(obj: Mapping[str, Any], paths: ScalePaths) -> list[FieldError]:
-    """What is wrong with the replicas that an object reports, and with its selector."""
+    """The faults of the replicas in the status of an object, and of its selector."""
     problems = _count_problems(obj, paths.status_replicas)
     if paths.selector:
         try:

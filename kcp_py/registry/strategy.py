@@ -1,8 +1,8 @@
 """`Strategy`: the special rules of a kind, as a handful of small methods around the generic store.
 
-Source: k8s.io/apiserver `rest.RESTCreateStrategy` and kin. The generic store does what is the same for every kind: metadata, names,
-generation, optimistic lock, finalizers. A strategy adds what is not. The base class is the ordinary kind with a spec: override what
-differs.
+Source: k8s.io/apiserver `rest.RESTCreateStrategy` and related interfaces. The generic store implements the rules of all kinds: metadata,
+names, generation, optimistic lock, finalizers. A strategy adds the rules of one kind. The base class is an ordinary kind with a spec:
+override the differences.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ class Strategy:
     counts_labels = False
     """Whether a change of labels raises it."""
     keeps_spec = False
-    """Whether updates take the spec from the stored object, so that it is nobody's."""
+    """Whether updates take the spec from the stored object, so that it has no owner."""
     status_resets: frozenset[str] = frozenset()
     """Metadata that an update through `/status` takes from the stored object. Of custom resources, this is all of it."""
     validate_name = staticmethod(names.dns_subdomain_problems)
     """Name rule: the problems of a name as upstream words them; empty when it is valid."""
 
     def prepare_for_create(self, obj: dict[str, Any]) -> None:
-        """Reset what clients cannot set, fill what belongs to the form of the object."""
+        """Reset fields that clients cannot set, fill fields that the form of the object requires."""
 
     def fill_new(self, obj: dict[str, Any], user: UserInfo) -> None:
-        """Fill a new object, in place, with what is the server's: nobody comes to own it.
+        """Fill a new object, in place, with fields of the server, which get no owner.
 
         Args:
             obj: the object, after `prepare_for_create`.
@@ -67,13 +67,13 @@ class Strategy:
         """
 
     def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
-        """The same for an update of the main resource; the generic store has taken care of metadata and, with `/status`, of status."""
+        """Prepare an update of the main resource; the generic store has handled metadata and, with `/status`, the status."""
 
     def prepare_for_status_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
-        """The same for an update through `/status`; everything else that it cannot set was already taken from `old`."""
+        """Prepare an update through `/status`; everything else that it cannot set was already taken from `old`."""
 
     def prepare_for_finalize(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
-        """The same for an update through `/finalize`, which is the only way to change the finalizers of a specification."""
+        """Prepare an update through `/finalize`, which is the only way to change the finalizers of a specification."""
 
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         """Problems that the schema cannot express, on create."""
@@ -81,12 +81,12 @@ class Strategy:
         return []
 
     def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-        """The same on update, with what must not change."""
+        """Problems that the schema cannot express, on update, including changes of immutable fields."""
         del old
         return self.validate(obj)
 
     def validate_status_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-        """The same for an update of a custom resource through `/status`, by which nothing but the status can change."""
+        """Problems of an update of a custom resource through `/status`, which changes the status alone."""
         del obj, old
         return []
 

@@ -10,7 +10,7 @@ from kcp_py.registry.scale import ScalePaths
 
 
 class Code(Protocol):
-    """What serves a resource or a subresource that is no stored object: a `registry.rest.storage.RestStorage`."""
+    """The storage of a resource or subresource that is not a stored object: a `registry.rest.storage.RestStorage`."""
 
     @property
     def verbs(self) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ async def apply(access: Access, request: WriteRequest, body: bytes) -> Written:
         )
         _strict(repeated, options, request.warnings)
         check_metadata(new, resource)
-        # What is unknown was refused already, where the type does not allow for it.
+        # Unknown fields were refused already, where the type does not allow them.
         await conform(new, resource, field_validation="Ignore", warnings=request.warnings, large=size > Inline.PARSE["json"])
         if not resource.typed:
             _restore_nulls({field: value for field, value in config.items() if field != "metadata"}, new)
@@ -88,7 +88,7 @@ async def _read(body: bytes, *, large: bool) -> tuple[dict[str, Any], list[str]]
 
 
 def _decode(body: bytes) -> tuple[dict[str, Any], list[str]]:
-    """The configuration, which may be JSON, and what is to be said of keys that stand in it twice.
+    """The configuration, which may be JSON, and the strict decoding errors about repeated keys.
 
     Raises:
         StatusError: 400.
@@ -116,7 +116,7 @@ def _decode(body: bytes) -> tuple[dict[str, Any], list[str]]:
 
 
 def _check(config: dict[str, Any], target: Resolved) -> None:
-    """Refuse what is no configuration of the target.
+    """Refuse a document that is not a configuration of the target.
 
     Raises:
         StatusError: 400.
@@ -134,7 +134,7 @@ def _check(config: dict[str, Any], target: Resolved) -> None:
 
 
 def _kind_text(config: dict[str, Any]) -> str:
-    """Group, version and kind as Go prints them; nothing of them where the version is no version."""
+    """Group, version and kind as Go prints them; empty where the version is malformed."""
     api_version, kind = config.get("apiVersion"), config.get("kind")
     api_version, kind = (text if isinstance(text, str) else "" for text in (api_version, kind))
     group, slash, version = api_version.rpartition("/")

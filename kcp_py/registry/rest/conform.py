@@ -81,7 +81,7 @@ class Sent(NamedTuple):
     body: bytes
     media: Media
     repeated: Sequence[str] = ()
-    """What `decode` had to say of keys that stand in it twice."""
+    """The strict decoding errors of `decode` about repeated keys."""
 
 
 def check_kind(obj: dict[str, Any], resource: BodyKind, body: bytes = b"") -> None:
@@ -117,7 +117,7 @@ def check_metadata(obj: dict[str, Any], resource: BodyKind) -> None:
     """
     if obj.get("metadata") is None:
         obj["metadata"] = {}
-    # Of a custom resource it is decoded apart, as that of an embedded one.
+    # The metadata of a custom resource are decoded separately, as those of an embedded one.
     problem = type_problem(obj, resource.kind) if resource.typed else metadata_mistake(obj["metadata"])
     if problem:
         raise cannot_be_handled(resource, problem)
@@ -146,7 +146,7 @@ async def conform(
         field_validation: `Strict`, `Warn` (also when empty) or `Ignore`.
         warnings: filled under `Warn`.
         sent: the body that it was decoded from; None: it is what a patch made.
-        repeated: what is wrong with that patch itself.
+        repeated: the faults of that patch itself.
         large: whether it is too large for the event loop.
 
     Raises:
@@ -177,10 +177,10 @@ async def conform(
 
 
 def _prune(obj: dict[str, Any], resource: BodyKind, sent: Sent | None, repeated: Sequence[str], *, strict: bool) -> Sequence[str]:
-    """Drop what the kind does not know, in place.
+    """Drop fields that the kind does not have, in place.
 
     Returns:
-        What is wrong with the body, in upstream's order; nothing unless that is asked for.
+        The faults of the body, in upstream's order; empty unless they are requested.
     """
     metadata = obj["metadata"]
     annotations = metadata.get("annotations")
@@ -190,7 +190,7 @@ def _prune(obj: dict[str, Any], resource: BodyKind, sent: Sent | None, repeated:
     unknown = [f"metadata.{name}" for name in prune_object_meta(metadata)]
     if mistake := resource.schema.type_error(obj):
         raise cannot_be_handled(resource, str(mistake))
-    # Custom resources are maps when their metadata are decoded, and maps are written in order. So is what a patch has touched.
+    # Custom resources are maps when their metadata are decoded, and maps are written in order. So are the results of patches.
     unknown.sort()
     unknown += resource.schema.prune(obj)
     if sent is not None:
@@ -205,14 +205,14 @@ def _prune(obj: dict[str, Any], resource: BodyKind, sent: Sent | None, repeated:
 
 
 def _struct_errors(sent: Sent, resource: BodyKind) -> Sequence[str]:
-    """What strict decoding says of the body of a typed kind: for YAML, the document is the JSON that it is turned into."""
+    """The strict decoding errors of the body of a typed kind; YAML is converted to JSON before."""
     if sent.media == "yaml":
         return [*sent.repeated, *resource.schema.strict_errors(sorted_pairs(decode_yaml(sent.body)))]
     return resource.schema.strict_errors(decode_pairs(sent.body)) if sent.media == "json" else ()
 
 
 def warning_lines(issues: Sequence[str]) -> Sequence[str]:
-    """What is wrong with a body, as warnings. A header has one line: of what YAML says in several, each is a warning of its own."""
+    """The faults of a body, as warnings. A header has one line: each line of a YAML error is a warning of its own."""
     lines = [line for issue in issues[:MAX_STRICT_ERRORS] for line in issue.removeprefix(_YAML_ERRORS).split("\n  ")]
     return lines[:MAX_STRICT_ERRORS]
 

@@ -29,7 +29,7 @@ class _ForeignKind(NamedTuple):
 
 
 def body_kind(target: Resolved) -> BodyKind:
-    """The kind of the bodies of requests for a target, and of what is patched."""
+    """The kind of the bodies of requests for a target, and of patched documents."""
     if not target.subresource:
         return target.served.resource
     if target.subresource == "scale":

@@ -217,7 +217,7 @@ class Listing:
         """Check, after the first read, that the cluster is still the one that was asked for.
 
         Raises:
-            StaleScopeError: it is not; nothing of what was read may be answered.
+            StaleScopeError: it is not; the data that was read must not be answered.
         """
         if not self._confirmed:
             await self._registry.clusters.confirm(self.target.scope)
@@ -231,7 +231,7 @@ class Listing:
             self.start = last + "\x00"
 
     def stop_behind(self, item: KeyValue, *, more: bool) -> None:
-        """Let the next page begin behind an item, before the end of what was read."""
+        """Let the next page begin behind an item, before the end of the page that was read."""
         self.start = item.key + "\x00"
         self.more = more
 
@@ -253,7 +253,7 @@ async def _matching(listing: Listing, *, as_stored: AsStored | None, answered: b
     while True:
         page = await _next_page(listing)
         if selection.empty and target.only is not None:
-            # Nothing to choose: the page is what is answered.
+            # Without a selection the page is the answer.
             if page.items:
                 objects: Sequence[dict[str, Any] | None] = ()
                 if answered and target.resource.converter is not None:
@@ -301,7 +301,7 @@ async def _next_page(listing: Listing) -> Page:
         if listing.selection.names_only and (single := await listing.single()) is not None:
             return single
         return await listing.page(_WHOLE_LIST_CHUNK, _WHOLE_LIST_BYTES)
-    # A selection may leave little of a page: many small reads for one answer would cost more than what is read in vain.
+    # A selection may leave little of a page: many small reads for one answer would cost more than reading too much.
     return await (listing.page(max(limit, _SELECTIVE_CHUNK), _WHOLE_LIST_BYTES) if listing.selective else listing.page(limit))
 
 

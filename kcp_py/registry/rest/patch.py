@@ -37,7 +37,7 @@ class Patch(NamedTuple):
     document: Any
     """None for an apply."""
     faults: Sequence[str]
-    """What is wrong with its form, where the client asks for that."""
+    """The faults of its form, where the client requests them."""
     body: bytes
     """As it was sent: errors show it."""
 
@@ -117,7 +117,7 @@ async def patch(access: Access, request: WriteRequest, change: Patch) -> Written
         except StatusError as error:
             if error.code != 400:
                 raise
-            # What was refused may have lost parts on the way.
+            # The refused result may have lost parts.
             refused = await read(current), body, patch_type, target, error
             raise (await offload(_undecodable, *refused) if large else _undecodable(*refused)) from error
         check_identity(obj, target)
@@ -145,7 +145,7 @@ def _check_kind(obj: dict[str, Any], kind: BodyKind) -> None:
     """Refuse a result of another kind, in the words of the decoder that upstream reads it with.
 
     Raises:
-        StatusError: 400 for what is to be shown, 422 for another kind of a custom resource.
+        StatusError: 400 for a missing or typed kind, 422 for another kind of a custom resource.
     """
     if kind.typed:
         api_version, name = obj.get("apiVersion") or kind.group_version, obj.get("kind") or kind.kind
@@ -159,7 +159,7 @@ def _check_kind(obj: dict[str, Any], kind: BodyKind) -> None:
 
 
 def _faults(document: Any, found: list[str], patch_type: str) -> list[str]:
-    """What is wrong with the patch itself, for those who want to know (`fieldValidation`): repeated keys, and unknown ones."""
+    """The faults of the patch itself, for `fieldValidation`: repeated keys, and unknown ones."""
     if patch_type != JSON_PATCH:
         return found
     return [*(f"json patch {fault}" for fault in found), *(json_patch.unknown_fields(document) if isinstance(document, list) else ())]

@@ -61,7 +61,7 @@ class _ScaleSchema:
         return _form().strict_errors(document)
 
     def default(self, obj: dict[str, Any], limit: int = 0) -> None:
-        """What is missing is zero."""
+        """Missing fields are zero."""
 
 
 class ScaleKind:

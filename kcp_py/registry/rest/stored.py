@@ -129,7 +129,7 @@ class StoredObjects(RestStorage):
 
 
 class DeletedObjects:
-    """Deletes the objects of a list while it is iterated over. What was deleted stays deleted where the iteration ends early."""
+    """Deletes the objects of a list while it is iterated over. Deleted objects stay deleted where the iteration ends early."""
 
     def __init__(self, access: Access, listing: Listing, request: WriteRequest) -> None:
         self._access = access

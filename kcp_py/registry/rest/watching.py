@@ -76,7 +76,7 @@ class StoredWatch:
         self.after = parse_resource_version(self.options.resource_version)
         if target.only is not None:
             if target.namespace:
-                # What is no namespace is refused as by a list, which the watch may begin with when its headers have gone out.
+                # A malformed namespace is refused as by a list: a list inside the watch would run after the headers are sent.
                 target.resource.keys.namespace_prefix(target.only.name, target.namespace)
             await self._confirm()
 
@@ -160,7 +160,7 @@ class StoredWatch:
         """Set `after` for a watch without initial events: the present where it is 0.
 
         A cluster that does not exist has no history. What the store still has of its name belonged to another one: a client that knows
-        objects of that one has to list again, and others see only what is to come.
+        objects of that one has to list again, and others see only later events.
 
         Raises:
             CompactedError: an earlier cluster of the name existed at `after`.

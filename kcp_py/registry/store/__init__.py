@@ -1,7 +1,7 @@
-"""The generic store: one module per verb, the same for every kind.
+"""The generic store: one module per verb, for every kind.
 
-Belongs here: the order of steps of a write, optimistic locks, finalizers, paging. Does not belong here: what is special about a
-kind (strategies), who may do it (authz), how the request and the answer look (server).
+Belongs here: the order of steps of a write, optimistic locks, finalizers, paging. Does not belong here: rules of one kind
+(strategies), permissions (authz), the form of requests and answers (server).
 """
 
 from kcp_py.registry.store.access import Access

@@ -22,14 +22,14 @@ from kcp_py.storage.spans import Spans, spans_of
 
 
 class WriteObserver(Protocol):
-    """A cache of what is stored in a cluster."""
+    """A cache of stored objects of a cluster."""
 
     def writing(self, cluster: Name, keys: Sequence[str] = ()) -> None:
-        """A write begins: what is read from now on may be visible before the write is acknowledged, and must not be remembered.
+        """A write begins: data that is read from now on may be visible before the write is acknowledged, and must not be cached.
 
         Args:
             cluster: in which something is written.
-            keys: of what is written, and maybe of other resources; none where that is not known.
+            keys: of the written objects, and maybe of other resources; empty where they are not known.
         """
 
     def written(self, cluster: Name, keys: Sequence[str] = ()) -> None:
@@ -44,13 +44,13 @@ class Access:
     clock: Callable[[], float] = time.time
     new_uid: Callable[[], str] = new_uid
     admission: AdmissionChain = field(default_factory=AdmissionChain)
-    """What sees every write before it is stored."""
+    """The plugins that see every write before it is stored."""
 
     observers: dict[str, list[WriteObserver]] = field(default_factory=dict)
     """Prefix of a resource -> the caches that follow its writes, so that they are right for each reader of a write."""
 
     spans: Spans | None = field(init=False)
-    """What is kept of lists, where the store can say when it is outdated."""
+    """Cached parts of lists, where the store can report when they are outdated."""
 
     def __post_init__(self) -> None:
         self.spans = spans_of(self.storage)
@@ -141,10 +141,10 @@ def compares_of(scope: ClusterScope, served: Served) -> Sequence[contract.Compar
 
 
 def check_open(scope: ClusterScope, resource: ServedResource, name: str) -> None:
-    """Refuse what would become new content of a cluster or of a definition that is on its way out.
+    """Refuse new content of a cluster or of a CRD that is being deleted.
 
-    The guards of the scope and of the definition hold what was seen here until the object is stored: whoever deletes the content may
-    rely on it.
+    The guards of the scope and of the definition make sure that this still holds when the object is stored: the deletion of the content
+    relies on it.
 
     Raises:
         StatusError: 403.
@@ -174,7 +174,7 @@ async def holds(storage: Storage, compares: Sequence[contract.Compare], *, revis
 
 
 async def check_life(access: Access, scope: ClusterScope) -> None:
-    """Check that what was just read belongs to the cluster, and not to another one that has its name by now.
+    """Check that an object that was just read belongs to the cluster, and not to a later one of its name.
 
     Raises:
         StaleScopeError: it does not.

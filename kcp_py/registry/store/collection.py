@@ -82,7 +82,7 @@ class CollectionDeletion:
         Raises:
             StatusError: 409 where the guard does not hold any more; the first refusal by admission, when all other objects are gone.
             Exception: a plugin failed, when all other objects are gone.
-            StorageError: the store could not be read or written; what was deleted stays deleted.
+            StorageError: the store could not be read or written; deleted objects stay deleted.
         """
         one_pass = _Pass(self._access, keys, cluster, strategy=strategy, settled=settled, served=served, guard=guard, request=request)
         start = ""
@@ -91,7 +91,7 @@ class CollectionDeletion:
             while True:
                 limit = max(_SMALLEST_PAGE, _CONCURRENT // self._running)
                 page = await self._access.storage.range(prefix, start=start, limit=limit)
-                # Nothing goes on behind the back of a caller that is told of a failure.
+                # No deletion goes on in the background once the caller gets an error.
                 outcomes = await asyncio.gather(*map(one_pass.delete, page.items), return_exceptions=True)
                 for failure in outcomes:
                     if failure is not None:
@@ -169,7 +169,7 @@ async def _freed(access: Access, request: WriteRequest, item: KeyValue, finalize
         access: the store.
         request: the update as admission sees it.
         item: the object as stored.
-        finalizer: what is removed.
+        finalizer: the one to remove.
         compares: gets the conditions of plugins.
 
     Raises:
@@ -210,7 +210,7 @@ class _Pass:
         self._settled = frozenset(settled)
         self._request = request
         self.refusal: Exception | None = None
-        """The first one by admission; or what a plugin failed with, which is no reason to keep the other objects."""
+        """The first refusal by admission, or the error of a plugin that failed. The other objects are deleted all the same."""
         kind = type(strategy)
         self._plain = (
             kind.prepare_for_delete is Strategy.prepare_for_delete and kind.has_pending_finalizers is Strategy.has_pending_finalizers

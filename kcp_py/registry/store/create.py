@@ -92,7 +92,7 @@ def prepare_new(access: Access, resource: ServedResource, namespace: str, obj: d
 
 
 def _is_revision(text: str) -> bool:
-    """Whether a resourceVersion is a number that a store may have given; zero and what is no number are none (`APIObjectVersioner`)."""
+    """Whether a resourceVersion is a number that a store may have given; zero and other texts are not (`APIObjectVersioner`)."""
     return len(text) <= _MOST_DIGITS and text.isascii() and text.isdigit() and 0 < int(text) < 2**64
 
 

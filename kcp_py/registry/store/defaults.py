@@ -26,9 +26,9 @@ def is_default(item: KeyValue) -> bool:
 
 
 def defaults_of(served: Served, scope: ClusterScope) -> dict[str, bytes]:
-    """What the cluster has of the resource without having stored it, by `place_of`, in the order of their keys."""
+    """The objects of the resource that the cluster has without storing them, by `place_of`, in the order of their keys."""
     if served.resource.default_objects is None or (scope.terminating and served.resource.namespaced):
-        # In a cluster that ends the namespaces stay, and what is in them goes.
+        # In a terminating cluster the namespaces stay, and their content goes.
         return {}
     origin = origin_of(served, scope)
     return dict(served.resource.default_objects(scope.name, origin.uid, origin.created_at))
@@ -126,7 +126,7 @@ def storing(scope: ClusterScope, served: Served, item: KeyValue, value: bytes, n
     Args:
         scope: the cluster.
         served: the resource.
-        item: what was read.
+        item: the stored object that was read.
         value: the stored form of the new object.
         name: of the object.
 

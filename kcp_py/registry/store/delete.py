@@ -144,9 +144,9 @@ def mark(metadata: dict[str, Any], now: str, *, first: bool) -> None:
 
 
 def _set_propagation(metadata: dict[str, Any], propagation: str, default: str) -> bool:
-    """Bring the two finalizers of the garbage collector in line with what was asked.
+    """Set the two finalizers of the garbage collector by the propagation policy of the request.
 
-    Without a wish, what is there stays, or else the kind's default comes (apiserver `deletionFinalizersForGarbageCollection`).
+    Without a policy, an existing finalizer stays, else the kind's default applies (apiserver `deletionFinalizersForGarbageCollection`).
     """
     before = metadata.get("finalizers", [])
     if not propagation:

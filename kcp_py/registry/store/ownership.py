@@ -1,7 +1,7 @@
-"""Field ownership of a write: `metadata.managedFields` of what is to be stored.
+"""Field ownership of a write: `metadata.managedFields` of the object to be stored.
 
-Entries of other versions are followed through the resource's own conversion: the rules are pure and ask for objects in other versions,
-which a webhook may have to be asked for. They are run again with each answer.
+Entries of other versions are followed through the resource's own conversion: the rules are pure and request objects in other versions,
+which may need a webhook. The rules are run again with each converted object.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ async def note_write(
     Args:
         resource: of the object.
         live: the stored object in the served version; None on create.
-        new: what is to be stored; its managedFields are those of the request.
-        manager: who writes.
+        new: the object to be stored; its managedFields are those of the request.
+        manager: the writer.
         subresource: through which.
         size: bytes, about, of both.
     """

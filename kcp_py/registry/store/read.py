@@ -54,9 +54,9 @@ async def get(access: Access, scope: ClusterScope, served: Served, namespace: st
 async def load(served: Served, items: Sequence[KeyValue]) -> list[dict[str, Any]]:
     """Decode stored objects and bring them to the served version.
 
-    What the present schema has not seen is pruned and defaulted in the version in which it is stored, then converted, then pruned by the
-    served version; defaults of that one are for requests alone (k8s.io/apiextensions-apiserver `crdRESTOptionsGetter`). The result is
-    undressed: no resourceVersion, no cluster.
+    Objects older than the present schema are pruned and defaulted in the version in which they are stored, then converted, then pruned by
+    the served version; defaults of that one are for requests alone (k8s.io/apiextensions-apiserver `crdRESTOptionsGetter`). The result has
+    neither resourceVersion nor cluster.
     """
     resource = served.resource
     objects: list[dict[str, Any]] = []
@@ -136,8 +136,8 @@ def _served_form(resource: ServedResource, obj: dict[str, Any], schema: Compiled
 async def to_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str, Any]:
     """An object of the served version in the storage version.
 
-    The storage version's defaults, which upstream fills in whenever it reads, are stored: what is as new as its definition is read as it
-    stands.
+    The storage version's defaults, which upstream fills in whenever it reads, are stored: an object as new as its CRD is read without
+    changes.
 
     Raises:
         StatusError: 413 where they make it too large.

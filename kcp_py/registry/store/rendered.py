@@ -1,6 +1,6 @@
 """Reading a list as its answered bytes: spliced, and kept in spans where the store can tell when they are outdated.
 
-What is kept is one cluster's (the prefix of its keys is part of the place), of one form of one resource.
+Each span belongs to one cluster (the prefix of its keys is part of the place) and to one form of one resource.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from kcp_py.storage.spans import Reading, Span
 _READ: Final = 500
 """Objects read, spliced and kept at once: a millisecond or two of the event loop, and the memory is used again for the next ones."""
 _READ_AFAR: Final = 2_000
-"""The same where nothing is kept, and the store may be a network away."""
+"""Objects read at once where spans are not kept, and the store may be behind a network."""
 _REREAD: Final = 600
-"""Where a span follows the gap that a write left, so many are read: the objects that were added since fit, and no crumbs are left."""
+"""Objects read to fill a gap that a write left in front of a span: enough for added objects, and no tiny spans remain."""
 _LEAST_KEPT: Final = 50
 """Objects of a span: fewer are read from the store as fast."""
 _DECODED_PER_TURN: Final = 200
 _CONVERTED_AT_ONCE: Final = 500
-"""What is converted is sent to somebody else, who takes as long for few objects as for many."""
+"""Objects to convert go to a webhook, whose latency depends little on their number."""
 
 
 class RenderedPage(NamedTuple):
@@ -47,7 +47,7 @@ class RenderedPage(NamedTuple):
 
 
 class _Limits(NamedTuple):
-    """What of a page is still to be read: the object that goes beyond the bytes is its last."""
+    """The rest of a page that is still to be read: the object that exceeds the bytes is its last."""
 
     items: int
     """0 for any number."""
@@ -55,7 +55,7 @@ class _Limits(NamedTuple):
 
 
 class _Sight(NamedTuple):
-    """What is looked at: a range, in one form."""
+    """A range of objects, in one form."""
 
     access: Access
     served: Served

@@ -17,7 +17,7 @@ ScopeScan = Callable[[Name | None, int, int], Awaitable[Sequence[ClusterScope]]]
 """(first cluster or None, limit or 0, revision or 0) -> the clusters that exist, in the order of their keys."""
 
 ServedScan = Callable[[Name | None, int, int], Awaitable[Sequence[tuple[ClusterScope, Served]]]]
-"""The same for the clusters that serve a resource, each with the resource as it serves it."""
+"""(first cluster, limit, revision) -> the clusters that serve a resource, each with the resource as it serves it."""
 
 
 class Scan(NamedTuple):
@@ -36,7 +36,7 @@ class Scan(NamedTuple):
 
 
 class Page(NamedTuple):
-    """What was read."""
+    """A part of a list."""
 
     items: list[KeyValue]
     """Objects that a cluster has by default have `create_revision` 0."""
@@ -53,7 +53,7 @@ async def scan(access: Access, served: Served, what: Scan, *, clusters: ServedSc
         access: the store.
         served: the resource.
         what: which part of it.
-        clusters: those that serve the resource, needed where `what.scope` is None and a cluster can have default objects of it.
+        clusters: the clusters that serve the resource. Needed for scans of all clusters if some have default objects of it.
 
     Raises:
         StorageError: compacted or future revision, store unavailable.
@@ -112,7 +112,7 @@ def _key(item: KeyValue) -> str:
 
 def _merged(stored: list[KeyValue], defaults: list[KeyValue], what: Scan, prefix: str, revision: int, *, more: bool) -> Page:
     """Put defaults between stored items, where they are not stored themselves."""
-    # Behind the last stored item of a full page lies what was not read: a default object there may be stored after all.
+    # Items behind the last stored item of a full page were not read: a default object there may be stored after all.
     horizon = stored[-1].key if more and stored else prefix_end(prefix)
     items = with_defaults(stored, [item for item in defaults if item.key <= horizon])
     beyond = any(item.key > horizon for item in defaults)

@@ -131,7 +131,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
         value, same = _encoded(stored, item, finished=finished)
     dry_run = request.options.dry_run
     if same or dry_run:
-        # What is written belongs to the cluster, or the store refuses it; what is only read has to be asked for.
+        # The store refuses a write in another life of the cluster; for a read alone this has to be checked.
         await check_life(access, scope)
     if same:
         if value != item.value:
@@ -169,7 +169,7 @@ def unchanged(value: bytes, stored: dict[str, Any], item: KeyValue) -> bool:
 
 
 def _timeless(obj: dict[str, Any]) -> dict[str, Any]:
-    """An object without the times of its fields' owners, which alone are no reason to write (apiserver `fieldmanager/equality.go`)."""
+    """An object without the times of its fields' owners, which alone do not cause a write (apiserver `fieldmanager/equality.go`)."""
     entries = obj["metadata"].get("managedFields")
     if not entries:
         return obj
@@ -185,7 +185,7 @@ def _check_lock(resource: ServedResource, new: dict[str, Any], old: dict[str, An
     if given and not (given.isascii() and given.isdigit()):
         problem = invalid("metadata.resourceVersion", given, "must be a positive integer")
         raise errors.invalid(resource.group_version_kind.group_kind, name, [problem])
-    given = given.lstrip("0")  # as upstream: a number, of which zero is none at all
+    given = given.lstrip("0")  # as upstream: a number; zero counts as missing
     if given:
         if given != str(item.mod_revision):
             raise errors.conflict(resource.group_resource, name, errors.OBJECT_MODIFIED)

@@ -1,4 +1,4 @@
-"""What is wrong with an object that is to be stored: metadata, schema, the kind's own rules, CEL rules, in upstream's order.
+"""Validation of an object that is to be stored: metadata, schema, the kind's own rules, CEL rules, in upstream's order.
 
 Source: k8s.io/apiextensions-apiserver `pkg/registry/customresource/strategy.go`.
 """
@@ -107,7 +107,7 @@ def _judgement(strategy: Strategy, obj: dict[str, Any], old: dict[str, Any] | No
 
 
 def _first(problems: list[FieldError]) -> list[FieldError]:
-    """As many as are told of, and one more. The rest goes step by step: the interpreter's lock is held while a list is freed."""
+    """As many problems as are reported, and one more. The rest is freed in steps: the interpreter's lock is held while a list is freed."""
     while len(problems) > MAX_CAUSES + 1:
         del problems[max(MAX_CAUSES + 1, len(problems) - _FREED_AT_ONCE) :]
     return problems
