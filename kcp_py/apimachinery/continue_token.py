@@ -1,7 +1,7 @@
 """Continue tokens: where a paged list goes on, signed, so that a token serves only the list it was made for.
 
 A token is the unpadded base64url of `{"v":"meta.k8s.io/v1","rv":N,"start":"..."}`, as upstream's (apiserver `pkg/storage/continue.go`),
-followed by a dot and a message authentication code. The code also covers a scope, the text that tells lists apart (cluster incarnation,
+followed by a dot and a message authentication code. The code also covers a scope, the text that identifies the list (cluster incarnation,
 resource, namespace or wildcard), which the token does not disclose. Upstream does without, because its key prefix is fixed; here a token
 of one cluster must not read another.
 """

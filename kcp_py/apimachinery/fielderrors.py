@@ -53,7 +53,7 @@ class FieldError:
     value: Any = NO_VALUE
     """The value that messages print."""
     detail: str = ""
-    """What is wrong with the value."""
+    """The problem with the value."""
     expected: str = ""
     """The types that the schema allows, separated by commas, where `value` is the name of a type that it does not allow."""
 

@@ -177,7 +177,7 @@ def _scaled(whole: str, fraction: str, base: int, power: int) -> int:
         digits = whole + fraction
         if len(digits.lstrip("0")) - len(digits) + point > _SIGNIFICANT:
             return _LARGEST
-        # Move the point nine places, for billionths; what is left behind it rounds up.
+        # Move the point nine places, for billionths; digits after it round up.
         kept = point + 9
         if kept <= 0:
             return 1

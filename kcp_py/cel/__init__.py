@@ -10,7 +10,7 @@ The package can be used without the rest of kcp-py: it imports `golang`, and of 
 
 Entry points: `environment.Environment` (variables and libraries), `libraries.kubernetes.KUBERNETES` (the libraries of rules in CRDs),
 `program.compile_expression` (text -> `Program`), `Program.evaluate`, `estimate.estimate` (static cost), `values.Budget` (run-time cost),
-`errors` (what is raised).
+`errors` (the exceptions).
 
 How an expression is processed: text -> `parser` (macros expanded) -> `checker` (a type and the possible overloads for each node) ->
 `estimate` (static cost) -> `generator` (Python source, compiled once, at first use) -> a `Program` that is called with decoded JSON.

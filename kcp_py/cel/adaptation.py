@@ -23,9 +23,9 @@ __all__ = ["adapter"]
 
 
 def adapter(kind: Type) -> Callable[[Any], Any] | None:
-    """What turns decoded JSON into a value of `kind`; None: nothing has to be done.
+    """The function that turns decoded JSON into a value of `kind`; None where JSON is used as it is.
 
-    The function leaves null alone, raises `EvaluationError` for text that cannot be read, and returns what is a CEL value already as it is.
+    The function returns null and values that are CEL values already unchanged. It raises `EvaluationError` for text that cannot be read.
     """
     match kind.kind:
         case "list":

@@ -22,7 +22,7 @@ def emit_junction(code: Emission, node: Call) -> str:
     """`&&` and `||`: one side may be in error where the other decides (cel-spec, "Logical operators")."""
     conjunction = node.function == operators.AND
     neutral, test = ("True", "if {}:") if conjunction else ("False", "if not {}:")
-    parts, charges = _terms_apart(code, node)
+    parts, charges = _detached_terms(code, node)
     if all(not lines for _, lines, _ in parts) and all(not may_fail(code, term) for term, _, _ in parts[:-1]):
         joint = " and " if conjunction else " or "
         return f"({joint.join(_paid(text, units) for (_, _, text), units in zip(parts, charges, strict=True))})"
@@ -41,13 +41,13 @@ def emit_junction(code: Emission, node: Call) -> str:
     return result
 
 
-def _terms_apart(code: Emission, node: Call) -> tuple[list[tuple[Expression, list[str], str]], list[int]]:
-    """The terms of a junction, and what is paid before each: a term may not be reached, so only cheap ones are paid in advance."""
+def _detached_terms(code: Emission, node: Call) -> tuple[list[tuple[Expression, list[str], str]], list[int]]:
+    """The terms of a junction, and the cost charged before each. A term may not be reached, so only cheap ones are charged in advance."""
     parts: list[tuple[Expression, list[str], str]] = []
     outer, units = code.cost, []
     for term in _terms(node):
         code.cost = 0
-        parts.append((term, *code.apart_truth(term)))
+        parts.append((term, *code.detached_truth(term)))
         units.append(code.cost)
     charges, first = [0] * len(units), 0
     for index, cost in enumerate(units):
@@ -109,7 +109,7 @@ def _branches(code: Emission, *branches: Expression) -> list[tuple[list[str], st
     written: list[tuple[list[str], str]] = []
     for branch in branches:
         code.cost = 0
-        written.append(code.apart(branch))
+        written.append(code.detached(branch))
         units.append(code.cost)
     least, most = min(units), max(units)
     if most - least <= _WORTH_A_CHARGE:
@@ -138,7 +138,7 @@ def emit_alternative(code: Emission, node: Call) -> str:
     name = code.local()
     code.line(f"{name} = {_optional(code, node.target)}")
     before = code.cost
-    lines, text = code.apart(alternative)
+    lines, text = code.detached(alternative)
     code.cost = before
     value = f"{name}.value"
     if node.function == "or":

@@ -109,7 +109,7 @@ def _in_list(_value: Argument, items: Argument) -> CallEstimate:
 
 
 def _comparison(one: Argument, other: Argument) -> CallEstimate:
-    """As far as the shorter one goes."""
+    """A comparison, which ends with the shorter value."""
     largest = min(one.size.max, other.size.max)
     return Estimate(1 if largest > 0 else 0, largest).scaled(_TRAVERSAL), None
 
@@ -164,7 +164,7 @@ def _walk(items: Argument, *_: Argument) -> CallEstimate:
 
 
 def _includes(items: Argument, *given: Argument) -> CallEstimate:
-    """`includes` also takes what is no list."""
+    """`includes` also takes a value that is not a list."""
     return _walk(items, *given) if items.type.parameters else (items.size.times(ONE), None)
 
 
@@ -194,7 +194,7 @@ def _split(text: Argument, *given: Argument) -> CallEstimate:
 
 
 def _join(items: Argument, *given: Argument) -> CallEstimate:
-    """`join`: all elements and what is between them."""
+    """`join`: all elements and the separators between them."""
     size = items.size.times(items.element_size) if items.type.parameters else NOTHING
     if given:
         separators = Estimate(max(items.size.min - 1, 0), max(items.size.max - 1, 0))
@@ -218,7 +218,7 @@ def _contains_ip(_net: Argument, _address: Argument) -> CallEstimate:
 
 
 def _contains_ip_text(net: Argument, address: Argument) -> CallEstimate:
-    """The same, of an address that has to be read first."""
+    """`containsIP` with an address that has to be parsed first."""
     return _contains_ip(net, address)[0].plus(address.size.scaled(_TRAVERSAL)), None
 
 
@@ -228,7 +228,7 @@ def _contains_cidr(net: Argument, other: Argument) -> CallEstimate:
 
 
 def _contains_cidr_text(net: Argument, other: Argument) -> CallEstimate:
-    """The same, of a network that has to be read first."""
+    """`containsCIDR` with a network that has to be parsed first."""
     return _contains_cidr(net, other)[0].plus(other.size.scaled(_TRAVERSAL)), None
 
 

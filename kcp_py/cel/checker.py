@@ -215,7 +215,7 @@ class _Checker:
         return result
 
     def _mismatch(self, function: str, arguments: Sequence[Type], *, member: bool) -> str:
-        """What is said of a call that no overload fits."""
+        """The message about a call that fits no overload."""
         shown = [str(self._substitution.of(kind, free_as_dyn=True)) for kind in arguments]
         applied = f"{shown[0]}.({', '.join(shown[1:])})" if member else f"({', '.join(shown)})"
         return f"found no matching overload for '{function}' applied to '{applied}'"
@@ -271,7 +271,7 @@ class _Checker:
         return kind
 
     def _unfit(self, field: str, wanted: Type, found: Type) -> str:
-        """What is said of a value that a field cannot hold."""
+        """The message about a value that a field cannot hold."""
         provided = self._substitution.of(found, free_as_dyn=True)
         return f"expected type of field '{field}' is '{wanted}' but provided type is '{provided}'"
 

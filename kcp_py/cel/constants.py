@@ -1,4 +1,4 @@
-"""What is computed once, when a program is made, and leaves no program where it cannot be computed.
+"""Constants of a program, which are computed when it is made. An error in one of them is a compile error.
 
 Sources: cel-go `interpreter/decorators.go` (`decOptimize`, `decRegexOptimizer`), with the functions of apiserver
 `pkg/cel/library/regex.go`.

@@ -1,9 +1,9 @@
-"""What evaluation costs, in cel-go's units; a unit is about 100 nanoseconds of upstream's.
+"""The cost of evaluation in cel-go's units; a unit is about 100 nanoseconds upstream.
 
 Sources: cel-go `interpreter/runtimecost.go`, `ext/sets.go` and `ext/lists.go`; apiserver `pkg/cel/library/cost.go` (`CallCost`). Upstream
-counts as it goes. Here costs are charged in advance, so what is constant is found before, and what is nearly constant is taken for that.
-Where one unit of upstream's can stand for much more work here (equality of deep values, results that are larger than their arguments),
-the work is what is charged.
+counts during evaluation. Here costs are charged in advance: constant costs are computed at compile time, and costs that hardly vary are
+taken as constant. Where one unit of upstream's can mean much more work here (equality of deep values, results that are larger than their
+arguments), the work is charged.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def adaptation_cost(value: object) -> int:
 
 
 def _overload_cost(overload: str, arguments: Sequence[Expression], kinds: Sequence[Type]) -> int | Callable[..., int]:
-    """As `call_cost`, of one overload."""
+    """The cost of a call of one overload, or the function that computes it from the arguments."""
     if overload in {"index_list", "index_map"}:
         # A variable that selects an element is paid for with the element.
         return 0 if isinstance(arguments[1], Identifier) else 1
@@ -132,7 +132,7 @@ def _overload_cost(overload: str, arguments: Sequence[Expression], kinds: Sequen
         if known is None:
             return 1
         rule = known
-    return rule.settled(arguments, kinds)
+    return rule.cost_of(arguments, kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class _Rule:
     of_sizes: Callable[..., int] | None
     of_values: Callable[..., int] | None = None
 
-    def settled(self, arguments: Sequence[Expression], kinds: Sequence[Type]) -> int | Callable[..., int]:
+    def cost_of(self, arguments: Sequence[Expression], kinds: Sequence[Type]) -> int | Callable[..., int]:
         """The cost where it does not vary much, else the function of the values."""
         rule = self.of_sizes
         if rule is not None:
@@ -202,7 +202,7 @@ def _is_deep(kinds: Sequence[Type]) -> bool:
 
 
 def _size(value: object) -> int:
-    """As `size()`; 1 of what has none."""
+    """The size as `size()` gives it; 1 for a value without a size."""
     return len(value) if isinstance(value, _MEASURED) else 1
 
 
@@ -279,7 +279,7 @@ def _walk(items: object, *_: object) -> int:
 
 
 def _replacement(text: Any, old: Any, new: Any, limit: Any = -1) -> int:
-    """`replace`: both what is read and what is written."""
+    """`replace`: the text that is read and the text that is written."""
     if not (isinstance(text, str) and isinstance(old, str) and isinstance(new, str)):
         return 1
     count = text.count(old)
@@ -289,20 +289,20 @@ def _replacement(text: Any, old: Any, new: Any, limit: Any = -1) -> int:
 
 
 def _joining(items: Any, separator: Any = "") -> int:
-    """`join`: what is written, twice."""
+    """`join`: twice the text that is written."""
     if not isinstance(items, list):
         return 1
     return _tenth(2 * (sum(map(_size, items)) + max(len(items) - 1, 0) * _size(separator)))
 
 
 def _formatting(text: object, values: Any) -> int:
-    """`format`: the text, and what is put into it."""
+    """`format`: the text and the values in it."""
     written = sum(map(_size, values)) if isinstance(values, list) else 0
     return _tenth(_size(text) + written) + _weight(values)
 
 
 def _slicing(items: object, start: Any, end: Any) -> int:
-    """`slice`: what is kept."""
+    """`slice`: the elements of the result."""
     del items
     return max(end - start, 0) + 11 if isinstance(start, int) and isinstance(end, int) else 1
 
@@ -313,7 +313,7 @@ def _counting(count: Any) -> int:
 
 
 def _flattening(items: Any, depth: Any = 1) -> int:
-    """`flatten`: the elements for each level; never less than what is written."""
+    """`flatten`: the elements for each level, at least those of the result."""
     if not isinstance(items, list):
         return 1
     levels = min(max(depth, 1), _DEEPEST) if isinstance(depth, int) else 1

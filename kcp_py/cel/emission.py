@@ -32,7 +32,7 @@ class Emission(Writer):
         checked: the expression.
         types: of its nodes.
         scope: name of a variable -> local.
-        cost: units to be charged in advance, of what has been emitted since whoever reads it set it to 0.
+        cost: units to be charged in advance for the code that was emitted since the caller last set it to 0.
     """
 
     def __init__(self, checked: Checked, emitters: Mapping[type[Expression], Callable[[Emission, Any], str]]) -> None:
@@ -65,10 +65,10 @@ class Emission(Writer):
             return local
         return self.constant(self._type_values.setdefault(name, TypeValue(self.checked.environment.types[name])))
 
-    def apart(self, node: Expression) -> tuple[list[str], str]:
+    def detached(self, node: Expression) -> tuple[list[str], str]:
         """The statements that a node needs, not yet written, and its expression."""
         lines, self.lines = self.lines, []
-        # They will stand in an `if` and a `try` of whoever asked.
+        # The caller puts them into an `if` and a `try`.
         self.indent += 2
         self.blocks += 1
         text = self.emit(node)
@@ -77,9 +77,9 @@ class Emission(Writer):
         written, self.lines = self.lines, lines
         return written, text
 
-    def apart_truth(self, node: Expression) -> tuple[list[str], str]:
-        """As `apart`, of something that has to be a bool."""
-        lines, text = self.apart(node)
+    def detached_truth(self, node: Expression) -> tuple[list[str], str]:
+        """The statements and the expression of a node that has to be a bool, not yet written."""
+        lines, text = self.detached(node)
         return lines, text if self.types[node.id].kind == "bool" else f"{self.constant(runtime.truth)}({text})"
 
     def emit_truth(self, node: Expression) -> str:

@@ -45,7 +45,7 @@ class Environment:
         self.matches: Mapping[str, type] = {name: kind for library in libraries for name, kind in library.matches.items()}
 
     def with_variables(self, variables: Mapping[str, Type]) -> Environment:
-        """The same libraries with other variables; costs one small object."""
+        """An environment with these libraries and other variables. It costs one small object."""
         other = Environment.__new__(Environment)
         other.variables = dict(variables)
         other.functions, other.macros, other.types, other.matches = self.functions, self.macros, self.types, self.matches

@@ -118,7 +118,7 @@ def is_exact(kind: Type) -> bool:
 
 
 def _is_exact_inside(kind: Type) -> bool:
-    """The same of what a container holds: Python takes a NaN there for equal to itself."""
+    """Whether Python's comparison is right for values of a type inside of a container, where Python takes a NaN as equal to itself."""
     return kind.kind != "double" and is_exact(kind)
 
 
@@ -196,7 +196,7 @@ def identity(value: object) -> object:
 
 
 def identity_by(item: object, keys: tuple[str, ...]) -> tuple[object, ...]:
-    """The same of an element of a map list: of the values of its keys."""
+    """A hashable identity of an element of a map list: that of the values of its keys."""
     if not isinstance(item, dict):
         return (id(item),)
     return tuple(identity(item.get(key)) for key in keys)

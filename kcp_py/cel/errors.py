@@ -16,7 +16,7 @@ _WIDE_DOT: Final = "\uff0e"
 _WIDE_CARET: Final = "\uff3e"
 _MOST_ISSUES: Final = 100
 _LONGEST_LINE: Final = 16_384
-"""Bytes of a line that is shown; of a longer one only the place is told."""
+"""Bytes of a line that is shown; for a longer line only the position is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Issue:
 
 
 class Issues:
-    """What is found wrong with one text: the first hundred are kept, the others counted (cel-go `common/errors.go`)."""
+    """The problems of one text: the first hundred are kept, the others counted (cel-go `common/errors.go`)."""
 
     __slots__ = ("_kept", "_more")
 
@@ -43,7 +43,7 @@ class Issues:
         self._more = 0
 
     def add(self, message: str | Callable[[], str], position: int) -> None:
-        """One more; a message that takes work is only asked for where it is kept."""
+        """Add a problem. A message given as a function is only computed where it is kept."""
         if len(self._kept) < _MOST_ISSUES:
             self._kept.append(Issue(message if isinstance(message, str) else message(), position))
         else:
@@ -70,7 +70,7 @@ class CompileError(Exception):
 
         Args:
             text: the source.
-            issues: what is shown.
+            issues: the problems to show.
             more: how many others there are.
         """
         self.issues = issues
@@ -89,7 +89,7 @@ class InstantiationError(CompileError):
 
 
 def too_deep(text: str) -> CompileError:
-    """What is said of an expression that is nested deeper than can be followed."""
+    """The error for an expression that is nested too deeply."""
     return CompileError(text, (Issue("expression recursion limit exceeded", 0),))
 
 
@@ -106,7 +106,7 @@ class CostExceededError(Exception):
 
 
 class _Lines:
-    """A text whose lines are shown with what is wrong in them."""
+    """A text whose lines are shown with the problems in them."""
 
     def __init__(self, text: str) -> None:
         """Find the lines, once for all issues."""

@@ -67,7 +67,7 @@ class _Entries:
 
 @dataclass(frozen=True, slots=True)
 class _Local:
-    """What is known of a variable of a comprehension."""
+    """The estimates about a variable of a comprehension."""
 
     place: Type | None
     size: Estimate | None
@@ -335,7 +335,7 @@ def _unwrapped(kind: Type) -> Type:
 
 
 def _literal_size(node: Expression) -> Estimate | None:
-    """The size of what is written in place."""
+    """The size of a literal."""
     match node:
         case Constant():
             return exactly(len(node.value)) if isinstance(node.value, (str, bytes)) else ONE

@@ -88,7 +88,7 @@ class Expander:
         return Select(self._new_id(self.position), self.position, operand, field, test_only=True)
 
     def copy(self, node: Expression) -> Expression:
-        """The same once more, for macros that evaluate an argument in two places: every node keeps its own results."""
+        """A copy of an argument that a macro evaluates in two places. Each node has its own results, so the nodes must differ."""
         return copied(node, lambda: self._new_copy(self.position))
 
     def fold(

@@ -60,7 +60,7 @@ def generate(checked: Checked, variables: Sequence[str]) -> Callable[..., object
 
 
 def _function(code: Emission, variables: Sequence[str]) -> Callable[..., object]:
-    """The same, in an empty `code`."""
+    """The function that evaluates the expression of an empty `code`."""
     for name in variables:
         code.scope[name] = code.local()
         adapt = adapter(code.checked.environment.variables[name])

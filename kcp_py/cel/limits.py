@@ -1,4 +1,4 @@
-"""How much expressions may cost, what is said of those that cost more, and how often a rule can be run in one object.
+"""Limits on the cost of expressions, the messages about expressions that exceed them, and how often a rule can run in one object.
 
 Sources: apiserver `pkg/apis/cel/config.go` and `pkg/cel/limits.go`; apiextensions `pkg/apis/apiextensions/validation/validation.go`
 (`getCostErrorMessage`, `getExpressionCost`, `StaticEstimatedCostLimit`), `cel_validation.go` (`CELSchemaContext`, `TotalCost`) and
@@ -123,7 +123,7 @@ def cost_message(name: str, cost: int, limit: int) -> str:
         name: what was estimated: `estimated rule cost`, `estimated messageExpression cost`, or
             `x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema`.
         cost: the estimate.
-        limit: what is allowed.
+        limit: the highest cost that is allowed.
     """
     factor = cost / limit
     if factor > _MANY:

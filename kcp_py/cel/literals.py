@@ -46,7 +46,7 @@ def literal_issues(checked: Checked) -> list[Issue]:
 
 
 def _issues(checked: Checked) -> Iterator[Issue]:
-    """The same, one by one, without recursion."""
+    """The problems of all literals, one after the other, without recursion."""
     pending: list[tuple[Expression, bool]] = [(checked.root, False)]
     while pending:
         node, mixing = pending.pop()

@@ -97,7 +97,7 @@ def _loop_all(code: Emission, node: Comprehension) -> _Loop:
     assert node.macro is not None
     universal = node.macro.function == "all"
     result, error = code.local(), code.local()
-    lines, text = code.apart_truth(node.macro.args[-1])
+    lines, text = code.detached_truth(node.macro.args[-1])
     decided = f"if not {text}: {result} = False; break" if universal else f"if {text}: {result} = True; break"
     if lines or may_fail(code, node.macro.args[-1]):
         with code.block("try:"):

@@ -46,7 +46,7 @@ class Program:
 
     @property
     def checked(self) -> Checked:
-        """The typed tree: kept until there is code, whose place it would double, and then made again for whoever asks.
+        """The typed tree. It is dropped when there is code, to save memory, and made again for each later access.
 
         Raises:
             CompileError: this caller's stack leaves too little room for it.

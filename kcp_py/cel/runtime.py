@@ -183,7 +183,7 @@ def insert_entries(entries: dict[object, object], more: object) -> None:
 
 
 def list_union(kind: Type) -> Callable[[list[Any], list[Any]], list[Any]]:
-    """`+` of lists of a type that is a set or a map: what is there already is not added again, or is replaced in its place.
+    """`+` of lists of a type that is a set or a map: elements that exist already are not added again, or replaced in their place.
 
     Source: apiserver `pkg/cel/common/values.go` (`unstructuredSetList.Add`, `unstructuredMapList.Add`).
     """

@@ -242,7 +242,7 @@ def _fixed(output: _Output, value: Any, precision: int) -> None:
 
 
 def _scientific(output: _Output, value: Any, precision: int) -> None:
-    """`%e`. What is written as its precision is the least width to upstream: there are always six digits behind the point."""
+    """`%e`. Upstream takes the precision as the minimum width: there are always six digits after the point."""
     number = _number(value, "scientific clause can only be used on doubles")
     if math.isfinite(number):
         mantissa, _, exponent = f"{number:.{_PRECISION}e}".partition("e")

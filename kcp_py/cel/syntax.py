@@ -188,13 +188,13 @@ def copied(node: Expression, new_id: Callable[[], int]) -> Expression:
     """A tree of the same shape with other ids.
 
     Args:
-        node: the tree; what macros expanded in it is copied too, so that the copy says of itself the same as the original.
+        node: the tree. The macro calls that it was expanded from are copied too, so that errors about the copy show the same text.
         new_id: gives them.
     """
     done: dict[int, Expression] = {}
 
     def copy(part: Expression) -> Expression:
-        # What a macro was written as shares its nodes with what it became.
+        # The call of a macro shares nodes with its expansion.
         known = done.get(part.id)
         if known is None:
             known = done[part.id] = _copied_node(part, new_id(), copy, new_id)
@@ -208,7 +208,7 @@ def copied(node: Expression, new_id: Callable[[], int]) -> Expression:
 
 
 def _copied_node(node: Expression, number: int, copy: Callable[[Expression], Expression], new_id: Callable[[], int]) -> Expression:
-    """One node with copies of what is below it."""
+    """One node with copies of the nodes below it."""
     match node:
         case Select():
             return replace(node, id=number, operand=copy(node.operand))

@@ -88,11 +88,11 @@ class Type:
         object.__setattr__(self, "generic", self.kind == "parameter" or any(kind.generic for kind in parameters))
 
     def with_parameters(self, parameters: tuple[Type, ...]) -> Type:
-        """The same with other parameters."""
+        """This type with other parameters."""
         return Type(self.kind, self.name, parameters, self.fields, self.max_size, self.list_type, self.list_keys)
 
     def __str__(self) -> str:
-        """As cel-go prints a type in its messages: `map(string, list(int))`."""
+        """The type as messages of cel-go print it: `map(string, list(int))`."""
         name = _SHOWN.get(self.kind, self.name)
         return f"{name}({', '.join(map(str, self.parameters))})" if self.parameters else name
 

@@ -93,7 +93,7 @@ class Substitution:
             raise TypeTooLargeError
 
     def assign(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
-        """Whether values of the types `given` may stand where `wanted` are asked for; what that says of variables is kept if so."""
+        """Whether values of the types `given` can be used as `wanted`. If so, the types found for variables are kept."""
         if len(given) != len(wanted):
             return False
         self._replaced.clear()
@@ -147,7 +147,7 @@ class Substitution:
         return True
 
     def _fits(self, given: Type, wanted: Type) -> bool:
-        """The same for two types that are no variables."""
+        """Whether a value of one type can be used as another type; neither is a variable."""
         if given.kind in _ANYTHING or wanted.kind in _ANYTHING:
             return True
         if given.kind == "null":

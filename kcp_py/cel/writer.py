@@ -53,7 +53,7 @@ class Writer:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """A compound statement around what is written meanwhile."""
+        """A compound statement around the lines that are written inside of the context."""
         self.line(head)
         counts = head.startswith(("for", "try", "except"))
         self.indent += 1
@@ -89,7 +89,7 @@ class Writer:
         return name
 
     def put(self, lines: Sequence[str]) -> None:
-        """Statements that were written apart, at the present depth."""
+        """Add detached statements at the current depth."""
         if lines:
             shift = self.indent - (len(lines[0]) - len(lines[0].lstrip(" ")))
             self.lines.extend(" " * shift + line if shift >= 0 else line[-shift:] for line in lines)

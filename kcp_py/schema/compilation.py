@@ -68,7 +68,7 @@ class StructuralSchema:
         self.rules = rules
         """See `contract.CompiledSchema.rules`."""
         self.root = root
-        """The tree, for whoever walks it for another purpose (list maps, CEL rules, managed fields)."""
+        """The tree of nodes, for other uses: list maps, CEL rules, managed fields."""
         self.definitions = definitions
         self._custom = custom
         self._recursive = bool(definitions)
@@ -110,16 +110,16 @@ class StructuralSchema:
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
         """See `contract.CompiledSchema.validate`."""
-        if (settled := self._settled(obj)) is not None:
-            return settled
+        if (early := self._early_errors(obj)) is not None:
+            return early
         errors = Reporter(self.definitions).report(self.root, obj, was=self._beside(obj, old))
         errors.extend(structure_errors(self.definitions, self.root, obj, "", list_types=False))
         return errors + self._list_errors(obj, old)
 
     def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         """See `contract.CompiledSchema.validate_status`."""
-        if (settled := self._settled(obj)) is not None:
-            return settled
+        if (early := self._early_errors(obj)) is not None:
+            return early
         errors: list[FieldError] = []
         node = self.root.properties.get("status")
         if node is not None and "status" in obj:
@@ -133,8 +133,8 @@ class StructuralSchema:
             )
         return errors + self._list_errors(obj, old)
 
-    def _settled(self, obj: dict[str, Any]) -> list[FieldError] | None:
-        """What is wrong, where that is nothing, or where nothing else is looked at; None: the slow walk has to tell."""
+    def _early_errors(self, obj: dict[str, Any]) -> list[FieldError] | None:
+        """No errors for a valid object, or the one error that ends validation; None where the slow walk has to find the errors."""
         if self._width > WIDE and exceeds(obj, MAX_CHECKS // self._width):
             return [invalid(NO_FIELD, "", f"must not need more than {MAX_CHECKS} checks of a schema with {self._width} alternatives")]
         deep = self._too_deep(obj)
@@ -149,7 +149,7 @@ class StructuralSchema:
         return None
 
     def _beside(self, obj: dict[str, Any], old: dict[str, Any] | None) -> Correlated | None:
-        """The object beside the old one: built-in kinds have rules of their own for what may stay."""
+        """The object paired with the old one; None for built-in kinds, which have their own rules for updates."""
         return None if old is None or not self._custom else Correlated(self.root, obj, old, top=True)
 
     def _list_errors(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
@@ -160,7 +160,7 @@ class StructuralSchema:
 
     def is_valid(self, obj: dict[str, Any]) -> bool:
         """Whether `validate` without an old object would find nothing."""
-        return self._settled(obj) == []
+        return self._early_errors(obj) == []
 
     @cached_property
     def _width(self) -> int:

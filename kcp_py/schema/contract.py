@@ -22,7 +22,7 @@ class CompiledSchema(Protocol):
         ...
 
     def strict_errors(self, document: Any) -> list[str]:
-        """What strict decoding says of a typed kind's body: unknown and repeated fields, in the order of the document.
+        """The strict decoding errors of a typed kind's body: unknown and repeated fields, in the order of the document.
 
         Args:
             document: the body with its objects as `codec.Pairs`.
@@ -30,7 +30,7 @@ class CompiledSchema(Protocol):
         ...
 
     def type_error(self, obj: dict[str, Any]) -> FieldError | None:
-        """What is of the wrong type in the first embedded resource that has such a thing: upstream does not decode the object then."""
+        """The first value of the wrong type in an embedded resource. Upstream does not decode such an object."""
         ...
 
     def default(self, obj: dict[str, Any], limit: int = MAX_FILLED) -> None:
@@ -41,7 +41,7 @@ class CompiledSchema(Protocol):
             limit: characters, about, that defaults may add.
 
         Raises:
-            TooManyDefaultsError: they would add more; what is there is filled in part, and calling again goes on.
+            TooManyDefaultsError: they would add more. The object is filled in part; calling again continues.
         """
         ...
 
@@ -61,7 +61,7 @@ class CompiledSchema(Protocol):
         ...
 
     def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-        """The same for an update through `/status`: the rules of properties.status, and the uniqueness of lists anywhere."""
+        """The violations of an update through `/status`: the rules of properties.status, and the uniqueness of all lists."""
         ...
 
     @property

@@ -199,7 +199,7 @@ class _Parser:
             self._add(_slice_step(inside))
 
     def _keys(self, text: str) -> None:
-        # Upstream reads what is quoted as a path again: dots in a key have to be escaped here too.
+        # Upstream reads a quoted text as a path again: dots in a key have to be escaped here too.
         inner = _Parser(f".{text}")
         inner.parse()
         if inner.fields is None:

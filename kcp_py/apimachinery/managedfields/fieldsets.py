@@ -1,9 +1,9 @@
-"""Sets of fields, in the very form of `fieldsV1`: path element -> what is owned below.
+"""Sets of fields in the form of `fieldsV1`: path element -> the set of the fields below.
 
-Path elements are `f:name`, `k:{"key":"value"}`, `v:"value"`, `i:0`. Below the root an empty dict is a member, with nothing below it; one
-that has something below it contains `"."`. The root is no member: there, empty is empty. Sets are never changed once they are made;
-the functions share what they can, and return their first argument itself where nothing is different. What a set costs is what the
-smaller one of two costs.
+Path elements are `f:name`, `k:{"key":"value"}`, `v:"value"`, `i:0`. Below the root an empty dict is a member without fields below
+it; a member with fields below it contains `"."`. The root is not a member: an empty dict is the empty set there. Sets are immutable. The
+functions share parts of their arguments, and return the first argument itself where the result is equal to it. The cost of a function grows
+with the smaller of two sets.
 
 Source: structured-merge-diff `fieldpath/set.go`, `serialize.go`.
 """
@@ -33,7 +33,7 @@ __all__ = [
     "member",
     "ordered",
     "paths",
-    "settled",
+    "reconciled",
     "show",
     "union",
     "value_element",
@@ -139,26 +139,26 @@ def _number(value: Any) -> Any:
 
 
 def is_member(node: FieldSet) -> bool:
-    """Whether what stands behind a path element is a member itself."""
+    """Whether the place of a path element is a member itself."""
     return not node or OWN in node
 
 
 def member(node: FieldSet | None) -> FieldSet:
-    """A place as a member, with what is below it."""
+    """A place as a member, with the fields below it."""
     if not node:
         return {}
     return node if OWN in node else {OWN: {}, **node}
 
 
 def union(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in one or the other."""
+    """The fields that are in at least one of two sets."""
     if not other or one is other:
         return one
     return _joined(one, other) if one else other
 
 
 def _joined(one: FieldSet, other: FieldSet) -> FieldSet:
-    """Of two that have something below them."""
+    """The union of two sets that are not empty."""
     result = dict(one)
     for element, theirs in other.items():
         mine = result.get(element)
@@ -172,7 +172,7 @@ def _joined(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in both."""
+    """The fields that are in both sets."""
     if one is other:
         return one
     result: FieldSet = {}
@@ -191,12 +191,12 @@ def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in one alone."""
+    """The fields of `one` that are not in `other`."""
     return _minus(one, other, whole=False)
 
 
 def without(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in one, and neither in the other nor below a member of it."""
+    """The fields of `one` that are neither in `other` nor below a member of it."""
     return _minus(one, other, whole=True)
 
 
@@ -241,10 +241,10 @@ def with_named_fields(fields: FieldSet, kind: MergeType) -> FieldSet:
     return result
 
 
-def settled(fields: FieldSet, kind: MergeType) -> FieldSet:
-    """The set where the type has become atomic since it was made: who owned parts of a place owns all of it.
+def reconciled(fields: FieldSet, kind: MergeType) -> FieldSet:
+    """The set adapted to a type that has become atomic in places: an owner of parts of such a place owns all of it.
 
-    Source: structured-merge-diff `typed/reconcile_schema.go`. What has become granular stays owned as it was.
+    Source: structured-merge-diff `typed/reconcile_schema.go`. Places that have become granular keep their owners.
     """
     if not fields:
         return fields
@@ -260,7 +260,7 @@ def settled(fields: FieldSet, kind: MergeType) -> FieldSet:
         child = named.get(element[2:], other) if element[0] == "f" else other
         if child.kind == "scalar":
             continue
-        found = settled(below, child)
+        found = reconciled(below, child)
         if found is not below:
             result = dict(fields) if result is None else result
             result[element] = found
@@ -319,7 +319,7 @@ def _value_rank(value: Any) -> tuple[int, Any]:
 
 
 def paths(fields: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every member's path: the members of one level before what is below any of them."""
+    """The path of every member. The members of one level come before those below them."""
     elements = sorted((element for element in fields if element != OWN), key=_order)
     for element in elements:
         if is_member(fields[element]):

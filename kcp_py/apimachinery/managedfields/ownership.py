@@ -11,7 +11,7 @@ from kcp_py.apimachinery.managedfields.fieldsets import (
     FieldSet,
     difference,
     intersection,
-    settled,
+    reconciled,
     union,
     with_named_fields,
     without,
@@ -24,7 +24,7 @@ __all__ = ["ConflictsError", "Manager", "MissingVersionError", "Owned", "Owners"
 
 
 class Manager(NamedTuple):
-    """Who manages fields; what tells entries of `metadata.managedFields` apart."""
+    """The owner of fields, which identifies an entry of `metadata.managedFields`."""
 
     name: str
     operation: str
@@ -69,7 +69,7 @@ class Versions:
         version: of the request.
         kind: the type in the request's version.
         convert: (object, version) -> (type there, object there). Raises `MissingVersionError`.
-        type_in: version -> type there; None for versions that there are no more, or where nobody knows.
+        type_in: version -> type there; None for versions that are no longer served.
     """
 
     version: str
@@ -106,9 +106,9 @@ def update(
 ) -> tuple[Owners, FieldSet]:
     """The owners after `manager` has changed `live` into `new`, and the fields that it has changed.
 
-    It owns what it changed, and nobody owns what it removed.
+    It owns the fields that it changed. Fields that it removed have no owner.
     """
-    result, comparison = _take(versions, live, new, _settled(versions, owners), manager, force=True, ignored=ignored)
+    result, comparison = _take(versions, live, new, _reconciled(versions, owners), manager, force=True, ignored=ignored)
     before = result.get(manager)
     mine = difference(before.fields if before is not None else EMPTY, comparison.removed)
     taken = union(comparison.modified, comparison.added)
@@ -133,14 +133,14 @@ def apply(
 ) -> tuple[Any, Owners]:
     """Lay `config` over `live`: the new object, without what the manager no longer applies, and the owners after it.
 
-    What is `ignored` takes no part with all that is below; what is `unowned` is the server's, and only it.
+    Fields in `ignored`, and fields below them, are left out. Fields in `unowned` are the server's, but fields below them are not.
 
     Raises:
         ConflictsError: others own what would change, and `force` is off.
         DuplicateKeyError: `config` has items with the same keys.
     """
     merged = merge(versions.kind, live, config)
-    result = _settled(versions, owners)
+    result = _reconciled(versions, owners)
     last = result.get(manager)
     mine = without(fields_of(versions.kind, config), ignored)
     owned = Owned(difference(mine, unowned), versions.version, applied=True)
@@ -153,8 +153,8 @@ def apply(
     return new, result
 
 
-def _settled(versions: Versions, owners: Owners) -> Owners:
-    """The owners, with what they own as the types are by now."""
+def _reconciled(versions: Versions, owners: Owners) -> Owners:
+    """The owners, with their fields adapted to the current types."""
     result: Owners = {}
     kinds = {versions.version: versions.kind}
     for manager, owned in owners.items():
@@ -162,7 +162,7 @@ def _settled(versions: Versions, owners: Owners) -> Owners:
         if version not in kinds and (found := versions.type_in(version)) is not None:
             kinds[version] = found
         kind = kinds.get(version)
-        fields = owned.fields if kind is None else settled(owned.fields, kind)
+        fields = owned.fields if kind is None else reconciled(owned.fields, kind)
         result[manager] = owned if fields is owned.fields else owned._replace(fields=fields)
     return result
 
@@ -215,14 +215,14 @@ def _compare_at(versions: Versions, live: Any, new: Any, version: str, ignored: 
 
 
 def _filtered(comparison: Comparison, ignored: FieldSet) -> Comparison:
-    """Without fields that nobody owns."""
+    """A comparison without the ignored fields."""
     if not ignored:
         return comparison
     return Comparison(without(comparison.added, ignored), without(comparison.modified, ignored), without(comparison.removed, ignored))
 
 
 def _prune(versions: Versions, merged: Any, owners: Owners, last: Owned | None) -> Any:
-    """Take out what the manager applied before, applies no longer, and nobody else owns."""
+    """Remove the fields that the manager applied before and applies no longer, unless they have another owner."""
     if last is None or not last.fields:
         return merged
     if last.api_version == versions.version and not _dropped(last, owners.values()):
@@ -238,7 +238,7 @@ def _prune(versions: Versions, merged: Any, owners: Owners, last: Owned | None) 
 
 
 def _dropped(last: Owned, owners: Iterable[Owned]) -> bool:
-    """Whether anything of a set is owned by nobody in the same version."""
+    """Whether a field of a set has no owner in the same version."""
     rest = last.fields
     for owned in owners:
         if owned.api_version == last.api_version:
@@ -249,7 +249,7 @@ def _dropped(last: Owned, owners: Iterable[Owned]) -> bool:
 
 
 def _add_back_owned(versions: Versions, merged: Any, pruned: Any, pruned_version: str, owners: Owners) -> Any:
-    """Put back what somebody owns."""
+    """Put back removed fields that have an owner."""
     managed: dict[str, FieldSet] = {}
     for owned in owners.values():
         managed[owned.api_version] = union(managed.get(owned.api_version, EMPTY), owned.fields)
@@ -259,7 +259,7 @@ def _add_back_owned(versions: Versions, merged: Any, pruned: Any, pruned_version
             kind, whole = versions.at(merged, version)
             part = _convert(versions, pruned, current, version)
         except MissingVersionError:
-            continue  # its owners know nothing of the object any more
+            continue  # the version is no longer served
         there = with_named_fields(fields_of(kind, whole), kind)
         kept = union(with_named_fields(fields_of(kind, part), kind), with_named_fields(managed[version], kind))
         pruned, current = remove(kind, whole, difference(there, kept)), version

@@ -49,18 +49,18 @@ _SERVERS: Final[FieldSet] = {
         },
     },
 }
-"""What the server owns, so that nobody does."""
+"""The fields that only the server sets, which have no owner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
-    """Who writes, and what of it is theirs.
+    """The field manager of a write, and the fields that it can own.
 
     Attributes:
         name: the field manager.
         subresource: `status`, `scale` or empty.
         time: RFC 3339 with seconds.
-        ignored: fields that this endpoint resets, which nobody comes to own through it.
+        ignored: fields that this endpoint resets, so that a write through it does not own them.
     """
 
     name: str
@@ -97,7 +97,7 @@ def track_update(
     managed = _live_or_new(live, new, writer)
     new["metadata"].pop("managedFields", None)
     if live is not None and not managed.owners:
-        return  # nobody has been tracked here, and an update does not begin it
+        return  # the object has no owners, and an update does not begin tracking
     manager = Manager(writer.name, UPDATE, writer.subresource, versions.version)
     if live is None and not managed.owners and empty is None:
         fields = difference(without(everything(versions.kind, new), writer.ignored), _SERVERS)
@@ -121,7 +121,7 @@ def track_apply(versions: Versions, live: dict[str, Any] | None, config: dict[st
     Args:
         versions: of the object.
         live: the stored object; None where there is none.
-        config: what is applied, without managedFields.
+        config: the applied configuration, without managedFields.
         writer: who applies.
         force: take what others own.
 

@@ -1,4 +1,4 @@
-"""What a merge has to know of a type: which maps and lists are taken apart, and by what elements of lists are told apart."""
+"""The types of merges: which maps and lists are merged part by part, and which keys identify the elements of lists."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class MergeType:
         kind: `scalar`, `map`, `list`, or `deduced`: the value decides; its maps are granular and its lists atomic.
         atomic: a map or list that is owned as a whole.
         fields: of a map: those that have types of their own.
-        element: of a list, and of a map's other entries; None: scalar, whatever is there is owned as a whole.
+        element: of a list, and of a map's other entries; None: scalar; each value is owned as a whole.
         list_type: of a list that is not atomic: `set` or `map`.
         keys: of a list of type `map`.
-        key_defaults: what keys are where an element leaves them out.
-        scalar: what is applied to a scalar has to be: `string`, `numeric`, `boolean`, `untyped` (any of them); empty: anything.
+        key_defaults: the values of keys that an element leaves out.
+        scalar: the type that an applied scalar must have: `string`, `numeric`, `boolean`, `untyped` (any of them); empty: any value.
     """
 
     kind: str

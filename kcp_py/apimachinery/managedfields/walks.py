@@ -1,4 +1,4 @@
-"""Walks over typed values: which fields there are, what differs, the merge of two, and what is left when fields are taken away.
+"""Walks over typed values: their fields, their differences, merging two values, removing fields.
 
 Source: structured-merge-diff `typed/{tofieldset,compare,merge,remove}.go`.
 """
@@ -75,12 +75,12 @@ def _index(kind: MergeType, items: list[Any]) -> dict[str, list[Any]]:
 
 
 def fields_of(kind: MergeType, value: Any) -> FieldSet:
-    """All fields that a value has: what its writer owns."""
+    """All fields that a value has. Its writer owns them."""
     return _fields(kind, value) or {}
 
 
 def _fields(kind: MergeType, value: Any) -> FieldSet | None:
-    """What is owned at a place and below: None for nothing, empty for the place as a whole."""
+    """The fields that are owned at a place and below: None for no field, empty for the place as a whole."""
     match _shape(kind, value):
         case "map":
             return _map_fields(kind, value)
@@ -118,7 +118,7 @@ def _list_fields(kind: MergeType, value: list[Any]) -> FieldSet | None:
 
 
 def everything(kind: MergeType, value: dict[str, Any]) -> FieldSet:
-    """What is added by a new object: `compare` with none."""
+    """The fields that a new object adds: `compare` with no object."""
     fields = _everything(kind, value)
     fields.pop(OWN, None)
     return fields
@@ -163,7 +163,7 @@ def _compare(kind: MergeType, old: Any, new: Any, depth: int) -> _Sets | None:
 
 
 def _below(node: FieldSet) -> FieldSet | None:
-    """What is below a place, without the place itself."""
+    """The fields below a place, without the place itself."""
     return {element: below for element, below in node.items() if element != OWN} or None
 
 
@@ -229,7 +229,7 @@ def _items(kind: MergeType, items: list[Any]) -> FieldSet | None:
 
 
 class _Gathered:
-    """What is found below a place, by path element."""
+    """The differences found below a place, by path element."""
 
     __slots__ = ("_added", "_modified", "_removed", "new")
 

@@ -24,7 +24,7 @@ _Check = Callable[[Any, str], str]
 
 
 def mismatch(value: Any, struct_field: str, go_type: str) -> str:
-    """What it says of a value of the wrong type, such as `ObjectMeta.metadata.name` of type `string`."""
+    """The decoder's message about a value of the wrong type for a field such as `ObjectMeta.metadata.name`."""
     return f"json: cannot unmarshal {json_type(value)} into Go struct field {struct_field} of type {go_type}"
 
 
@@ -187,8 +187,7 @@ def drop_malformed_fields(meta: dict[str, Any]) -> list[str]:
 def prune_object_meta(meta: dict[str, Any]) -> list[str]:
     """Make `meta` what Go writes after reading it, in place: no unknown fields, no empty ones, times in UTC.
 
-    `managedFields` stays, even an empty list: it says something to whoever tracks the owners of fields. The types must be right
-    (`type_problem`).
+    `managedFields` stays, even an empty list, which has a meaning for the tracking of owners. The types must be right (`type_problem`).
 
     Returns:
         The unknown fields, relative to the metadata, such as `foo` or `ownerReferences[0].bar`.

@@ -119,7 +119,7 @@ def path_segment_problems(name: str) -> list[str]:
 
 
 def path_segment_prefix_problems(name: str) -> list[str]:
-    """As `path_segment_problems`, for a text to which more will be appended."""
+    """The problems of a text as the beginning of a path segment, to which more will be appended."""
     return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in name]
 
 

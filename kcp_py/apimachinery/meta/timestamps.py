@@ -94,7 +94,7 @@ def _parts(text: str, layout: str) -> tuple[int, int]:
 
 
 def _slowly(text: str, layout: str) -> tuple[int, int]:
-    """`_parts` of what is not in the usual form."""
+    """The parts of a text that is not in the usual form."""
     seconds, nanoseconds = go_times.parse(text, layout)
     _check(text, seconds)
     return seconds, nanoseconds // 1000

@@ -68,7 +68,7 @@ def is_heavy(operations: Any) -> bool:
 
 
 def check_types(operations: Any) -> None:
-    """Refuse what is no list of operations, in the words with which upstream decodes a patch strictly.
+    """Refuse a document that is not a list of operations, in the words of upstream's strict decoding.
 
     Raises:
         StatusError: 400.

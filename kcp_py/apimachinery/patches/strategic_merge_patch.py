@@ -30,10 +30,10 @@ Schema = Mapping[str, Any]
 
 
 class _Field(NamedTuple):
-    """What the schema says of one field."""
+    """The schema of one field and how it is merged."""
 
     schema: Schema | None
-    """Of the value, or of the elements of a list; None when anything goes."""
+    """The schema of the value, or of the elements of a list; None where any value is allowed."""
     strategy: str
     """`merge`, `replace` or nothing; `retainKeys` is taken off, as its directive says all."""
     merge_key: str
@@ -99,7 +99,7 @@ class _Merger:
         """Merge two lists.
 
         Returns:
-            The merged list, and what is to be taken for the server's order by those who order it again.
+            The merged list, and the list that later ordering takes as the server's order.
         """
         if not original and not patch:
             return original, original
@@ -122,7 +122,7 @@ class _Merger:
                 merged.append(_without_nulls(element))
             else:
                 merged[position] = self.merge_map(merged[position], element, field.schema)
-        # Upstream deletes and appends in one piece of memory: what is appended comes to lie where the server's list went on.
+        # Upstream deletes and appends in one array: appended elements overwrite the rest of the server's list.
         seen = [*merged, *before[len(merged) :]][: len(before)] if len(original) < len(before) else before
         return _ordered(merged, _positions(patch, key), _positions(original, key), key), seen
 
@@ -175,7 +175,7 @@ class _Merger:
         return _Field(resolved, strategies[0] if strategies else "", merge_key)
 
     def _resolve(self, schema: Schema) -> Schema | None:
-        """Follow references, also where OpenAPI v3 wraps one in `allOf` to stand beside other keywords."""
+        """Follow references, also where OpenAPI v3 wraps one in `allOf` because of other keywords."""
         found: Schema | None = schema
         for _ in range(_MAX_REFERENCES):
             if found is None:
@@ -388,7 +388,7 @@ def _bad_type(value: Any, wanted: Any) -> errors.StatusError:
 
 
 def _directive_text(directive: Any) -> str:
-    """As Go's `%s` prints it."""
+    """The text of a value as Go's `%s` prints it."""
     if isinstance(directive, str):
         return _cut(directive)
     return "%!s(<nil>)" if directive is None else f"%!s({go_type(directive)}={_shown(directive)})"

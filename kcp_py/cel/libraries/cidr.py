@@ -31,7 +31,7 @@ class Cidr:
 
 
 def _cidr(text: str) -> Cidr:
-    """The network that a text is; upstream says twice what is wrong."""
+    """The network that a text represents. Upstream's message contains the problem twice."""
     try:
         prefix = parse_prefix(text)
     except AddressError as error:

@@ -1,4 +1,4 @@
-"""Named formats (apiserver `pkg/cel/library/format.go`): what is wrong with a string, in the words that the API itself uses."""
+"""Named formats (apiserver `pkg/cel/library/format.go`): the problems of a string, in the words of the API itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Format:
 
     Attributes:
         name: as in `format.named(name)`.
-        problems: what is wrong with a string; an empty list: nothing.
+        problems: the function that returns the problems of a string; an empty list for a valid one.
     """
 
     cel_type: ClassVar[Type] = _TYPE
@@ -82,7 +82,7 @@ def _named(name: str) -> Optional:
 
 
 def _validate(one: Format, text: str) -> Optional:
-    """What is wrong, if anything is."""
+    """The problems of a string; none for a valid one."""
     problems = one.problems(text)
     return Optional(problems) if problems else NONE
 

@@ -1,4 +1,4 @@
-"""Optional values: `?.`, `[?k]`, `optional.of` and what is done with the result (cel-go `cel/library.go`, `OptionalTypes`)."""
+"""Optional values: `?.`, `[?k]`, `optional.of` and the functions of the result (cel-go `cel/library.go`, `OptionalTypes`)."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def _map_index(entries: dict[object, object], key: object) -> Optional:
 
 
 def _optional_list_index(items: Optional, index: object) -> Optional:
-    """The same of a list that may be absent."""
+    """`items[?index]` for a list that may be absent."""
     return NONE if items is NONE else _list_index(_as(list, items.value), index)
 
 
 def _optional_map_index(entries: Optional, key: object) -> Optional:
-    """The same of a map that may be absent; inside of `dyn` it may be a list."""
+    """`entries[?key]` for a map that may be absent. A value of type `dyn` may be a list."""
     if entries is NONE:
         return NONE
     if type(entries.value) is list:

@@ -180,7 +180,7 @@ def _milliseconds(moment: Timestamp) -> int:
 
 
 def _milliseconds_in(moment: Timestamp, zone: str) -> int:
-    """The same, of a zone that has to exist."""
+    """The milliseconds of the second in a zone, which has to exist."""
     local(moment, zone)
     return _milliseconds(moment)
 

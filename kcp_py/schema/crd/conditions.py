@@ -53,8 +53,8 @@ def set_structure(definition: Mapping[str, Any], conditions: list[dict[str, Any]
 def may_lack_structure(definition: Mapping[str, Any]) -> bool:
     """Whether `set_structure` could find something.
 
-    What was created here is structural and stays so, as validation has it. Others come from stores that older servers have written: no
-    controller of this server has told of their generation.
+    CRDs that this server has created are structural and stay so, because they were validated. Others come from stores that older
+    servers have written: no controller of this server has reported on their generation.
     """
     status = definition.get("status") or {}
     conditions = status.get("conditions") or ()

@@ -73,8 +73,8 @@ def decode_answer(status: int, body: bytes) -> Any:
     """The document of an answer.
 
     Raises:
-        ReviewError: not 2xx, empty, or not JSON. The text shows nothing of the body but the message of a `Status`: what somebody has
-            a webhook's URL point to is not for them to read.
+        ReviewError: not 2xx, empty, or not JSON. Of the body, the text shows only the message of a `Status`: a tenant
+            must not read other services through the URL of a webhook.
     """
     if not 200 <= status < 300:
         raise ReviewError(_refusal(status, body))
@@ -160,7 +160,7 @@ def restored_metadata(original: Mapping[str, Any], converted: Mapping[str, Any])
     """The metadata of a converted object: that of the original, with the labels and annotations of the answer, which alone may change.
 
     Raises:
-        ReviewError: the answer has no metadata, or labels or annotations that nobody could set.
+        ReviewError: the answer has no metadata, or invalid labels or annotations.
     """
     if "metadata" not in converted:
         raise ReviewError("missing metadata in converted object")

@@ -84,14 +84,14 @@ def _schema_or_flag(value: Any) -> Any:
 
 
 def _schema_or_list(value: Any) -> Any:
-    """`JSONSchemaPropsOrArray`: what is neither, or empty, is written as null."""
+    """`JSONSchemaPropsOrArray`: a value that is neither, or an empty list, is written as null."""
     if type(value) is dict:
         return _schema(value)
     return [_schema(part) for part in value] or None if type(value) is list else None
 
 
 def _schema_or_texts(value: Any) -> Any:
-    """`JSONSchemaPropsOrStringArray`, alike."""
+    """`JSONSchemaPropsOrStringArray`: a value that is neither, or an empty list, is written as null."""
     if type(value) is dict:
         return _schema(value)
     return [_text(part) for part in value] or None if type(value) is list else None

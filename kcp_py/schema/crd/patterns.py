@@ -1,6 +1,6 @@
-"""How long the patterns of a CRD take to be compiled, in which no other work is done by the process.
+"""A limit on the time that compiling the patterns of a CRD takes, during which the process does no other work.
 
-Upstream has no such limit: Go compiles patterns beside its other work.
+Upstream has no such limit, because Go compiles patterns concurrently with its other work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The types of the fields that the rules for CustomResourceDefinitions read.
 
 Upstream decodes into Go structs before it validates, so its rules never see a list where they expect a text. Ours work on decoded JSON:
-what is of the wrong type is refused by this schema first. Fields that no rule reads are not listed.
+values of the wrong type are refused by this schema first. Fields that no rule reads are not listed.
 """
 
 from __future__ import annotations

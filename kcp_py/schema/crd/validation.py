@@ -69,7 +69,7 @@ def initial_status(definition: Definition) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rules:
-    """What is enforced; on update, what the stored CRD already broke is not."""
+    """The rules that are enforced. An update may keep violations that the stored CRD already has."""
 
     versions: VersionRules
     require_schema: bool

@@ -1,4 +1,4 @@
-"""Defaults of built-in models in v3: what is no pointer in Go is its zero value when it is absent; a few fields are marked with another.
+"""Defaults of built-in models in v3: the zero value of a field that is no pointer in Go; a few fields are marked with another default.
 
 What else upstream's server fills in, it does by code and does not publish.
 
@@ -91,6 +91,6 @@ def _with_default(schema: Mapping[str, Any], kind: str, rule: str) -> Mapping[st
 
 
 def _referring(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A reference has nothing beside it, so it moves into a list of one."""
+    """A reference with a default: a `$ref` must stand alone, so it moves into `allOf`."""
     rest = {key: value for key, value in schema.items() if key != "$ref"}
     return {"allOf": [{"$ref": schema["$ref"]}], **rest, "default": {}} if "$ref" in schema else {**rest, "default": {}}

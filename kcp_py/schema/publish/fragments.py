@@ -51,7 +51,7 @@ class Fragment(NamedTuple):
 
 
 def fragment_v3(kind: PublishedKind) -> Fragment:
-    """What a v3 document says of a resource."""
+    """The part of a v3 document about a resource."""
     paths = {item.path: _member(item.path, _path_item_v3(kind, item)) for item in path_items(kind)}
     models = dict(_builtin_models(_referred(kind), v2=False))
     if not kind.definition:
@@ -61,7 +61,7 @@ def fragment_v3(kind: PublishedKind) -> Fragment:
 
 
 def fragment_v2(kind: PublishedKind) -> Fragment:
-    """What the v2 document says of a resource."""
+    """The part of the v2 document about a resource."""
     paths = {item.path: _member(item.path, _path_item_v2(kind, item)) for item in path_items(kind)}
     models = dict(_builtin_models(_referred(kind), v2=True))
     if not kind.definition:
@@ -71,7 +71,7 @@ def fragment_v2(kind: PublishedKind) -> Fragment:
 
 
 def protobuf_fragment(fragment: Fragment, version: int) -> Fragment:
-    """The same in protobuf.
+    """A fragment in protobuf.
 
     Args:
         fragment: in JSON.

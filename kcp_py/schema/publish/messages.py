@@ -1,9 +1,8 @@
 """OpenAPI in protobuf: the parts of a document as messages of gnostic, v2 and v3.
 
-kubectl and client-go's `OpenAPISchema` ask for v2 in no other form. A table says for each message which member of the JSON object is
-which field; what JSON tells by its shape and protobuf by a choice of fields, a function tells apart. Values of any type are carried as
-text, which is YAML, and so may be JSON. What has no field is left out, as is a value of the wrong type: gnostic would refuse the whole
-document.
+kubectl and client-go's `OpenAPISchema` ask for v2 in no other form. A table maps the members of JSON objects to the fields of each message;
+functions choose among alternative fields by the shape of the JSON. Values of any type are carried as YAML text, which may be JSON. Members
+without a field and values of the wrong type are left out: gnostic would refuse the whole document.
 
 Source: gnostic-models `openapiv2/OpenAPIv2.proto`, `openapiv3/OpenAPIv3.proto` and the code made of them; kube-openapi `pkg/util/proto`.
 """

@@ -1,7 +1,7 @@
 """Models of custom kinds: the schema of a CRD's version as OpenAPI v3 shows it in full, and as far as v2 can say it.
 
 Source: apiextensions-apiserver `pkg/controller/openapi/builder` (`buildKubeNative`) and `v2/conversion.go` (`ToStructuralOpenAPIV2`).
-What kubectl makes of v2 decides what is left out there: it has no unions, does not know null, and takes a typed field for a complete
+v2 leaves out keywords that kubectl would misread: it has no unions, does not know null, and takes a typed field for a complete
 description.
 """
 
@@ -73,7 +73,7 @@ def reduced_schema(kind: PublishedKind) -> dict[str, Any]:
 
 
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The model of a built-in kind in v2, made of the one in v3: texts stand beside references, and there are no defaults."""
+    """The model of a built-in kind in v2, made of the one in v3: a description accompanies a reference, and there are no defaults."""
     result: dict[str, Any] = {}
     for key, value in map_parts(schema, plain_schema).items():
         match key, value:
@@ -125,7 +125,7 @@ def _object_fields(prefix: str) -> dict[str, Any]:
 
 
 def _embed(schema: dict[str, Any], prefix: str) -> None:
-    """Add, in place, what every embedded object has, whatever its own schema says of it (`addEmbeddedProperties`)."""
+    """Add, in place, the fields that every embedded object has, in the place of those in its schema (`addEmbeddedProperties`)."""
     fields = {
         "apiVersion": {"description": _EMBEDDED_API_VERSION, "type": "string"},
         "kind": {"description": _EMBEDDED_KIND, "type": "string"},
@@ -138,7 +138,7 @@ def _embed(schema: dict[str, Any], prefix: str) -> None:
 
 def _described_reference(name: str, prefix: str, description: str) -> dict[str, Any]:
     reference = {"$ref": prefix + name}
-    if prefix == _V2_PREFIX:  # v2 documents of Kubernetes put the text beside the reference, where v3 must not have it
+    if prefix == _V2_PREFIX:  # v2 documents of Kubernetes put the text next to the reference, which v3 does not allow
         return {"description": description, **reference}
     return {"allOf": [reference], "description": description}
 

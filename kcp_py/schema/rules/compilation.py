@@ -1,4 +1,4 @@
-"""One rule, compiled: what it needs, what it says when it fails, and what is wrong with it.
+"""One compiled rule: its program, its messages, and the problems of its text.
 
 Source: k8s.io/apiextensions-apiserver `pkg/apiserver/schema/cel/compilation.go`.
 """
@@ -26,7 +26,7 @@ _ENVIRONMENT: Final = Environment({}, KUBERNETES)
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledRule:
-    """A rule of a schema node. Immutable; shared by everybody with an equal schema.
+    """A rule of a schema node. Immutable, and shared between equal schemas.
 
     Attributes:
         rule: as it was written, trimmed.
@@ -59,7 +59,7 @@ class CompiledRule:
 
     @cached_property
     def failure(self) -> str:
-        """What is said where the rule does not hold and no expression says it better."""
+        """The message for a rule that does not hold, if its message expression gives none."""
         return self.message or f"failed rule: {self.rule}"
 
 

@@ -1,4 +1,4 @@
-"""Rules at work: the walk over an object, with the old one beside it, and what is said of failures.
+"""Evaluation of rules: the walk over an object and the old one, and the errors about failures.
 
 Source: k8s.io/apiextensions-apiserver `pkg/apiserver/schema/cel/validation.go`.
 """
@@ -32,7 +32,7 @@ _OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no
 
 
 _Pair = tuple[Correlated | None, Correlated | None]
-"""A value beside its old one, where they correlate and unchanged parts count; and the nearest container for which that is so."""
+"""A value paired with its old one, where they correlate and unchanged parts count; and the nearest container with such a pair."""
 
 
 class Outcome:
@@ -48,7 +48,7 @@ class Outcome:
     __slots__ = ("errors", "exhausted", "left", "warnings")
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Begin without errors."""
         self.errors: list[FieldError] = []
         self.warnings: list[str] = []
         self.exhausted = False
@@ -253,7 +253,7 @@ def _below(pair: _Pair, name: str) -> _Pair:
 
 
 def _evaluation_error(rule: CompiledRule, error: EvaluationError) -> str:
-    """What is said of a rule that has no value."""
+    """The message for a rule that has no value."""
     text = str(error)
     if text.startswith("no such overload"):
         return f"'{text}': call arguments did not match a supported operator, function or macro signature for rule: {rule.name}"

@@ -1,4 +1,4 @@
-"""Values of an updated object beside what they were: whether a part did not change, so that what is wrong with it may stay (ratcheting).
+"""Values of an updated object paired with the old ones. Errors about parts that did not change may stay (ratcheting).
 
 Fields correlate by name, map entries by key, elements of lists of type `map` by their keys, wherever they moved; elements of other lists do
 not. What the schema does not know does not correlate either. Source: apiserver `pkg/cel/common/equality.go` (`CorrelatedObject`).
@@ -32,7 +32,7 @@ class Correlated:
             node: their schema.
             value: the new one.
             old: the old one.
-            top: of a whole object, whose apiVersion and kind are those of the request, not those of what is stored.
+            top: of a whole object, whose apiVersion and kind are those of the request, not those of the stored object.
         """
         self.node = node
         self.value = value

@@ -4,7 +4,7 @@ Source: k8s.io/apiextensions-apiserver `pkg/apiserver/schema/defaulting/algorith
 passes; one gives the same, because a default that is filled in was itself checked to hold no null that would be dropped.
 
 Defaults of the items of lists and of defaults themselves multiply: a small schema and a small object can ask for more than any memory
-holds. So what is filled in is counted, and there is an end to it.
+holds. So the characters that are filled in are counted and limited.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def is_loose_metadata(metadata: Any) -> bool:
 
 
 def _is_unwritten(name: str, value: Any) -> bool:
-    """Whether a field is read into a struct and not written again: null or empty. What is of the wrong type is not read at all."""
+    """Whether a field is read into a struct and not written again: null or empty. A value of the wrong type is not read at all."""
     return value is None or (not value and type(value) is not bool and name != "deletionGracePeriodSeconds")
 
 

@@ -1,7 +1,7 @@
 """Whether a value is valid: one closure per schema node, without paths and messages.
 
-This is what runs on every write. Only where it answers no does `report` walk again, slower, to say what is wrong in upstream's words;
-the two have to agree, which a property test checks. Closures answer for values that are not null; whoever calls looks at null first.
+These closures run on every write. Where they answer no, `report` walks the value again, slower, to find the errors in upstream's words. A
+property test checks that the two agree. Closures get values that are not null; their callers check for null first.
 """
 
 from __future__ import annotations

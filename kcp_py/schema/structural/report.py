@@ -1,4 +1,4 @@
-"""What is wrong with a value, in upstream's words and order: the slow walk, run only on values that `predicate` refused.
+"""The errors of a value in upstream's words and order: the slow walk, run only on values that `predicate` refused.
 
 Source: k8s.io/kube-openapi `pkg/validation/validate` and `pkg/validation/errors`, and `kubeOpenAPIResultToFieldErrors` of
 k8s.io/apiextensions-apiserver. Where a value fails `anyOf` or `oneOf`, the errors of the alternative with most checks passed are given; so
@@ -53,7 +53,7 @@ class Reporter:
     def report(self, node: Node, value: Any, path: Path = None, was: Correlated | None = None) -> list[FieldError]:
         """The errors of the OpenAPI rules; the paths of children of an empty `path` have no dot.
 
-        With `was`, the value beside the old one, what is wrong with parts that did not change is left out.
+        With `was`, which pairs the value with the old one, errors about unchanged parts are left out.
         """
         found: Found = []
         try:
@@ -287,7 +287,7 @@ class Reporter:
 
 
 def _old_field(was: Correlated | None, name: str) -> Correlated | None:
-    """A field beside the old one."""
+    """A field paired with the old one."""
     if was is None or (was.top and name in {"apiVersion", "kind"}):
         return None
     return was.key(name)

@@ -1,4 +1,4 @@
-"""What strict decoding says of the body of a typed kind: fields that its struct does not have, and fields that are there twice.
+"""The strict decoding errors of a typed kind's body: fields that its struct does not have, and repeated fields.
 
 Source: sigs.k8s.io/json `internal/golang/encoding/json` (`decodeState.object`, `saveStrictError`). Its decoder meets both as it reads, so
 they come in the order of the document. Custom resources are decoded as maps first, which know repeated keys alone.

@@ -62,7 +62,7 @@ class References(Generic[Closure]):
         Args:
             name: of the definition.
             compile_node: makes the closure of its node.
-            variant: tells apart several closures of one definition.
+            variant: identifies one of several closures of one definition.
         """
         if (closure := self._closures.get((name, variant))) is not None:
             return closure

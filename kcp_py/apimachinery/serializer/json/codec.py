@@ -1,6 +1,6 @@
 """JSON to decoded objects and back.
 
-Decoded objects are plain dicts, lists, strings, booleans, None, ints within 64 bits and floats. What is hostile is refused: NaN,
+Decoded objects are plain dicts, lists, strings, booleans, None, ints within 64 bits and floats. Hostile input is refused: NaN,
 infinities, lone surrogates, bytes that are not UTF-8, and nesting deeper than `MAX_DEPTH`, so that everything after the decoder may
 recurse.
 
@@ -39,7 +39,7 @@ _IN_PIECES_BYTES: Final = 256 * 1024
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
 _SUMMARY: Final = bytes.maketrans(b"0123456789[E", b"0000000000{e")
-"""Makes what is looked for in a body findable by one fast search each: nesting, long numbers, exponents."""
+"""Makes nesting, long numbers and exponents in a body findable by one fast search each."""
 _NINETEEN_DIGITS: Final = b"0" * 19
 _ZERO_FRACTION: Final = re.compile(rb"\.0+[,}\]\s]")
 """How a double without a fraction ends, as other languages write it."""
@@ -70,7 +70,7 @@ def decode_json(body: bytes) -> Any:
 
 
 def decode_json_strict(body: bytes) -> tuple[Any, list[str]]:
-    """As `decode_json`, with the repeated keys, such as `duplicate field "spec.replicas"`, in document order.
+    """Decode JSON like `decode_json`, and return the repeated keys with it, such as `duplicate field "spec.replicas"`, in document order.
 
     Raises:
         DecodeError: not JSON, or nested too deeply.
@@ -225,7 +225,7 @@ def _collect_duplicates(node: Any, path: str, errors: dict[str, None], *, seen: 
     Args:
         node: a document.
         path: where it is in another one.
-        errors: what is added to.
+        errors: the errors found so far, to which new ones are added.
         seen: the object or list that it goes on.
     """
     if len(errors) >= MAX_STRICT_ERRORS:

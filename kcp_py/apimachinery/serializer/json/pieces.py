@@ -16,7 +16,7 @@ import orjson
 from kcp_py.apimachinery.serializer.decoding import MAX_DEPTH, DecodeError
 
 PIECE_BYTES: Final = 32 * 1024
-"""What is scanned at once. Pieces are larger by one member, and by the strings in them."""
+"""Bytes that are scanned at once. Pieces are larger by one member, and by the strings in them."""
 
 _BLANK: Final = b" \t\r\n"
 _TEXT: Final = rb"(?:[^\"\\]++|\\.)*+"
@@ -40,7 +40,7 @@ class MalformedError(ValueError):
 
     Attributes:
         text: a shorter document with the same fault.
-        error: what the decoder says of it.
+        error: the error of the decoder about it.
     """
 
     def __init__(self, text: bytes, error: orjson.JSONDecodeError) -> None:
@@ -186,7 +186,7 @@ class _Decoder:
             at = end
 
     def _cut(self, frame: Frame) -> None:
-        """Decode what is in front of the last comma of the innermost frame."""
+        """Decode the text before the last comma of the innermost frame."""
         self._begin()
         self._add(frame, frame.comma)
         frame.start = frame.comma + 1
@@ -257,12 +257,12 @@ class _Decoder:
             frame.container.extend(value)
 
     def _give_up(self) -> None:
-        """The document cannot be scanned any further: there is a fault in what is not decoded yet."""
+        """Report the fault in the text that is not decoded yet, which cannot be scanned any further."""
         self._begin()
         self._fail_at(self._frames[-1])
 
     def _fail_at(self, frame: Frame) -> None:
-        """There is a fault at or behind the beginning of what is not decoded of a frame."""
+        """Report a fault in the part of a frame that is not decoded yet."""
         before = b'{"":""' if frame.is_object else b'[""'
         if frame.start == frame.opened + 1:
             before = before[:1]
@@ -271,7 +271,7 @@ class _Decoder:
         self._fail(before, frame.start)
 
     def _fail(self, before: bytes, at: int) -> None:
-        """Raise what the decoder says of the document, if what is in front of a place were only this."""
+        """Raise the decoder's error about the document from a place on, with `before` instead of the text in front of it."""
         text = before + self._body[at:]
         try:
             orjson.loads(text)

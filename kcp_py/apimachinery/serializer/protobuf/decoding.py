@@ -66,7 +66,7 @@ class _Reader:
         self.budget = _SLACK + len(data)
 
     def message(self, of: Message, pos: int, end: int, levels: int, out: dict[str, Any]) -> dict[str, Any]:
-        """Read the fields from `pos` to `end` into `out`, then what is written in JSON though it is absent.
+        """Read the fields from `pos` to `end` into `out`, then the members that JSON has although they are absent.
 
         Args:
             of: the message.

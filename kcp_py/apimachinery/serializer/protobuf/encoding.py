@@ -1,10 +1,10 @@
-"""`encode`: the dict that a JSON body decodes to, to the message that Go writes of the same object.
+"""`encode`: from the dict that a JSON body decodes to, to the message that Go writes of the same object.
 
-Go's generated encoders write fields by number and maps by key; values that are no pointers, lists or maps are written even when they are
-zero or absent. Members that a message does not have are dropped, as Go's structs drop them; null is the zero value.
+Go's generated encoders write fields by number and maps by key. Values that are no pointers, lists or maps are written even when they are
+zero or absent. Members that a message does not have are dropped, as Go's structs drop them. Null is the zero value.
 
-Each message is compiled once: a row of byte strings, one for each field, of what is written when a member is absent; encoding an object
-fills in those that are present.
+Each message is compiled once into a row of byte strings: the bytes that each field has when its member is absent. Encoding an object fills
+in the members that are present.
 
 Source: the `Marshal` methods that gogo/protobuf generated for k8s.io/api and apimachinery.
 """

@@ -43,7 +43,7 @@ class Envelope(NamedTuple):
 
 
 def decode_envelope(body: bytes) -> Envelope:
-    """Take a body apart.
+    """Split a body.
 
     Raises:
         ProtobufError: no envelope.

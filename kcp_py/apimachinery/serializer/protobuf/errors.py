@@ -24,7 +24,7 @@ class Misfit(Exception):  # noqa: N818  # never leaves this package
         self.path: list[str] = []
 
     def within(self, part: str) -> Misfit:
-        """The same, seen from one level up."""
+        """The error with the path from one level up."""
         self.path.append(part)
         return self
 

@@ -47,7 +47,7 @@ class Op(IntEnum):
 
 
 class Shape(IntEnum):
-    """How often a field occurs, and what is read of it: the common cases have numbers of their own."""
+    """How often a field occurs, and how it is read. The common cases have numbers of their own."""
 
     STRING = 0
     """Once, text."""

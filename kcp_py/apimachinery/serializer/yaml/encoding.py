@@ -119,7 +119,7 @@ def _compare(left: str, right: str) -> int:
 
 def _digits(text: str, start: int) -> str:
     end = start
-    # Beyond eighteen digits Go's int64 overflows; what the order is there matters to nobody.
+    # Beyond eighteen digits Go's int64 overflows; the order of such keys has no meaning.
     while end < len(text) and end - start < 18 and "0" <= text[end] <= "9":
         end += 1
     return text[start:end]
