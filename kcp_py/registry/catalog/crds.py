@@ -6,7 +6,6 @@ The CRDs of a cluster are read when the cluster is first asked for. A change of 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Final, NamedTuple
 
 import structlog
@@ -53,7 +52,7 @@ class CRDSource(ResourceSource):
     async def resources(self, cluster: Name) -> Sequence[Served]:
         """`ResourceSource.resources`, in the order of the names of the CRDs and of their versions."""
         found = await self._crds.get(cluster)
-        return () if found is None else found.served
+        return () if found is None else [served for one in found.values() for served in one.served]
 
     async def held_names(self, cluster: Name) -> Sequence[HeldNames]:
         """The names that the CRDs of a cluster hold, of those that are not served as well.
@@ -62,7 +61,7 @@ class CRDSource(ResourceSource):
             StorageError: the store cannot be read.
         """
         found = await self._crds.get(cluster)
-        return () if found is None else found.held_names
+        return () if found is None else [one.names for one in found.values() if one.names is not None]
 
     def depends_on(self, cluster: Name) -> Iterable[Dependency]:
         """`ResourceSource.depends_on`: the CRDs of the cluster."""
@@ -99,13 +98,6 @@ class CRDSource(ResourceSource):
     def _changed(self, event: ObjectEvent) -> None:
         self._index.apply(event)
         self._crds.changed(Name(event.route.cluster), event.route.key, gone=event.value is None)
-
-
-class _ClusterCRDs(NamedTuple):
-    """What the CRDs of one cluster define."""
-
-    served: Sequence[Served]
-    held_names: Sequence[HeldNames]
 
 
 class _LoadedCRD(NamedTuple):
@@ -174,8 +166,8 @@ _PAGE: Final = 32
 """CRDs that are read at once: some are large."""
 
 
-class _CRDCache(ClusterCache[_ClusterCRDs | None]):
-    """What the CRDs of each cluster define, worked out on demand; None, which is not kept, for a cluster without any."""
+class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
+    """The CRDs of each cluster by key, in order, loaded on demand; None, which is not kept, for a cluster without any."""
 
     def __init__(self, storage: Storage, compiled: CompiledCRDs, keys: ResourceKeys, *, capacity: int) -> None:
         super().__init__(self._load, capacity=capacity)
@@ -196,7 +188,7 @@ class _CRDCache(ClusterCache[_ClusterCRDs | None]):
         super().clear()
         self._progress.clear()
 
-    async def _load(self, cluster: Name) -> _ClusterCRDs | None:
+    async def _load(self, cluster: Name) -> Mapping[str, _LoadedCRD] | None:
         progress = self._progress.get(cluster)
         if progress is None:
             progress = _Progress()
@@ -208,10 +200,7 @@ class _CRDCache(ClusterCache[_ClusterCRDs | None]):
             progress.merge(begun, loaded)
         if not progress.loaded and self._progress.peek(cluster) is progress:
             self._progress.pop(cluster)
-        if not loaded:
-            return None
-        names = [one.names for one in loaded.values() if one.names is not None]
-        return _ClusterCRDs(list(chain.from_iterable(one.served for one in loaded.values())), names)
+        return loaded or None
 
     async def _read_changed(self, progress: _Progress) -> dict[str, _LoadedCRD]:
         """The CRDs of a cluster by key. Only those that have changed are read."""

@@ -19,7 +19,7 @@ _NOTHING: Final[Mapping[ResourceKey, Served]] = MappingProxyType({})
 class ResourceTable:
     """What one cluster serves. Immutable."""
 
-    __slots__ = ("_everywhere", "_kinds", "_resources", "digest", "served")
+    __slots__ = ("_digest", "_everywhere", "_kinds", "_resources", "served")
 
     def __init__(self, everywhere: Mapping[ResourceKey, Served], served: Mapping[ResourceKey, Served] = _NOTHING) -> None:
         """Put a table together.
@@ -33,8 +33,14 @@ class ResourceTable:
         self._resources: dict[GroupResource, list[Served]] | None = None
         self.served = served
         """What not every cluster serves."""
-        self.digest = digest_of(one.resource for one in served.values())
+        self._digest = b""
+
+    @property
+    def digest(self) -> bytes:
         """Equal for clusters that serve the same: documents about the table are shared by it."""
+        if not self._digest:
+            self._digest = digest_of(one.resource for one in self.served.values())
+        return self._digest
 
     def find(self, group: str, version: str, resource: str) -> Served | None:
         """The resource that a URL names."""

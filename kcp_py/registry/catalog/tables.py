@@ -123,8 +123,9 @@ class ResourceTables(ClusterCache[ResourceTable]):
         taken = self._builtin_names
         for at, resources in enumerate(found, start=1):
             for served in resources:
-                if served.resource.group_resource not in taken:
-                    total[served.resource.key] = served if served.per_cluster else served._replace(per_cluster=True)
+                resource = served.resource
+                if resource.group_resource not in taken:
+                    total[resource.key] = served if served.per_cluster else served._replace(per_cluster=True)
             if at < len(found):
                 taken = taken | {served.resource.group_resource for served in resources}
         return total

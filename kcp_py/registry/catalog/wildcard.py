@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery.kinds import GroupResource
@@ -54,15 +53,24 @@ class WildcardTables:
         """
         if builtin := self._tables.builtin(group, version, resource):
             return builtin
-        async with aclosing(self._serving(group, version, resource)) as found:
-            async for served in found:
-                if accept(served.resource):
+        time_slice = TimeSlice()
+        for source in self._tables.sources:
+            for cluster in tuple(await source.clusters(GroupResource(group, resource))):
+                served = (await self._tables.get(cluster)).find(group, version, resource)
+                if served is not None and accept(served.resource):
                     return served
+                await time_slice.yield_if_due()
         return None
 
     async def definitions(self, group: str, version: str, resource: str) -> Sequence[ServedResource]:
         """The different forms in which clusters serve a resource in a version; clusters with equal ones share one."""
-        return list(dict.fromkeys([served.resource async for served in self._serving(group, version, resource)]))
+        found: dict[ServedResource, None] = {}
+        time_slice = TimeSlice()
+        for cluster in await self.clusters(group, resource):
+            if served := (await self._tables.get(cluster)).find(group, version, resource):
+                found[served.resource] = None
+            await time_slice.yield_if_due()
+        return list(found)
 
     async def clusters(self, group: str, resource: str) -> Sequence[Name]:
         """The clusters that may serve a resource that not every cluster serves."""
@@ -70,14 +78,6 @@ class WildcardTables:
         for source in self._tables.sources:
             found.update(dict.fromkeys(await source.clusters(GroupResource(group, resource))))
         return list(found)
-
-    async def _serving(self, group: str, version: str, resource: str) -> AsyncGenerator[Served, None]:
-        """The resource as each of the clusters serves it that do."""
-        time_slice = TimeSlice()
-        for cluster in await self.clusters(group, resource):
-            if served := (await self._tables.get(cluster)).find(group, version, resource):
-                yield served
-            await time_slice.yield_if_due()
 
     def serving(self, served: Served, *, scope_of: ScopeOf, scopes: ScopeScan) -> ServedScan | None:
         """For a scan over all clusters, which of them serve a resource: all that exist, or those in whose tables it is.
