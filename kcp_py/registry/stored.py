@@ -11,7 +11,7 @@ from kcp_py.registry.catalog.compilation import Settings, compile_crd
 from kcp_py.registry.conversion import NoWebhooks
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.strategy import Strategy
-from kcp_py.schema.crd.validation import default_definition, validate_definition
+from kcp_py.schema.crd.validation import default_crd, validate_crd
 from kcp_py.storage.keys import resource_keys
 
 
@@ -59,8 +59,8 @@ class StoredResource:
             ValueError: a CRD with this content would be refused.
         """
         crd = self._crd()
-        default_definition(crd)
-        if problems := validate_definition(crd):
+        default_crd(crd)
+        if problems := validate_crd(crd):
             raise ValueError(f"{crd['metadata']['name']}: {aggregate(problems)}")
         (compiled,) = compile_crd(crd, Settings(root, NoWebhooks())).resources
         keys = resource_keys(root, self.group, self.resource, namespaced=self.namespaced)

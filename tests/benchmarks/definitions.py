@@ -24,7 +24,7 @@ import orjson
 from kcp_py.apis.upstream.provider import UpstreamKinds
 from kcp_py.registry.catalog.compilation import CompiledCRD, CompiledCRDs, MalformedCRDError
 from kcp_py.schema.compilation import StructuralSchema, compile_schema
-from kcp_py.schema.crd.validation import default_definition, initial_status
+from kcp_py.schema.crd.validation import default_crd, initial_status
 from tests.benchmarks.load import Target, run
 from tests.benchmarks.processes import kcp
 from tests.benchmarks.rows import Row, definition
@@ -146,7 +146,7 @@ async def openapi_row(directory: Path) -> AsyncIterator[Row]:
 
 
 def _stored(crd: dict[str, Any]) -> dict[str, Any]:
-    default_definition(crd)
+    default_crd(crd)
     status = {**initial_status(crd), "acceptedNames": crd["spec"]["names"]}
     return {**crd, "status": {**status, "conditions": [{"type": "Established", "status": "True"}]}}
 

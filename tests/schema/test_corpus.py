@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from kcp_py.schema.compilation import StructuralSchema, compile_schema
-from kcp_py.schema.crd.validation import default_definition, initial_status, validate_definition, warnings_for_definition
+from kcp_py.schema.crd.validation import default_crd, initial_status, validate_crd, warnings_for_crd
 from kcp_py.schema.rules.evaluation import evaluate
 from kcp_py.schema.structural.correlated import ABSENT
 from tests.corpus import CORPUS, definition, needs_corpus, read, rows, version_schema
@@ -69,13 +69,13 @@ def test_every_definition_is_judged_as_upstream_judges_it():
         if path.startswith("crds-legacy"):
             continue
         crd = read(path)
-        default_definition(crd)
+        default_crd(crd)
         crd["status"] = initial_status(crd)
-        if errors := [str(error) for error in validate_definition(crd)]:
+        if errors := [str(error) for error in validate_crd(crd)]:
             judged[path] = errors
         else:
-            warnings_for_definition(crd)
-            assert validate_definition(crd, crd) == [], path
+            warnings_for_crd(crd)
+            assert validate_crd(crd, crd) == [], path
     assert judged.keys() == REFUSED.keys(), judged
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.schema.crd.openapi_schema import SchemaRules
-from kcp_py.schema.crd.validation import validate_definition
+from kcp_py.schema.crd.validation import validate_crd
 from kcp_py.schema.crd.versions import VersionRules, validation_errors
 from tests.corpus import needs_corpus
 from tests.schema.go_tables import GoTable, NotLiteralError
@@ -54,7 +54,7 @@ def test_definitions_on_create():
     """Reasons and fields of all errors are upstream's."""
 
     def judge(table: GoTable, row: dict[str, Any]) -> tuple[set[tuple[str, str]], list[FieldError]]:
-        return table.errors(row.get("errors")), validate_definition(table.definition(row["resource"]), builtin_groups=frozenset())
+        return table.errors(row.get("errors")), validate_crd(table.definition(row["resource"]), builtin_groups=frozenset())
 
     assert check("TestValidateCustomResourceDefinition", judge) >= 50
     assert check("TestSelectableFields", judge) >= 4
@@ -65,7 +65,7 @@ def test_definitions_on_update():
 
     def judge(table: GoTable, row: dict[str, Any]) -> tuple[set[tuple[str, str]], list[FieldError]]:
         old, new = table.definition(row["old"]), table.definition(row["resource"])
-        return table.errors(row.get("errors")), validate_definition(new, old)
+        return table.errors(row.get("errors")), validate_crd(new, old)
 
     assert check("TestValidateCustomResourceDefinitionUpdate", judge) >= 38
 

@@ -18,7 +18,7 @@ from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.crd.names import names_errors
 from kcp_py.schema.crd.names_conditions import set_condition
 from kcp_py.schema.crd.patterns import node_microseconds
-from kcp_py.schema.crd.validation import default_definition, stored_version_errors, validate_definition, warnings_for_definition
+from kcp_py.schema.crd.validation import default_crd, stored_version_errors, validate_crd, warnings_for_crd
 
 CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 """On a definition from its deletion on, until the last of its objects is gone."""
@@ -47,7 +47,7 @@ class CRDStrategy(Strategy):
         self._clock = clock
 
     def prepare_for_create(self, obj: dict[str, Any]) -> None:
-        default_definition(obj)
+        default_crd(obj)
         storage = _storage_version(obj)
         obj["status"] = {
             "conditions": None,
@@ -56,12 +56,12 @@ class CRDStrategy(Strategy):
         }
 
     def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
-        default_definition(obj)
+        default_crd(obj)
         _add_stored_version(obj)
         _keep_cleanup(obj, old)
 
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
-        return validate_definition(obj) + self._builtin_errors(obj)
+        return validate_crd(obj) + self._builtin_errors(obj)
 
     def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         if obj.get("spec") is old.get("spec"):
@@ -69,7 +69,7 @@ class CRDStrategy(Strategy):
             status = obj.get("status") or {}
             errors = names_errors(status.get("acceptedNames") or {}, "status.acceptedNames")
             return errors + stored_version_errors(status.get("storedVersions"), (obj.get("spec") or {}).get("versions") or [])
-        return validate_definition(obj, old)
+        return validate_crd(obj, old)
 
     def is_heavy(self, obj: dict[str, Any]) -> bool:
         # The weights are measured: a schema node takes some microseconds, a rule half a millisecond.
@@ -90,7 +90,7 @@ class CRDStrategy(Strategy):
     def warnings(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
         if old is not None and obj.get("spec") is old.get("spec"):
             return []
-        return warnings_for_definition(obj, old)
+        return warnings_for_crd(obj, old)
 
     def check_delete(self, obj: dict[str, Any]) -> str:
         return deletion_refusal(obj)

@@ -15,7 +15,7 @@ from kcp_py.apis.upstream.provider import UpstreamKinds
 from kcp_py.registry.catalog.compilation import NONE, Settings, compile_crd
 from kcp_py.registry.conversion import NoWebhooks
 from kcp_py.registry.resource import DefaultObjects, ServedResource
-from kcp_py.schema.crd.validation import default_definition
+from kcp_py.schema.crd.validation import default_crd
 from kcp_py.storage.keys import resource_keys
 
 _ESTABLISHED: Final = [{"type": "NamesAccepted", "status": "True"}, {"type": "Established", "status": "True"}]
@@ -37,7 +37,7 @@ def upstream_resources(
     settings = Settings(root, NoWebhooks(), defaults, UpstreamKinds())
     found: list[ServedResource] = []
     for crd in definitions_named(names):
-        default_definition(crd)
+        default_crd(crd)
         crd["status"] = {"acceptedNames": crd["spec"]["names"], "conditions": _ESTABLISHED}
         for resource in compile_crd(crd, settings).resources:
             keys = resource_keys(root, resource.group, resource.resource, namespaced=resource.namespaced)

@@ -29,7 +29,7 @@ from kcp_py.registry.subresources import Subresource, table_of
 from kcp_py.schema.compilation import compile_schema
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.crd.names_conditions import is_condition_true
-from kcp_py.schema.crd.validation import definition_name
+from kcp_py.schema.crd.validation import crd_name
 from kcp_py.schema.structural.nodes import Node, NodesByName
 from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
 
@@ -61,7 +61,7 @@ class CompiledCRD:
         self.digest = digest
         self.group: str = crd["spec"]["group"]
         self.plural: str = crd["spec"]["names"]["plural"]
-        self.name = definition_name(crd["spec"])
+        self.name = crd_name(crd["spec"])
         self.established = is_condition_true(crd, "Established")
         self.terminating = is_condition_true(crd, "Terminating") or bool(crd["metadata"].get("deletionTimestamp"))
         if not self.established or self.terminating:

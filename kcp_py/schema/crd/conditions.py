@@ -24,19 +24,19 @@ _APPROVAL: Final = {
 }
 
 
-def set_approval(definition: Mapping[str, Any], conditions: list[dict[str, Any]], *, now: str) -> None:
+def set_approval(crd: Mapping[str, Any], conditions: list[dict[str, Any]], *, now: str) -> None:
     """Put `KubernetesAPIApprovalPolicyConformant` into a list of conditions, in place; CRDs outside of Kubernetes' own groups have none."""
-    if not is_protected_group((definition.get("spec") or {}).get("group") or ""):
+    if not is_protected_group((crd.get("spec") or {}).get("group") or ""):
         return
-    state, message = approval(definition)
+    state, message = approval(crd)
     status, reason = _APPROVAL[state]
     condition = {"type": "KubernetesAPIApprovalPolicyConformant", "status": status, "reason": reason, "message": message}
-    set_condition(conditions, condition, now=now, generation=definition["metadata"].get("generation"))
+    set_condition(conditions, condition, now=now, generation=crd["metadata"].get("generation"))
 
 
-def set_structure(definition: Mapping[str, Any], conditions: list[dict[str, Any]], *, now: str) -> None:
+def set_structure(crd: Mapping[str, Any], conditions: list[dict[str, Any]], *, now: str) -> None:
     """Put `NonStructuralSchema` into a list of conditions, in place, or take it out. Takes long for large schemas."""
-    spec = definition.get("spec") or {}
+    spec = crd.get("spec") or {}
     errors = []
     if spec.get("preserveUnknownFields"):
         errors.append(invalid("spec.preserveUnknownFields", value=True, detail="must be false"))
@@ -45,19 +45,19 @@ def set_structure(definition: Mapping[str, Any], conditions: list[dict[str, Any]
             errors.extend(structural_errors(schema, f"spec.versions[{index}].schema.openAPIV3Schema"))
     if errors:
         condition = {"type": NON_STRUCTURAL, "status": "True", "reason": "Violations", "message": aggregate(errors)}
-        set_condition(conditions, condition, now=now, generation=definition["metadata"].get("generation"))
+        set_condition(conditions, condition, now=now, generation=crd["metadata"].get("generation"))
     else:
         conditions[:] = [condition for condition in conditions if condition.get("type") != NON_STRUCTURAL]
 
 
-def may_lack_structure(definition: Mapping[str, Any]) -> bool:
+def may_lack_structure(crd: Mapping[str, Any]) -> bool:
     """Whether `set_structure` could find something.
 
     CRDs that this server has created are structural and stay so, because they were validated. Others come from stores that older
     servers have written: no controller of this server has reported on their generation.
     """
-    status = definition.get("status") or {}
+    status = crd.get("status") or {}
     conditions = status.get("conditions") or ()
-    if (definition.get("spec") or {}).get("preserveUnknownFields") or any(one.get("type") == NON_STRUCTURAL for one in conditions):
+    if (crd.get("spec") or {}).get("preserveUnknownFields") or any(one.get("type") == NON_STRUCTURAL for one in conditions):
         return True
     return bool(conditions) and "observedGeneration" not in status

@@ -15,9 +15,9 @@ Form = Callable[[Any], Any]
 _LEFT_OUT: Final[Any] = object()
 
 
-def normalize_definition(definition: dict[str, Any]) -> None:
-    """Bring the schemas of a definition into Go's form, in place."""
-    spec = definition.get("spec")
+def normalize_crd(crd: dict[str, Any]) -> None:
+    """Bring the schemas of a CRD into Go's form, in place."""
+    spec = crd.get("spec")
     versions = spec.get("versions") if isinstance(spec, dict) else None
     for version in versions if isinstance(versions, list) else ():
         holder = version.get("schema") if isinstance(version, dict) else None

@@ -55,9 +55,9 @@ def is_protected_group(group: str) -> bool:
     return group in {"k8s.io", "kubernetes.io"} or group.endswith((".k8s.io", ".kubernetes.io"))
 
 
-def approval(definition: Mapping[str, Any]) -> tuple[str, str]:
+def approval(crd: Mapping[str, Any]) -> tuple[str, str]:
     """The state of the approval annotation (`missing`, `bypassed`, `approved`, `invalid`) and what to say of it."""
-    annotations = (definition.get("metadata") or {}).get("annotations") or {}
+    annotations = (crd.get("metadata") or {}).get("annotations") or {}
     value = annotations.get(APPROVED_ANNOTATION) or ""
     if not value:
         return "missing", f'protected groups must have approval annotation "{APPROVED_ANNOTATION}", see {_POLICY}'
@@ -75,15 +75,15 @@ def approval(definition: Mapping[str, Any]) -> tuple[str, str]:
     return "invalid", f"{detail}, see {_POLICY}"
 
 
-def approval_errors(definition: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[FieldError]:
+def approval_errors(crd: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[FieldError]:
     """Protected groups need the annotation; an unchanged state is never refused."""
-    if not is_protected_group((definition.get("spec") or {}).get("group") or ""):
+    if not is_protected_group((crd.get("spec") or {}).get("group") or ""):
         return []
-    state, detail = approval(definition)
+    state, detail = approval(crd)
     if old is not None and approval(old)[0] == state:
         return []
     if state == "missing":
         return [required(_APPROVAL_FIELD, detail)]
     if state == "invalid":
-        return [invalid(_APPROVAL_FIELD, definition["metadata"]["annotations"][APPROVED_ANNOTATION], detail)]
+        return [invalid(_APPROVAL_FIELD, crd["metadata"]["annotations"][APPROVED_ANNOTATION], detail)]
     return []

@@ -33,7 +33,7 @@ class NamesStatus(NamedTuple):
 
 
 def accepted_names(
-    definition: Mapping[str, Any],
+    crd: Mapping[str, Any],
     others: Iterable[Mapping[str, Any]],
     builtins: Iterable[BuiltinNames] = (),
     *,
@@ -42,13 +42,13 @@ def accepted_names(
     """Decide on the names of one CRD.
 
     Args:
-        definition: the CRD; its status, if it has one, is what it holds already.
+        crd: the CRD; its status, if it has one, is what it holds already.
         others: the other CRDs of the cluster; those of other groups, and the CRD itself, are passed over.
         builtins: the names of the built-in resources of the same group.
         now: the time, as conditions print it (RFC 3339).
     """
-    spec, status = definition["spec"], definition.get("status") or {}
-    group, name = spec["group"], definition["metadata"]["name"]
+    spec, status = crd["spec"], crd.get("status") or {}
+    group, name = spec["group"], crd["metadata"]["name"]
     resources: set[str] = set()
     kinds: set[str] = set()
     for other in others:
@@ -61,7 +61,7 @@ def accepted_names(
         kinds.update((builtin.kind, builtin.list_kind))
     accepted, conflict = _decide(spec["names"], status.get("acceptedNames") or {}, resources, kinds)
     conditions = [dict(condition) for condition in status.get("conditions") or ()]
-    generation = definition["metadata"].get("generation")
+    generation = crd["metadata"].get("generation")
     if conflict is None:
         named = _condition("NamesAccepted", "True", "NoConflicts", "no conflicts found")
         established = _condition("Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
@@ -77,9 +77,9 @@ def accepted_names(
     return NamesStatus(accepted, conditions)
 
 
-def is_condition_true(definition: Mapping[str, Any], name: str) -> bool:
+def is_condition_true(crd: Mapping[str, Any], name: str) -> bool:
     """Whether a CRD's status has the condition, with status True."""
-    conditions = (definition.get("status") or {}).get("conditions") or ()
+    conditions = (crd.get("status") or {}).get("conditions") or ()
     return any(condition.get("type") == name and condition.get("status") == "True" for condition in conditions)
 
 

@@ -88,7 +88,7 @@ _WEBHOOK: Final = _record(
     clientConfig=_record(url=_TEXT, caBundle=_TEXT, service=_record(name=_TEXT, namespace=_TEXT, path=_TEXT, port=_WHOLE)),
 )
 
-_DEFINITION: Final = _record(
+_CRD: Final = _record(
     metadata=_record(name=_TEXT, annotations={"type": "object", "additionalProperties": _TEXT}),
     spec=_record(
         group=_TEXT,
@@ -107,6 +107,6 @@ _DEFINITION: Final = _record(
 
 
 @cache
-def definition_shape() -> StructuralSchema:
+def crd_shape() -> StructuralSchema:
     """The schema, compiled once."""
-    return compile_schema(_DEFINITION, definitions={"JSONSchemaProps": _JSON_SCHEMA_PROPS}, custom=False)
+    return compile_schema(_CRD, definitions={"JSONSchemaProps": _JSON_SCHEMA_PROPS}, custom=False)

@@ -23,7 +23,7 @@ from kcp_py.schema.crd.names_conditions import is_condition_true
 from kcp_py.schema.crd.openapi_schema import TYPES, SchemaRules, map_key_errors, non_atomic_set_item
 from kcp_py.schema.crd.patterns import cost_errors
 from kcp_py.schema.crd.printing import invalid_struct, printed_versions
-from kcp_py.schema.crd.shape import definition_shape
+from kcp_py.schema.crd.shape import crd_shape
 from kcp_py.schema.crd.structure import is_structural
 from kcp_py.schema.crd.versions import (
     VersionRules,
@@ -36,13 +36,13 @@ from kcp_py.schema.crd.versions import (
 from kcp_py.schema.documents import Schema, child_schema, walk_schema
 from kcp_py.schema.structural.nodes import SchemaTooDeepError, read_schema
 
-Definition = Mapping[str, Any]
+Crd = Mapping[str, Any]
 Version = Mapping[str, Any]
 
 
-def default_definition(definition: dict[str, Any]) -> None:
+def default_crd(crd: dict[str, Any]) -> None:
     """Fill what the v1 defaults fill, in place: singular, listKind, conversion, the port of the conversion service."""
-    spec = definition.get("spec")
+    spec = crd.get("spec")
     if not isinstance(spec, dict):
         return
     names = spec.get("names")
@@ -61,9 +61,9 @@ def default_definition(definition: dict[str, Any]) -> None:
         service.setdefault("port", 443)
 
 
-def initial_status(definition: Definition) -> dict[str, Any]:
+def initial_status(crd: Crd) -> dict[str, Any]:
     """The status with which a CRD is created: whatever the client sent, only its storage version is known to be stored."""
-    stored = [version["name"] for version in definition["spec"].get("versions") or () if version.get("storage")][:1]
+    stored = [version["name"] for version in crd["spec"].get("versions") or () if version.get("storage")][:1]
     return {"acceptedNames": {"plural": "", "kind": ""}, "conditions": [], "storedVersions": stored}
 
 
@@ -83,30 +83,28 @@ BUILTIN_GROUPS = frozenset({"", "apps", "autoscaling", "batch", "extensions", "p
 group, which has the empty name, are called `<plural>.core`."""
 
 
-def definition_name(spec: Mapping[str, Any]) -> str:
+def crd_name(spec: Mapping[str, Any]) -> str:
     """The name that a CRD with this spec has to have."""
     return f"{(spec.get('names') or {}).get('plural') or ''}.{'core' if spec.get('group') == '' else spec.get('group') or ''}"
 
 
-def validate_definition(
-    definition: Definition, old: Definition | None = None, *, builtin_groups: frozenset[str] = BUILTIN_GROUPS
-) -> list[FieldError]:
+def validate_crd(crd: Crd, old: Crd | None = None, *, builtin_groups: frozenset[str] = BUILTIN_GROUPS) -> list[FieldError]:
     """Every problem of a CRD that is created, or with `old`, updated.
 
     What the generic rules for metadata see is left to them, except that the name must be the plural and the group.
     `status.storedVersions` must be filled before, as `initial_status` and the rules for updates do.
     Groups in `builtin_groups` need not be domains.
     """
-    if errors := definition_shape().validate(dict(definition)):
+    if errors := crd_shape().validate(dict(crd)):
         return errors
-    spec: Mapping[str, Any] = definition.get("spec") or {}
-    status: Mapping[str, Any] = definition.get("status") or {}
+    spec: Mapping[str, Any] = crd.get("spec") or {}
+    status: Mapping[str, Any] = crd.get("status") or {}
     old_schemas = _schemas((old or {}).get("spec") or {})
     if errors := cost_errors(*([node for schema in schemas for node in walk_schema(schema)] for schemas in (_schemas(spec), old_schemas))):
         return errors
     if old is None:
-        name = (definition.get("metadata") or {}).get("name") or ""
-        if name and name != definition_name(spec):
+        name = (crd.get("metadata") or {}).get("name") or ""
+        if name and name != crd_name(spec):
             errors.append(invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
     rules = _rules(old, spec)
     errors.extend(_group_errors(spec, builtin_groups))
@@ -115,14 +113,14 @@ def validate_definition(
         errors.extend(_immutable_errors(spec, old.get("spec") or {}, rules))
     errors.extend(names_errors(status.get("acceptedNames") or {}, "status.acceptedNames"))
     errors.extend(stored_version_errors(status.get("storedVersions"), spec.get("versions") or []))
-    errors.extend(approval_errors(definition, old))
+    errors.extend(approval_errors(crd, old))
     if spec.get("preserveUnknownFields") and not ((old or {}).get("spec") or {}).get("preserveUnknownFields"):
         detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         errors.append(invalid("spec.preserveUnknownFields", value=True, detail=detail))
     return errors
 
 
-def _rules(old: Definition | None, new: Mapping[str, Any]) -> _Rules:
+def _rules(old: Crd | None, new: Mapping[str, Any]) -> _Rules:
     if old is None:
         return _Rules(
             versions=VersionRules(schema=SchemaRules()),
@@ -360,9 +358,9 @@ def stored_version_errors(stored: list[str] | None, versions: Sequence[Version])
     return errors
 
 
-def warnings_for_definition(definition: Definition, old: Definition | None = None) -> list[str]:
+def warnings_for_crd(crd: Crd, old: Crd | None = None) -> list[str]:
     """Texts for `Warning` headers: unrecognised formats (on update, new ones) and sets of objects."""
-    nodes = [node for schema in _schemas(definition.get("spec") or {}) for node in walk_schema(schema)]
+    nodes = [node for schema in _schemas(crd.get("spec") or {}) for node in walk_schema(schema)]
     before = [node for schema in _schemas((old or {}).get("spec") or {}) for node in walk_schema(schema)]
     warnings = [f"unrecognized format {go_quote(name)}" for name in sorted(_formats(nodes) - _formats(before))]
     warnings.extend(

@@ -9,7 +9,7 @@ import pytest
 import kcp_py
 from kcp_py.apis.upstream.crds import definitions_named, definitions_of, versions_of
 from kcp_py.bootstrap.upstream_kinds import upstream_kinds
-from kcp_py.schema.crd.validation import default_definition, initial_status, validate_definition
+from kcp_py.schema.crd.validation import default_crd, initial_status, validate_crd
 
 EVERY = definitions_named(["all"])
 
@@ -18,9 +18,9 @@ EVERY = definitions_named(["all"])
 def test_every_definition_is_valid(definition):
     """Each passes the rules of apiextensions.k8s.io, with schemas that are structural."""
     definition = copy.deepcopy(definition)
-    default_definition(definition)
+    default_crd(definition)
     definition["status"] = initial_status(definition)
-    assert validate_definition(definition) == []
+    assert validate_crd(definition) == []
 
 
 def test_what_a_definition_has():

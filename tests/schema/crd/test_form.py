@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from kcp_py.schema.crd.form import normalize_definition
+from kcp_py.schema.crd.form import normalize_crd
 
 RULE = "x-kubernetes-validations"
 
 
 def normalized(schema: Any) -> Any:
     definition = {"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]}}
-    normalize_definition(definition)
+    normalize_crd(definition)
     (version,) = definition["spec"]["versions"]
     return version["schema"]
 
@@ -67,5 +67,5 @@ def test_a_schema_that_is_null_is_none() -> None:
 def test_other_documents_are_left_alone(spec: Any) -> None:
     """Whatever stands where schemas should be."""
     definition = {"spec": spec}
-    normalize_definition(definition)
+    normalize_crd(definition)
     assert definition == {"spec": spec}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.schema.crd.validation import default_definition, initial_status, validate_definition, warnings_for_definition
+from kcp_py.schema.crd.validation import default_crd, initial_status, validate_crd, warnings_for_crd
 
 STRING = {"type": "string"}
 
@@ -30,7 +30,7 @@ def crd(schema: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
             **spec,
         },
     }
-    default_definition(definition)
+    default_crd(definition)
     definition["status"] = initial_status(definition)
     return definition
 
@@ -43,7 +43,7 @@ def root(schema: dict[str, Any], **version: Any) -> dict[str, Any]:
 
 
 def messages(definition: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
-    return [str(error) for error in validate_definition(definition, old)]
+    return [str(error) for error in validate_crd(definition, old)]
 
 
 SPEC = "spec.validation.openAPIV3Schema.properties[spec]"
@@ -112,7 +112,7 @@ def test_rules_of_the_spec(case):
 def test_versions_are_unique_with_one_storage_version_and_a_schema():
     """All three rules speak at once; a version name is a DNS-1035 label."""
     definition = crd(versions=[{"name": "v1.0", "storage": True}, {"name": "v1", "storage": True}, {"name": "v1"}])
-    fields = [(error.field, error.text.rpartition(": ")[2]) for error in validate_definition(definition)]
+    fields = [(error.field, error.text.rpartition(": ")[2]) for error in validate_crd(definition)]
     assert fields[:3] == [(f"spec.versions[{index}].schema.openAPIV3Schema", "Required value") for index in range(3)]
     assert fields[3][0] == "spec.versions[0].name"
     assert fields[4:] == [
@@ -388,7 +388,7 @@ def test_protected_groups_need_approval():
     """The annotation has to be a URL or say unapproved; an unchanged state is let through."""
     definition = crd(group="x.k8s.io")
     definition["metadata"]["name"] = "widgets.x.k8s.io"
-    (missing,) = validate_definition(definition)
+    (missing,) = validate_crd(definition)
     assert missing.field == "metadata.annotations[api-approved.kubernetes.io]"
     assert missing.text == (
         'Required value: protected groups must have approval annotation "api-approved.kubernetes.io", '
@@ -411,10 +411,10 @@ def test_kinds_of_kubernetes_may_be_brought_by_definitions():
 def test_warnings():
     """Unrecognised formats are named when they are new, sets of objects always."""
     definition = crd({"type": "string", "format": "made-up"})
-    assert warnings_for_definition(definition) == ['unrecognized format "made-up"']
-    assert warnings_for_definition(definition, definition) == []
+    assert warnings_for_crd(definition) == ['unrecognized format "made-up"']
+    assert warnings_for_crd(definition, definition) == []
     objects = {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "object", "x-kubernetes-map-type": "atomic"}}
-    assert warnings_for_definition(crd(objects)) == [
+    assert warnings_for_crd(crd(objects)) == [
         'x-kubernetes-list-type: set for items of type "object" is not supported by server-side apply or CEL validation rules'
     ]
 
