@@ -113,6 +113,19 @@ def unknown_path() -> StatusError:
     return StatusError(404, "", "404 page not found")
 
 
+def unserved() -> StatusError:
+    """A client raises it for a resource that the server does not serve. It names no object, and has client-go's text for such an answer.
+
+    Source: apimachinery `pkg/api/errors` (`NewGenericServerResponse`).
+    """
+    return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
+
+
+def is_absent(error: StatusError) -> bool:
+    """Whether an error says that an object does not exist, and not that its resource is not served."""
+    return error.code == 404 and bool((error.details or {}).get("name"))
+
+
 def method_not_supported(resource: GroupResource, verb: str, suffix: str = "") -> StatusError:
     message = f'{verb} is not supported on resources of kind "{resource}"{suffix}'
     return StatusError(405, "MethodNotAllowed", message, details=_details(resource, ""))

@@ -397,7 +397,7 @@ class LocalClient:
         try:
             found = await self._registry.wildcard.find(*resource)
             if found is None:
-                raise errors.not_found(resource.group_resource, "")
+                raise errors.unserved()
             return await attempt(None, found)
         except StorageError as error:
             raise translate(error) from error

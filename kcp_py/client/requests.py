@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client.contract import FIELD_MANAGER
 from kcp_py.logicalcluster import WILDCARD, Name
@@ -68,7 +68,7 @@ class Resolver:
         except StorageError as error:
             raise translate(error) from error
         if served is None:
-            raise StatusError(404, "NotFound", "the server could not find the requested resource", details={})
+            raise errors.unserved()
         return scope, served
 
     async def carry_out(

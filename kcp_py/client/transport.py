@@ -135,7 +135,7 @@ def status_error(code: int, body: bytes) -> StatusError:
     if isinstance(status, dict) and status.get("kind") == "Status":
         return status_error_of(status, code)
     if code == 404:
-        return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
+        return errors.unserved()
     text = body.decode("utf-8", errors="replace").strip() or f"the server answered with status {code}"
     return StatusError(code, "", text)
 

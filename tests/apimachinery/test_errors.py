@@ -69,3 +69,11 @@ def test_an_answer_tells_of_a_thousand_errors():
     status = errors.invalid("ConfigMap", "a", [invalid(f"data[k{number}]", "v", "wrong") for number in range(1234)]).to_status()
     assert len(status["details"]["causes"]) == 1000
     assert status["message"].endswith('data[k999]: Invalid value: "v": wrong] and more errors')
+
+
+def test_an_absent_object_is_named() -> None:
+    """An error about a resource that is not served names no object."""
+    widgets = GroupResource("example.com", "widgets")
+    assert errors.is_absent(errors.not_found(widgets, "one"))
+    assert not errors.is_absent(errors.unserved())
+    assert not errors.is_absent(errors.conflict(widgets, "one", "changed"))

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.client import LocalClient
+from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import WILDCARD, Name
 from kcp_py.registry.rest.patch import JSON_PATCH, STRATEGIC_MERGE_PATCH
 from kcp_py.storage.contract import Delete
 from kcp_py.storage.memory import MemoryStorage
+from kcp_py.testing.client_suite import ClientSuite
 from tests.client.registry import CONFIG_MAPS, WIDGETS, Registry, config_map, open_registry, widget
+from tests.client.served import options_of
 
 pytestmark = pytest.mark.anyio
 
@@ -25,6 +30,15 @@ OTHER = Name("team-b")
 async def registry() -> AsyncIterator[Registry]:
     async with open_registry(MemoryStorage()) as opened:
         yield opened
+
+
+class TestLocalClient(ClientSuite):
+    """Every promise of the contract."""
+
+    @pytest.fixture
+    async def client(self, tmp_path: Path) -> AsyncIterator[LocalClient]:
+        async with ControlPlane(options_of(tmp_path)) as control_plane:
+            yield control_plane.client
 
 
 async def test_objects_are_dressed_as_over_http(registry: Registry) -> None:

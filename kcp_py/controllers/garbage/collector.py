@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kcp_py.aio.cooperative import Throttle, TimeSlice
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.errors import StatusError, is_absent
 from kcp_py.apimachinery.kinds import CRDS, GroupResource, GroupVersionResource
 from kcp_py.client import ApiResource, Client, ObjectChange, ObjectFilter, Tap
 from kcp_py.controllers.garbage.graph import Graph
@@ -310,8 +310,10 @@ class GarbageCollector:
         try:
             return await self._client.get(cluster, resource, item.namespace, item.name, metadata_only=True)
         except StatusError as error:
-            if error.code == 404:
+            if is_absent(error):
                 return None
+            if error.code == 404:
+                raise UnresolvedOwnerError from error
             raise
 
     async def _end(self, cluster: Name, resource: GroupVersionResource, item: Item, facts: Facts) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from kcp_py.aio.lru import LRU
-from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.errors import StatusError, is_absent
 from kcp_py.client import Client, Tap
 from kcp_py.controllers.garbage.ownership import FOREGROUND, Item, Reference, facts_of
 from kcp_py.controllers.garbage.reporting import is_elsewhere
@@ -103,7 +103,10 @@ class OwnerLookup:
         try:
             facts = facts_of(await self._client.get(cluster, kind.resource, namespace, owner.name, metadata_only=True))
         except StatusError as error:
-            if error.code != 404:
+            if not is_absent(error):
+                if error.code == 404:
+                    # A client that remembers the served kinds may ask for one that is not served any more.
+                    raise UnresolvedOwnerError from error
                 raise
         else:
             if facts.uid == owner.uid:

@@ -10,10 +10,12 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.client import LocalTap, ObjectChange, ObjectFilter, Tap
+from kcp_py.client import ApiResource, Client, LocalClient, LocalTap, ObjectChange, ObjectFilter, Tap
 from kcp_py.controllers import start_controllers
 from kcp_py.controllers.garbage import GarbageCollector
 from kcp_py.controllers.garbage.graphs import Graphs
+from kcp_py.controllers.garbage.owners import OwnerLookup, UnresolvedOwnerError
+from kcp_py.controllers.garbage.ownership import Item, Reference
 from kcp_py.controllers.runtime.loop import ReconcileLoop
 from kcp_py.controllers.runtime.queue import WorkQueue
 from kcp_py.logicalcluster import Name
@@ -371,3 +373,26 @@ async def test_what_happened_unseen_is_made_up_for() -> None:
         await registry.client.delete(TEAM, CONFIG_MAPS, "default", "owner")
         tap.missed()
         await registry.until_gone(TEAM, CONFIG_MAPS, "default", "second")
+
+
+async def test_an_owner_whose_kind_is_not_served_any_more_is_not_absent() -> None:
+    """A client over HTTP may remember a kind for some seconds: the dependent stays, as nothing is known about its owner."""
+    async with open_registry(MemoryStorage()) as registry:
+        owners = OwnerLookup(cast("Client", Remembering(registry.client)), registry.tap)
+        item = Item(CONFIG_MAPS.group_resource, "default", "dependent")
+        with pytest.raises(UnresolvedOwnerError):
+            await owners.classify(TEAM, item, [Reference("example.com/v1", "Widget", "w", "u1", blocks=False)])
+
+
+class Remembering:
+    """A client that finds a kind which the cluster does not serve any more."""
+
+    def __init__(self, client: LocalClient) -> None:
+        self._client = client
+
+    async def find_kind(self, cluster: Name, api_version: str, kind: str) -> ApiResource:
+        del cluster, api_version
+        return ApiResource(WIDGETS, kind, namespaced=True)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
