@@ -38,7 +38,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "apimachinery/serializer/yaml": [
         Row(
-            "encoding scalars",
+            "codec encoding scalars",
             "apimachinery/serializer/yaml/test_decoding",
             "what is encoded is decoded again; scalars are read by the decoder",
         ),
@@ -121,7 +121,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "server/pages": [Row("application paths", "server/pages/test_shell", "the pages of the shell")],
     "serving": [
-        Row("addresses", "serving/test_seats", "addresses share seats"),
+        Row("addresses", "serving/test_connectionlimits", "addresses share limits"),
         Row("context", "serving/test_connection", "what connections share"),
         Row("renewal", "serving/test_certificates", "renews the certificates of a server"),
     ],
