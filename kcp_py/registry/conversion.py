@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 
 import orjson
 
-from kcp_py.aio.workplace import away_from_work
+from kcp_py.aio.slot import released_slot
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersion
@@ -138,7 +138,7 @@ class WebhookConverter:
         uid = new_uid()
         body = encode_review(version, uid, api_version, bodies)
         # Objects may grow by being converted: room for the largest there can be, or for all to double.
-        async with away_from_work():
+        async with released_slot():
             answer = await self._webhooks.post(self._endpoint, body, max_bytes=max(_LARGEST_OBJECT, 2 * len(body)))
         return converted_objects(version, uid, decode_answer(answer.status, answer.body))
 

@@ -11,7 +11,7 @@ import asyncio
 from typing import Final
 
 from kcp_py.aio.budget import BudgetExceededError, FairBudget
-from kcp_py.aio.workplace import WORKPLACE
+from kcp_py.aio.slot import CURRENT_SLOT
 from kcp_py.apimachinery.errors import StatusError, too_many_requests
 
 LIGHT_BYTES: Final = 64 * 1024
@@ -104,7 +104,7 @@ class Place:
         except BudgetExceededError:
             raise _refused() from None
         self._worked_on = self._held
-        WORKPLACE.set(self)
+        CURRENT_SLOT.set(self)
 
     async def resume(self) -> None:
         """Go on with the work after `rest`, once there is room. Harmless at work, and after `leave`.

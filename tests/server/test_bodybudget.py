@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.aio.workplace import away_from_work
+from kcp_py.aio.slot import released_slot
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import Name
 from kcp_py.server.bodybudget import LEAST_BYTES_PER_SECOND, LIGHT_BYTES, BodyBudget, Place
@@ -141,7 +141,7 @@ async def test_who_waits_for_the_network_leaves_the_work_to_others() -> None:
     answered, went_on = asyncio.Event(), asyncio.Event()
 
     async def ask() -> None:
-        async with away_from_work():
+        async with released_slot():
             await answered.wait()
         went_on.set()
 
@@ -157,7 +157,7 @@ async def test_who_waits_for_the_network_leaves_the_work_to_others() -> None:
     assert bodies.worked_on.given_to("a") == LARGE
     first.exchange.release()
     assert (bodies.held.given, bodies.worked_on.given) == (0, 0)
-    async with away_from_work():
+    async with released_slot():
         pass
     assert (bodies.held.given, bodies.worked_on.given) == (0, 0)
 
@@ -169,7 +169,7 @@ async def test_a_request_that_ends_while_it_waits_for_its_place_keeps_none() -> 
     await first.exchange.read_body()
 
     async def ask() -> None:
-        async with away_from_work():
+        async with released_slot():
             await second.exchange.read_body()
 
     asking = asyncio.create_task(ask())

@@ -18,7 +18,7 @@ from kcp_py.registry.uid import new_uid
 from kcp_py.storage import contract
 from kcp_py.storage.contract import Storage
 from kcp_py.storage.keys import ResourceKeys
-from kcp_py.storage.spans import Spans, spans_of
+from kcp_py.storage.rangecache import RangeCache, range_cache_of
 
 
 class WriteObserver(Protocol):
@@ -49,11 +49,11 @@ class Access:
     observers: dict[str, list[WriteObserver]] = field(default_factory=dict)
     """Prefix of a resource -> the caches that follow its writes, so that they are right for each reader of a write."""
 
-    spans: Spans | None = field(init=False)
+    range_cache: RangeCache | None = field(init=False)
     """Cached parts of lists, where the store can report when they are outdated."""
 
     def __post_init__(self) -> None:
-        self.spans = spans_of(self.storage)
+        self.range_cache = range_cache_of(self.storage)
 
     async def transact(
         self, cluster: Name, keys: ResourceKeys, compares: Sequence[contract.Compare], operations: Sequence[contract.Operation]

@@ -18,7 +18,7 @@ from kcp_py.registry.store.defaults import crd_revision_at, default_items, with_
 from kcp_py.registry.store.read import load
 from kcp_py.registry.store.scan import Scan
 from kcp_py.storage.contract import KeyValue, prefix_end
-from kcp_py.storage.spans import Reading, Span
+from kcp_py.storage.rangecache import Reading, Span
 
 _READ: Final = 500
 """Objects read, spliced and kept at once: a millisecond or two of the event loop, and the memory is used again for the next ones."""
@@ -74,8 +74,8 @@ class _Sight(NamedTuple):
         return self.served.resource.renderer, self.served.fresh_since, self.scope.uid, self.scope.terminating
 
     def span(self, key: str, revision: int) -> Span | None:
-        spans = self.access.spans
-        return spans.find(self.kept, self.maker, key, revision) if spans is not None else None
+        range_cache = self.access.range_cache
+        return range_cache.find(self.kept, self.maker, key, revision) if range_cache is not None else None
 
 
 def can_render(served: Served, what: Scan) -> bool:
@@ -103,8 +103,8 @@ async def render(access: Access, served: Served, what: Scan) -> RenderedPage:
     prefix = keys.namespace_prefix(scope.name, what.namespace) if what.namespace else kept
     defaults = [item for item in _defaults_from(served, scope, what.start) if item.key.startswith(prefix)]
     sight = _Sight(access, served, scope, prefix, kept, prefix_end(prefix), defaults)
-    spans = access.spans
-    with spans.reading(kept) if spans is not None else nullcontext() as reading:
+    range_cache = access.range_cache
+    with range_cache.reading(kept) if range_cache is not None else nullcontext() as reading:
         page = await _render(sight, what, reading)
     origin = served.origin
     if defaults and origin is not None and await crd_revision_at(access.storage, origin, page.revision) != origin.revision:
@@ -144,33 +144,33 @@ async def _render(sight: _Sight, what: Scan, reading: Reading | None) -> Rendere
                 # What a default object hides behind is not counted.
                 more = any(item.key >= lower for item in sight.defaults) or await _behind(sight, lower, revision, counted=False) > 0
                 return RenderedPage(parts, last, revision, more=more, remaining=-1)
-            spans = sight.access.spans
-            together = spans.count(start, upper, revision) if spans is not None else -1
+            range_cache = sight.access.range_cache
+            together = range_cache.count(start, upper, revision) if range_cache is not None else -1
             behind = together - count if together >= 0 else await _behind(sight, lower, revision, counted=True)
-            if spans is not None:
-                spans.counted(last + "\x00", upper, revision, behind)
+            if range_cache is not None:
+                range_cache.counted(last + "\x00", upper, revision, behind)
             return RenderedPage(parts, last, revision, more=behind > 0, remaining=behind)
 
 
 async def _beginning(sight: _Sight, lower: str, asked: int) -> tuple[int, bool]:
     """The revision of a list, and whether kept spans may answer at it; 0 where only a read can tell the latest one."""
-    spans = sight.access.spans
-    if spans is None:
+    range_cache = sight.access.range_cache
+    if range_cache is None:
         return asked, False
     current = await sight.access.storage.revision()
     if asked:
         return asked, asked <= current
     # While a write is on its way others may have seen it already: what came before it must not be answered behind their backs.
-    span = sight.span(lower, 0) if spans.settled(sight.kept) else None
+    span = sight.span(lower, 0) if range_cache.settled(sight.kept) else None
     return (max(current, span.since), True) if span is not None else (0, False)
 
 
 async def _read(sight: _Sight, lower: str, wanted: _Limits, revision: int, *, reading: Reading | None, latest: bool) -> Span:
     """Read a span that begins at `lower` from the store, and keep it."""
-    spans = sight.access.spans
-    following = spans.next_lower(sight.kept, sight.maker, lower) if spans is not None else ""
+    range_cache = sight.access.range_cache
+    following = range_cache.next_lower(sight.kept, sight.maker, lower) if range_cache is not None else ""
     upper = min(following, sight.upper) if following else sight.upper
-    limit = _READ_AFAR if spans is None else _READ if upper == sight.upper else _REREAD
+    limit = _READ_AFAR if range_cache is None else _READ if upper == sight.upper else _REREAD
     limit = min(wanted.items, limit) if wanted.items else limit
     found = await sight.access.storage.range(sight.prefix, start=lower, limit=limit, revision=revision, max_bytes=wanted.bytes)
     items = found.items
@@ -183,8 +183,8 @@ async def _read(sight: _Sight, lower: str, wanted: _Limits, revision: int, *, re
     keys = [item.key for item in items]
     elements, spliced = await _elements(sight, items)
     span = Span(lower, upper, found.revision, keys, elements)
-    if spans is not None and reading is not None and spliced and len(items) >= _LEAST_KEPT:
-        spans.keep(reading, sight.maker, span, latest=latest)
+    if range_cache is not None and reading is not None and spliced and len(items) >= _LEAST_KEPT:
+        range_cache.keep(reading, sight.maker, span, latest=latest)
     return span
 
 

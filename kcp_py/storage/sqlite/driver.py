@@ -25,7 +25,7 @@ from kcp_py.storage.contract import (
     WatchBatch,
 )
 from kcp_py.storage.feed import Changes, Feed
-from kcp_py.storage.spans import Spans
+from kcp_py.storage.rangecache import RangeCache
 from kcp_py.storage.sqlite.checkpoint import Checkpointer
 from kcp_py.storage.sqlite.database import Database
 from kcp_py.storage.sqlite.errors import DatabaseFileError, may_lack_room, translated
@@ -83,7 +83,7 @@ class SQLiteStorage:
         self._hot_keys = hot_keys
         self._hot_bytes = hot_bytes
         self._parts: _Parts | None = None
-        self.spans = Spans(max_bytes=span_bytes)
+        self.range_cache = RangeCache(max_bytes=span_bytes)
         """The cache of rendered ranges. It is valid because only this process writes the file."""
 
     async def get(self, key: str) -> KeyValue | None:
@@ -160,7 +160,7 @@ class SQLiteStorage:
             checkpoint_bytes=self._checkpoint_bytes,
             hot_keys=self._hot_keys,
             hot_bytes=self._hot_bytes,
-            spans=self.spans,
+            range_cache=self.range_cache,
             reserve_bytes=self._reserve_bytes,
         )
         return self
@@ -169,7 +169,7 @@ class SQLiteStorage:
         if self._parts is not None:
             parts, self._parts = self._parts, None
             await parts.close()
-            self.spans.clear()
+            self.range_cache.clear()
 
     def _opened(self) -> _Parts:
         if self._parts is None:
@@ -200,7 +200,7 @@ class _Parts:
         checkpoint_bytes: int,
         hot_keys: int,
         hot_bytes: int,
-        spans: Spans,
+        range_cache: RangeCache,
         room: Room,
     ) -> None:
         state = read_state(connection)
@@ -221,9 +221,9 @@ class _Parts:
             publish=self.feed.publish,
             written=self._checkpointer.written,
             hot=self.hot,
-            spans=spans,
+            range_cache=range_cache,
         )
-        spans.compacted(state.compact_revision)
+        range_cache.compacted(state.compact_revision)
 
     @classmethod
     async def open(
@@ -235,7 +235,7 @@ class _Parts:
         checkpoint_bytes: int,
         hot_keys: int,
         hot_bytes: int,
-        spans: Spans,
+        range_cache: RangeCache,
         reserve_bytes: int,
     ) -> _Parts:
         worker = Worker("sqlite-commit")
@@ -274,7 +274,7 @@ class _Parts:
             checkpoint_bytes=checkpoint_bytes,
             hot_keys=hot_keys,
             hot_bytes=hot_bytes,
-            spans=spans,
+            range_cache=range_cache,
             room=room,
         )
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import apsw
 
 from kcp_py.storage.contract import Compare, ConflictError, Event, KeyValue, Operation, Put
-from kcp_py.storage.spans import Spans
+from kcp_py.storage.rangecache import RangeCache
 from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.schema import ORDINAL_BITS
 
@@ -29,18 +29,18 @@ _INSERT_HISTORY: Final = "INSERT INTO history VALUES (?, ?, ?, ?, ?)"
 class Transactions:
     """Runs transactions on one connection with an open SQLite transaction."""
 
-    def __init__(self, connection: apsw.Connection, hot: HotKeys, spans: Spans) -> None:
+    def __init__(self, connection: apsw.Connection, hot: HotKeys, range_cache: RangeCache) -> None:
         """Prepare.
 
         Args:
             connection: the writing connection.
             hot: drops the written keys.
-            spans: drops the spans of the written keys.
+            range_cache: drops the spans of the written keys.
         """
         self._connection = connection
         self._cursor = connection.cursor()
         self._hot = hot
-        self._spans = spans
+        self._range_cache = range_cache
 
     def carry_out(
         self, compares: Sequence[Compare], operations: Sequence[Operation], revision: int, *, events: list[Event]
@@ -86,7 +86,7 @@ class Transactions:
                 if not self._connection.changes():
                     return self._existing(key)
             self._hot.writing(key)
-            self._spans.writing(key, revision)
+            self._range_cache.writing(key, revision)
             if creates and isinstance(operation, Put):
                 execute(_INSERT_HISTORY, (next_seq, key, 0, revision, 0))
                 execute(_INSERT_VALUE, (next_seq, operation.value))

@@ -29,7 +29,7 @@ from kcp_py.storage.contract import (
     UnknownOutcomeError,
 )
 from kcp_py.storage.feed import Changes
-from kcp_py.storage.spans import Spans
+from kcp_py.storage.rangecache import RangeCache
 from kcp_py.storage.sqlite.database import Database
 from kcp_py.storage.sqlite.errors import CorruptDatabaseError, translated
 from kcp_py.storage.sqlite.hot import HotKeys
@@ -84,7 +84,7 @@ class Writer:
         publish: Callable[[Sequence[Event], int], None],
         written: Callable[[int], None],
         hot: HotKeys,
-        spans: Spans,
+        range_cache: RangeCache,
     ) -> None:
         """Start with the writing connection.
 
@@ -97,7 +97,7 @@ class Writer:
             publish: called with the events and the revision of each commit, in order.
             written: called with the approximate number of bytes that a commit added to the log.
             hot: drops the written keys.
-            spans: drops the spans of the written keys.
+            range_cache: drops the spans of the written keys.
         """
         state = read_state(connection)
         self.revision = state.revision
@@ -112,12 +112,12 @@ class Writer:
         self._database = database
         self._connection = connection
         self._cursor = connection.cursor()
-        self._transactions = Transactions(connection, hot, spans)
+        self._transactions = Transactions(connection, hot, range_cache)
         self._worker = worker
         self._publish = publish
         self._written = written
         self._hot = hot
-        self._spans = spans
+        self._range_cache = range_cache
         self._queue: deque[_Request] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._closing = False
@@ -170,7 +170,7 @@ class Writer:
                 await self._gather()
                 await self._commit([self._queue.popleft() for _ in range(min(len(self._queue), _LARGEST_GROUP))])
                 self._hot.committed()
-                self._spans.committed()
+                self._range_cache.committed()
             elif self._closing:
                 return
             elif self._looks_for_room:
@@ -222,7 +222,7 @@ class Writer:
                     request.future.set_exception(problem)
             return
         self.revision, self.compact_revision = state
-        self._spans.compacted(state.compact_revision)
+        self._range_cache.compacted(state.compact_revision)
         if events:
             self._publish(events, state.revision)
         for future, answer in answers:
@@ -375,12 +375,12 @@ class Writer:
             return
         self._connection.set_busy_timeout(0)
         self._cursor = self._connection.cursor()
-        self._transactions = Transactions(self._connection, self._hot, self._spans)
+        self._transactions = Transactions(self._connection, self._hot, self._range_cache)
         self._hot.clear()
-        self._spans.committed()
-        self._spans.clear()
+        self._range_cache.committed()
+        self._range_cache.clear()
         self.revision, self.compact_revision = state
-        self._spans.compacted(state.compact_revision)
+        self._range_cache.compacted(state.compact_revision)
         if events:
             self._publish(events, state.revision)
         self.broken = None

@@ -186,7 +186,7 @@ async def test_other_stores_are_read_every_time() -> None:
     """Where several servers write, nothing is kept."""
     async with MemoryStorage() as storage:
         shelf = Shelf(Access(storage))
-        assert shelf.access.spans is None
+        assert shelf.access.range_cache is None
         await shelf.put_all(*"abcd")
         page = await render(shelf.access, CONFIG_MAPS, Scan(A, limit=2, counted=True))
         assert (names_of(page), page.more, page.remaining) == (["a", "b"], True, 2)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from kcp_py.storage.contract import Compare, Put, UnavailableError
-from kcp_py.storage.spans import Spans
+from kcp_py.storage.rangecache import RangeCache
 from kcp_py.storage.sqlite import SQLiteStorage, integrity_check
 from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.transaction import Transactions
@@ -238,7 +238,7 @@ async def test_a_failed_commit_that_is_complete_is_what_reads_find(tmp_path: Pat
         # As a commit that failed and is in the file: another connection carries it out.
         connection = parts._database.connect(writer=True)
         connection.execute("BEGIN IMMEDIATE")
-        transactions = Transactions(connection, HotKeys(max_keys=1, max_bytes=1), Spans(max_bytes=1))
+        transactions = Transactions(connection, HotKeys(max_keys=1, max_bytes=1), RangeCache(max_bytes=1))
         assert transactions.carry_out([], [Put("/a", b"new")], found.mod_revision + 1, events=[]) is None
         connection.execute("COMMIT")
         connection.close()

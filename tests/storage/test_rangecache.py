@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcp_py.storage.spans import Span, Spans
+from kcp_py.storage.rangecache import RangeCache, Span
 
 P = "/r/a/"
 
@@ -15,15 +15,15 @@ def span(names: str, *, lower: str = "", upper: str = "", since: int = 5, size: 
     return Span(P + lower if lower else keys[0], P + upper if upper else keys[-1] + "\x00", since, keys, [b"x" * size for _ in keys])
 
 
-def keep(spans: Spans, *kept: Span, prefix: str = P, maker: object = "m") -> None:
+def keep(spans: RangeCache, *kept: Span, prefix: str = P, maker: object = "m") -> None:
     with spans.reading(prefix) as reading:
         for one in kept:
             spans.keep(reading, maker, one, latest=True)
 
 
 @pytest.fixture
-def spans() -> Spans:
-    return Spans(max_bytes=10_000)
+def spans() -> RangeCache:
+    return RangeCache(max_bytes=10_000)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_any_part_of_a_span_is_had_with_its_commas(first: int, end: int, expecte
     assert whole.part(first, end) == expected
 
 
-def test_a_span_is_found_by_every_place_within_it(spans: Spans) -> None:
+def test_a_span_is_found_by_every_place_within_it(spans: RangeCache) -> None:
     """The bounds of a span are those of the read, not those of its keys; keys outside are not covered."""
     keep(spans, span("cd", lower="b", upper="f"))
     assert [place for place in "abcdefg" if spans.find(P, "m", P + place, 0)] == ["b", "c", "d", "e"]
@@ -44,7 +44,7 @@ def test_a_span_is_found_by_every_place_within_it(spans: Spans) -> None:
     assert spans.next_lower(P, "m", P + "b") == ""
 
 
-def test_spans_of_another_prefix_or_maker_are_not_found(spans: Spans) -> None:
+def test_spans_of_another_prefix_or_maker_are_not_found(spans: RangeCache) -> None:
     """One cluster's spans are not another's, and what another renderer made is made again."""
     keep(spans, span("bc"))
     assert spans.find("/r/b/", "m", P + "b", 0) is None
@@ -54,7 +54,7 @@ def test_spans_of_another_prefix_or_maker_are_not_found(spans: Spans) -> None:
     assert spans.find(P, "other", P + "d", 0) is not None
 
 
-def test_a_write_drops_the_span_of_its_key_alone(spans: Spans) -> None:
+def test_a_write_drops_the_span_of_its_key_alone(spans: RangeCache) -> None:
     """Also where the key is new: what a span says is that nothing else is there."""
     keep(spans, span("ac"), span("ef"))
     size = spans.size
@@ -68,7 +68,7 @@ def test_a_write_drops_the_span_of_its_key_alone(spans: Spans) -> None:
     assert spans.find(P, "m", P + "e", 0) is not None
 
 
-def test_what_was_read_during_a_write_is_not_kept(spans: Spans) -> None:
+def test_what_was_read_during_a_write_is_not_kept(spans: RangeCache) -> None:
     """Neither where the write began before the reading nor where it began and ended within it; what it did not touch is kept."""
     spans.writing(P + "b", 6)
     with spans.reading(P) as reading:
@@ -80,7 +80,7 @@ def test_what_was_read_during_a_write_is_not_kept(spans: Spans) -> None:
     assert [place for place in "amx" if spans.find(P, "m", P + place, 0)] == ["x"]
 
 
-def test_a_prefix_is_settled_when_nothing_below_it_is_being_written(spans: Spans) -> None:
+def test_a_prefix_is_settled_when_nothing_below_it_is_being_written(spans: RangeCache) -> None:
     """Between the begin of a write and its acknowledgement others may see it, so that the past must not be answered any more."""
     assert spans.settled(P)
     spans.writing(P + "b", 6)
@@ -90,7 +90,7 @@ def test_a_prefix_is_settled_when_nothing_below_it_is_being_written(spans: Spans
     assert spans.settled(P)
 
 
-def test_too_many_writes_at_once_are_not_looked_through(spans: Spans) -> None:
+def test_too_many_writes_at_once_are_not_looked_through(spans: RangeCache) -> None:
     """Then every prefix counts as being written, and nothing that is read is kept."""
     for number in range(1_001):
         spans.writing(f"/r/b/{number}", 6)
@@ -99,7 +99,7 @@ def test_too_many_writes_at_once_are_not_looked_through(spans: Spans) -> None:
     assert spans.find(P, "m", P + "a", 0) is None
 
 
-def test_a_span_answers_from_its_revision_on(spans: Spans) -> None:
+def test_a_span_answers_from_its_revision_on(spans: RangeCache) -> None:
     """A span is not valid for earlier and for compacted revisions."""
     keep(spans, span("ac", since=5))
     assert [revision for revision in range(1, 9) if spans.find(P, "m", P + "a", revision)] == [5, 6, 7, 8]
@@ -107,7 +107,7 @@ def test_a_span_answers_from_its_revision_on(spans: Spans) -> None:
     assert [revision for revision in range(1, 9) if spans.find(P, "m", P + "a", revision)] == [7, 8]
 
 
-def test_what_was_read_at_an_asked_revision_is_kept_only_where_nothing_was_written_since(spans: Spans) -> None:
+def test_what_was_read_at_an_asked_revision_is_kept_only_where_nothing_was_written_since(spans: RangeCache) -> None:
     """Writes are recorded for prefixes with spans, from their first span on."""
 
     def keep_old(one: Span) -> bool:
@@ -125,7 +125,7 @@ def test_what_was_read_at_an_asked_revision_is_kept_only_where_nothing_was_writt
     assert keep_old(span("gh", since=8))
 
 
-def test_a_write_within_the_first_reading_is_known_of_the_prefix(spans: Spans) -> None:
+def test_a_write_within_the_first_reading_is_known_of_the_prefix(spans: RangeCache) -> None:
     """A prefix of which nothing was kept when it was written remembers that all the same."""
     with spans.reading(P) as reading:
         spans.writing(P + "z", 6)
@@ -136,7 +136,7 @@ def test_a_write_within_the_first_reading_is_known_of_the_prefix(spans: Spans) -
     assert spans.find(P, "m", P + "y", 0) is None
 
 
-def test_a_span_takes_the_place_of_those_that_it_covers(spans: Spans) -> None:
+def test_a_span_takes_the_place_of_those_that_it_covers(spans: RangeCache) -> None:
     """Spans never overlap, whatever was read in which order."""
     keep(spans, span("ac"), span("ef"), span("hk"))
     keep(spans, span("bcdef", lower="b", upper="g"))
@@ -149,7 +149,7 @@ def test_a_span_takes_the_place_of_those_that_it_covers(spans: Spans) -> None:
 
 def test_they_are_bounded_by_bytes() -> None:
     """One prefix takes half at the most and keeps what it has; of several the longest unused gives way."""
-    spans = Spans(max_bytes=1_000)
+    spans = RangeCache(max_bytes=1_000)
     keep(spans, span("a", size=300), span("b", size=300))
     assert spans.find(P, "m", P + "a", 0) is not None
     assert spans.find(P, "m", P + "b", 0) is None
@@ -163,7 +163,7 @@ def test_they_are_bounded_by_bytes() -> None:
     assert spans.find("/r/c/", "m", "/r/c/a", 0) is not None
 
 
-def test_a_prefix_of_which_nothing_is_left_takes_no_memory(spans: Spans) -> None:
+def test_a_prefix_of_which_nothing_is_left_takes_no_memory(spans: RangeCache) -> None:
     """A prefix without spans is dropped, so that deleted clusters leave no entries; later spans need new knowledge of its writes."""
     keep(spans, span("ac"))
     spans.writing(P + "b", 6)
@@ -174,7 +174,7 @@ def test_a_prefix_of_which_nothing_is_left_takes_no_memory(spans: Spans) -> None
     assert spans.size == 0
 
 
-def test_counts_are_remembered_by_range_and_revision(spans: Spans) -> None:
+def test_counts_are_remembered_by_range_and_revision(spans: RangeCache) -> None:
     """A bounded number of them, none beyond the life of the store."""
     spans.counted("/a", "/b", 5, 12)
     assert [spans.count("/a", "/b", revision) for revision in (4, 5, 6)] == [-1, 12, -1]
@@ -186,7 +186,7 @@ def test_counts_are_remembered_by_range_and_revision(spans: Spans) -> None:
     assert spans.count("/255", "/b", 5) == -1
 
 
-def test_nothing_outlives_the_store(spans: Spans) -> None:
+def test_nothing_outlives_the_store(spans: RangeCache) -> None:
     """Once it is closed others may write, and who reads meanwhile keeps nothing."""
     keep(spans, span("ac"))
     with spans.reading(P) as reading:

@@ -1,4 +1,4 @@
-"""`Spans`: a cache of rendered contiguous ranges of keys. A write of a key drops its range.
+"""`RangeCache`: a cache of rendered contiguous ranges of keys. A write of a key drops its range.
 
 Reading a list of thousands of objects takes milliseconds, and rendering it takes as long. Most repeated lists have changed little.
 Therefore their bytes are cached in spans of some hundred keys. A write drops the one span that contains its key, and the next list reads
@@ -105,7 +105,7 @@ class Reading:
         """Whether writes may be missing in `written`, so that no span is kept."""
 
 
-class Spans:
+class RangeCache:
     """The cache of all spans, bounded in bytes. One prefix takes at most half of them, and the least recently used prefix is evicted."""
 
     def __init__(self, *, max_bytes: int) -> None:
@@ -251,15 +251,15 @@ class Spans:
 
 
 @runtime_checkable
-class OffersSpans(Protocol):
+class HasRangeCache(Protocol):
     """A driver that processes every write of the store before it becomes visible."""
 
     @property
-    def spans(self) -> Spans:
+    def range_cache(self) -> RangeCache:
         """The cached spans."""
         ...
 
 
-def spans_of(storage: Storage) -> Spans | None:
+def range_cache_of(storage: Storage) -> RangeCache | None:
     """The spans of a store, or None if another process may write to it."""
-    return storage.spans if isinstance(storage, OffersSpans) else None
+    return storage.range_cache if isinstance(storage, HasRangeCache) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcp_py.aio.workplace import WORKPLACE, away_from_work
+from kcp_py.aio.slot import CURRENT_SLOT, released_slot
 
 pytestmark = pytest.mark.anyio
 
@@ -24,17 +24,17 @@ class Place:
 
 async def test_a_place_is_left_and_taken_again() -> None:
     """Before and after the wait; not where the wait failed, and without a place there is nothing to do."""
-    async with away_from_work():
+    async with released_slot():
         pass
     place = Place()
-    token = WORKPLACE.set(place)
+    token = CURRENT_SLOT.set(place)
     try:
-        async with away_from_work():
+        async with released_slot():
             assert place.done == ["rest"]
         assert place.done == ["rest", "resume"]
         with pytest.raises(ValueError, match="gone"):
-            async with away_from_work():
+            async with released_slot():
                 raise ValueError("gone")
         assert place.done == ["rest", "resume", "rest"]
     finally:
-        WORKPLACE.reset(token)
+        CURRENT_SLOT.reset(token)
