@@ -1,0 +1,138 @@
+"""The verbs of stored objects, as HTTP and the in-process client call them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+import pytest
+
+from kcp_py.apimachinery.continue_token import ContinueTokens
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.apimachinery.meta.options import DeleteOptions, ListOptions
+from kcp_py.apimachinery.meta.selectors import parse_label_selector
+from kcp_py.logicalcluster import WILDCARD, Name
+from kcp_py.registry.catalog.wildcard import WildcardTables
+from kcp_py.registry.rest.registry import Registry
+from kcp_py.registry.rest.storage import ReadRequest
+from kcp_py.registry.rest.verbs import Verbs
+from kcp_py.registry.writerequest import Resolved, WriteRequest
+from kcp_py.request.context import RequestContext
+from kcp_py.request.requestinfo import UNPARSED
+from kcp_py.request.user import LOOPBACK
+from kcp_py.storage.memory import MemoryStorage
+from tests.client.registry import CONFIG_MAPS, config_map, open_registry
+from tests.client.registry import Registry as World
+
+pytestmark = pytest.mark.anyio
+
+TEAM, OTHER = Name("team-a"), Name("team-b")
+CONTEXT = RequestContext("", WILDCARD, True, UNPARSED, LOOPBACK, [], {})
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    """Three config maps in one cluster, one of which another cluster has, too."""
+    async with open_registry(MemoryStorage()) as opened:
+        for name in ("one", "two", "three"):
+            await opened.client.create(TEAM, CONFIG_MAPS, config_map(name, labels={"size": str(len(name))}))
+        await opened.client.create(OTHER, CONFIG_MAPS, config_map("one"))
+        yield opened
+
+
+def registry_of(world: World) -> Registry:
+    wildcard = WildcardTables(world.storage, world.fanout, world.tables)
+    tokens = ContinueTokens(b"k" * 16)
+    return Registry(
+        access=world.access, tables=world.tables, wildcard=wildcard, clusters=world.clusters, fanout=world.fanout, tokens=tokens
+    )
+
+
+async def target(world: World, cluster: Name | None, name: str = "", resource: GroupVersionResource = CONFIG_MAPS) -> Resolved:
+    served = world.tables.builtin(*resource)
+    assert served is not None
+    return Resolved(await world.clusters.scope(cluster) if cluster else None, served, "default", name)
+
+
+async def test_a_read_object_is_bytes_or_an_object(world: World) -> None:
+    """Both say the same: with the resourceVersion and the annotation of the cluster."""
+    verbs = Verbs(registry_of(world))
+    where = await target(world, TEAM, "one")
+    found = await verbs.stored.get(ReadRequest(CONTEXT, where))
+    spliced = found.spliced()
+    assert spliced is not None
+    assert orjson.loads(spliced) == await found.decoded()
+    assert found.metadata()["metadata"] == (await found.decoded())["metadata"]
+    assert verbs.of(where) is verbs.stored
+
+
+async def test_an_object_of_all_clusters_is_that_of_the_named_one(world: World) -> None:
+    """Or of the only one; 409 where several have it, and 404 where none has."""
+    stored = Verbs(registry_of(world)).stored
+    found = await stored.get(ReadRequest(CONTEXT, await target(world, None, "two")))
+    assert (found.target.scope.name, (await found.decoded())["metadata"]["clusterName"]) == (TEAM, TEAM)
+    named = await stored.get(ReadRequest(CONTEXT, await target(world, None, "one"), in_cluster="team-b"))
+    assert named.target.scope.name == OTHER
+    for name, code in (("one", 409), ("none", 404)):
+        with pytest.raises(StatusError) as refused:
+            await stored.get(ReadRequest(CONTEXT, await target(world, None, name)))
+        assert refused.value.code == code
+
+
+async def test_a_write_has_one_cluster(world: World) -> None:
+    """405 over all clusters, for any verb that asks for the cluster."""
+    with pytest.raises(StatusError) as refused:
+        await Verbs(registry_of(world)).stored.delete(WriteRequest(CONTEXT, await target(world, None, "one"), DeleteOptions()))
+    assert refused.value.code == 405
+
+
+async def names_of(world: World, options: ListOptions) -> tuple[list[str], str]:
+    listing = await Verbs(registry_of(world)).stored.list(ReadRequest(CONTEXT, await target(world, TEAM), options))
+    names: list[str] = []
+    async for portion in listing.portions():
+        names += [one.item.key.rpartition("/")[2] for one in portion]
+    return names, listing.continue_token()
+
+
+async def test_pages_go_on_where_the_last_one_ended(world: World) -> None:
+    """With a token, at the revision of the first page; a selection is made below HTTP, too."""
+    first, token = await names_of(world, ListOptions(limit=2))
+    await world.client.create(TEAM, CONFIG_MAPS, config_map("zzz"))
+    second, end = await names_of(world, ListOptions(limit=2, continue_token=token))
+    assert (first, second, end) == (["one", "three"], ["two"], "")
+    assert await names_of(world, ListOptions(label_selector=parse_label_selector("size=5"))) == (["three"], "")
+
+
+async def test_a_watch_shows_selected_changes(world: World) -> None:
+    """From the state on: an object that begins to match is ADDED, one that ceases to match is DELETED."""
+    options = ListOptions(label_selector=parse_label_selector("size=3"))
+    watch = Verbs(registry_of(world)).stored.watch(ReadRequest(CONTEXT, (await target(world, TEAM)), options))
+    await watch.start()
+    await watch.check()
+    assert watch.sends_initial_events
+    initial = [one.item.key.rpartition("/")[2] async for portion in watch.initial() for one in portion]
+    watch.begin()
+    for name, size in (("one", "9"), ("three", "3"), ("three", "3")):
+        await world.client.update(TEAM, CONFIG_MAPS, config_map(name, labels={"size": size, "seen": str(len(initial))}))
+        initial.append(name)
+    seen: list[tuple[str, Any]] = []
+    while len(seen) < 3:
+        changes = [await watch.change(event) for event in await watch.watcher.take()]
+        seen += [(change[0], change[1]["metadata"]["name"]) for change in changes if change is not None]
+        if len(seen) < 3:
+            await watch.watcher.wait()
+    await watch.aclose()
+    assert initial[:2] == ["one", "two"]
+    assert seen == [("DELETED", "one"), ("ADDED", "three"), ("MODIFIED", "three")]
+
+
+async def test_a_deleted_collection_is_its_objects(world: World) -> None:
+    """Those that are selected, as their deletion has left them."""
+    request = WriteRequest(CONTEXT, await target(world, TEAM), DeleteOptions())
+    options = ListOptions(label_selector=parse_label_selector("size=3"))
+    deleted = Verbs(registry_of(world)).stored.delete_collection(request, options)
+    gone = [(one.target.name, one.deleted) async for one in deleted]
+    assert gone == [("one", True), ("two", True)]
+    assert [one["metadata"]["name"] for one in (await world.client.list(TEAM, CONFIG_MAPS)).items] == ["three"]
