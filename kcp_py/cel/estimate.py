@@ -325,12 +325,12 @@ def _declared_size(place: Type) -> Estimate | None:
 
 
 def _bounded(kind: Type) -> Type:
-    """A type whose unknown size is nothing."""
+    """A type with size zero where the size is unknown."""
     return kind if kind.max_size is not None else replace(kind, max_size=0)
 
 
 def _unwrapped(kind: Type) -> Type:
-    """Of an optional what it holds."""
+    """The type of the value in an optional; any other type is returned as it is."""
     return kind.parameters[0] if kind.name == "optional_type" else kind
 
 

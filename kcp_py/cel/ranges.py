@@ -46,7 +46,7 @@ def saturated_product(one: int, other: int) -> int:
 
 
 def _scaled(number: int, factor: float) -> int:
-    """In doubles, as upstream computes it: the last digit of huge estimates is theirs."""
+    """The product in doubles, as upstream computes it: huge estimates have the rounding of doubles."""
     if number > 0 and factor > 0 and float(number) > _BEYOND / factor:
         return UINT_MAX
     product = math.ceil(float(number) * factor)

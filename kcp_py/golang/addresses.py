@@ -81,7 +81,7 @@ class Address:
         return self.number != 0 and not (self.is_loopback or self.is_multicast or self.is_link_local_unicast)
 
     def masked(self, length: int) -> Address:
-        """With everything behind the first `length` bits zero."""
+        """The address with all bits after the first `length` bits set to zero."""
         rest = self.bits - length
         return Address(self.number >> rest << rest, self.bits)
 

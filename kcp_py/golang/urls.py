@@ -218,7 +218,7 @@ def _bad_escape(data: bytes, start: int) -> UrlError:
 
 
 def _unescaped(data: bytes, *, zone: bool = False) -> bytes:
-    """With each `%xx` as its byte."""
+    """The bytes of a text with each `%xx` decoded."""
     if b"%" not in data:
         return data
     for match in _ESCAPE.finditer(data):

@@ -31,7 +31,7 @@ class Manager(NamedTuple):
     """`Apply` or `Update`."""
     subresource: str = ""
     api_version: str = ""
-    """Of an Update; empty for Apply, whose entry is replaced by an apply in another version."""
+    """The version of an Update; empty for Apply, whose entry is replaced by an apply in another version."""
 
     def identifier(self) -> str:
         """The text by which upstream knows and sorts managers: an entry without time and fields, as JSON."""

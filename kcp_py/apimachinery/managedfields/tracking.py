@@ -266,7 +266,7 @@ def _bare(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def _stripped(owners: Owners) -> Owners:
-    """Without what the server owns, and without managers that own nothing."""
+    """The owners without the fields of the server, and without managers that own no fields."""
     result: Owners = {}
     for manager, owned in owners.items():
         fields = difference(owned.fields, _SERVERS)

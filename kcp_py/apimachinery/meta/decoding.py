@@ -14,7 +14,7 @@ from kcp_py.apimachinery.meta import timestamps
 from kcp_py.golang.types import json_type
 
 OWNER_REFERENCE_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
-"""In the order in which upstream writes them; the first four are always written."""
+"""The fields of an owner reference in the order in which upstream writes them; the first four are always written."""
 _MANAGED_FIELDS: Final = frozenset({"manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"})
 _INT64_MAX: Final = 2**63 - 1
 _LONGEST_TIME: Final = 40

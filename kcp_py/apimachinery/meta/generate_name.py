@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""Without vowels and look-alikes, so that no words arise."""
+"""The letters of generated suffixes. Vowels and similar letters are left out, so that suffixes are not words."""
 SUFFIX_LENGTH: Final = 5
 MAX_GENERATED_NAME_LENGTH: Final = 63
 MAX_BASE_LENGTH: Final = MAX_GENERATED_NAME_LENGTH - SUFFIX_LENGTH

@@ -92,7 +92,7 @@ def _parse(text: str) -> Semver:
 
 
 def _normalized(text: str) -> str:
-    """Without a leading `v` and leading zeros, and with all three numbers."""
+    """The normalized text of a version: no leading `v`, no leading zeros, all three numbers."""
     parts = text.removeprefix("v").split(".", 2)
     for place, part in enumerate(parts):
         if len(part) > 1:

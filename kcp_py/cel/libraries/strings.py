@@ -90,17 +90,17 @@ def _join(items: list[str], separator: str = "") -> str:
 
 
 def _lower(text: str) -> str:
-    """With the letters A to Z small."""
+    """A copy with the letters A to Z in lower case."""
     return text.lower() if text.isascii() else text.translate(_LOWER)
 
 
 def _upper(text: str) -> str:
-    """With the letters a to z large."""
+    """A copy with the letters a to z in upper case."""
     return text.upper() if text.isascii() else text.translate(_UPPER)
 
 
 def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
-    """With the first `limit` occurrences of `old` replaced; a negative limit is none."""
+    """A copy with the first `limit` occurrences of `old` replaced; with a negative limit, all of them."""
     if len(new) > len(old):
         count = text.count(old)
         grown(len(text) + (count if limit < 0 else min(count, limit)) * (len(new) - len(old)))
@@ -139,12 +139,12 @@ def _substring_range(text: str, start: int, end: int) -> str:
 
 
 def _trim(text: str) -> str:
-    """Without white space around it."""
+    """A copy without white space at both ends."""
     return text.strip(_SPACES)
 
 
 def _quote(text: str) -> str:
-    """As a CEL literal in double quotes."""
+    """The text as a CEL literal in double quotes."""
     grown(2 * len(text) + 2)
     return f'"{text.translate(_ESCAPES)}"'
 

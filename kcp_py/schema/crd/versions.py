@@ -86,7 +86,7 @@ def validation_errors(
 
 
 def _root_errors(schema: Schema, path: str) -> list[FieldError]:
-    """With a status subresource, `properties.status` is validated on its own: nothing at the root may speak of it."""
+    """With a status subresource, `properties.status` is validated alone, so keywords at the root must not restrict it."""
     kind = schema.get("type") or ""
     for name in members_set(schema):
         if name == "Type" and kind != "object":

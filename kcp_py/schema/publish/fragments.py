@@ -30,7 +30,7 @@ _WATCH_TYPES: Final = ("application/json", "application/json;stream=watch", "app
 _BEARER_TOKEN: Final = b'{"description":"Bearer Token authentication","type":"apiKey","name":"authorization","in":"header"}'
 _INT_OR_STRING: Final = ".intstr.IntOrString"
 _UNIONS: Final = (".resource.Quantity", _INT_OR_STRING)
-"""Of all built-in types only these are one of several, which v2 cannot say; clients know the format."""
+"""The only built-in types with alternatives, which v2 cannot express; clients know the format."""
 _UNAUTHORIZED: Final = {"401": {"description": "Unauthorized"}}
 
 

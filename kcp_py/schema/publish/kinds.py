@@ -34,7 +34,7 @@ class PublishedKind(NamedTuple):
     """The name of a built-in kind's definition; empty for kinds of CRDs."""
     has_scale: bool = False
     selectable_fields: Sequence[str] = ()
-    """Of a custom kind: what field selectors can name beyond metadata."""
+    """The fields of a custom kind that field selectors can name, besides those of metadata."""
 
     @property
     def model(self) -> str:

@@ -25,7 +25,7 @@ class CleanCompiler:
     """Makes the closures that tell whether a container holds nothing unknown."""
 
     def __init__(self, definitions: Mapping[str, Node], *, metadata: bool = True) -> None:
-        """Without `metadata`, unknown fields in the metadata of embedded resources are passed over."""
+        """Begin without closures. Without `metadata`, unknown fields in the metadata of embedded resources are ignored."""
         self._references: References[Clean] = References(definitions)
         self._metadata = metadata
         self._made: dict[tuple[int, bool], Clean] = {}

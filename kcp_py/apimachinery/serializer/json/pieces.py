@@ -86,8 +86,8 @@ class Frame:
 
 
 Visit = Callable[[Frame, bytes, Any], Any]
-"""Called with each piece, before it is added to the container: the container, the piece as a document, and what it was decoded to. Returns
-what is added."""
+"""Called with each piece before it is added to the container. Arguments: the container, the piece as a document, and its decoded value.
+Returns the value to add."""
 VisitMember = Callable[[Frame, str], None]
 """Called before a member that is itself decoded in pieces is added to an object: the object, and the member's name."""
 

@@ -71,7 +71,7 @@ class Field(NamedTuple):
     shape: int
     op: int
     name: str
-    """In JSON."""
+    """The name of the member in JSON."""
     omit: bool
     """Whether the zero value is left out, though it was read."""
     message: Message | None
