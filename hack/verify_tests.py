@@ -79,7 +79,6 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("backup copies", "../e2e/test_storage_faults", "commands about a database in use"),
         Row("clusterapi", "cli/test_cluster", "the requests of the command"),
         Row("controllersprocess", "cli/test_controllers", "the process of the command; e2e/test_controllers_apart.py runs it whole"),
-        Row("controllers controllersprocess", "../e2e/test_controllers_apart", "the command of a process"),
         Row("doctor", "cli/test_examination", "prints what the examination finds"),
         Row("start", "cli/test_process", "the command of a process"),
     ],
