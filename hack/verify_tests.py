@@ -119,7 +119,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
             "steps of each answer, asked over HTTP",
         ),
     ],
-    "server/pages": [Row("application paths", "server/pages/test_shell", "the pages of the shell")],
+    "server/pages": [Row("application paths", "server/pages/test_fixed", "the pages of the application")],
     "serving": [
         Row("addresses", "serving/test_connectionlimits", "addresses share limits"),
         Row("context", "serving/test_connection", "what connections share"),

@@ -31,13 +31,13 @@ from kcp_py.options import Options
 from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin
 from kcp_py.registry.store import Access
 from kcp_py.server.bodybudget import BodyBudget
-from kcp_py.server.chain import ASGIApp, ChainSettings, Filter, create_edge
+from kcp_py.server.chain import ASGIApp, ChainSettings, Filter, create_asgi_app
 from kcp_py.server.handlers.backend import Backend, Limits
 from kcp_py.server.handlers.documents import Documents
 from kcp_py.server.handlers.tap import TapHandler
 from kcp_py.server.handlers.tree import ResourceTree
+from kcp_py.server.pages.fixed import create_fixed_pages
 from kcp_py.server.pages.health import HealthChecks
-from kcp_py.server.pages.shell import create_shell
 from kcp_py.storage.compaction import CompactionPolicy, run_compaction, run_shared_compaction
 from kcp_py.storage.contract import Compare, ConflictError, NoSpaceError, Put, Storage, StorageError, TellsRoom
 from kcp_py.storage.keys import internal_key
@@ -266,8 +266,8 @@ class ControlPlane:
         )
         address = options.external_url(options.secure_port).partition("://")[2]
         documents = Documents(self.backend, server_address=address)
-        shell = create_shell(checks=checks, registry=self._registry, paths=documents.paths)
-        return create_edge(settings, tree=ResourceTree(self.backend, documents, TapHandler(self.backend, self.tap)), shell=shell)
+        pages = create_fixed_pages(checks=checks, registry=self._registry, paths=documents.paths)
+        return create_asgi_app(settings, resources=ResourceTree(self.backend, documents, TapHandler(self.backend, self.tap)), pages=pages)
 
     async def _check_feed(self) -> None:
         if not self._feed_running:

@@ -1,4 +1,4 @@
-"""The chain: the filters, read outermost first, around the resource tree and the shell of fixed pages."""
+"""The chain: the filters, read outermost first, around the handlers of resources and the fixed pages."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from kcp_py.server.websocket import WebSocket
 from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import RequestMetrics
 
-__all__ = ["ASGIApp", "ChainSettings", "Dispatch", "Edge", "Filter", "Handler", "compose", "create_edge", "filters"]
+__all__ = ["ASGIApp", "ASGIApplication", "ChainSettings", "Filter", "Handler", "Mux", "compose", "create_asgi_app", "filters"]
 
 Filter = Callable[[Handler], Handler]
 """Wraps a handler: it sees each request before the handler does, answers in its place, or lets it answer."""
 
-_TREE_ROOTS: Final = frozenset(("api", "apis", "openapi", "tap"))
+_RESOURCE_ROOTS: Final = frozenset(("api", "apis", "openapi", "tap"))
 _CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
 
 
@@ -85,63 +85,63 @@ def compose(outermost_first: Sequence[Filter], handler: Handler) -> Handler:
     return handler
 
 
-def create_edge(settings: ChainSettings, *, tree: Handler, shell: ASGIApp) -> ASGIApp:
+def create_asgi_app(settings: ChainSettings, *, resources: Handler, pages: ASGIApp) -> ASGIApp:
     """The whole ASGI application.
 
     Args:
         settings: of the filters.
-        tree: resources, discovery, OpenAPI.
-        shell: every other path, and the lifespan.
+        resources: handles requests for resources, discovery and OpenAPI.
+        pages: an ASGI application for every other path, and for the lifespan.
     """
-    return Edge(compose(filters(settings), Dispatch(tree, shell)), shell, settings.bodies)
+    return ASGIApplication(compose(filters(settings), Mux(resources, pages)), pages, settings.bodies)
 
 
-class Edge:
-    """The ASGI application: HTTP and WebSocket requests become exchanges for the chain, the lifespan is the shell's."""
+class ASGIApplication:
+    """The ASGI application: it makes an exchange of each HTTP or WebSocket request, and leaves the lifespan to the pages."""
 
-    def __init__(self, chain: Handler, shell: ASGIApp, bodies: BodyBudget | None = None) -> None:
+    def __init__(self, chain: Handler, pages: ASGIApp, bodies: BodyBudget | None = None) -> None:
         """Put the parts together.
 
         Args:
             chain: the filters around the innermost handler.
-            shell: handles the lifespan.
+            pages: handles the lifespan.
             bodies: bounds what the bodies of all requests take.
         """
         self._chain = chain
-        self._shell = shell
+        self._pages = pages
         self._bodies = bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             await self._chain(Exchange(scope, receive, send, self._bodies))
         elif scope["type"] == "lifespan":
-            await self._shell(scope, receive, send)
+            await self._pages(scope, receive, send)
         elif (await receive())["type"] == "websocket.connect":
             websocket = WebSocket(scope, receive, send)
             http_scope = websocket.scope(scope)
             await self._chain(Exchange(http_scope, websocket.receive, websocket.send, self._bodies, websocket=websocket))
 
 
-class Dispatch:
-    """The innermost handler: resource paths go straight to the tree, so that they never pay for the framework."""
+class Mux:
+    """The innermost handler. Requests for resources do not pass through the web framework."""
 
-    def __init__(self, tree: Handler, shell: ASGIApp) -> None:
-        self._tree = tree
-        self._shell = shell
+    def __init__(self, resources: Handler, pages: ASGIApp) -> None:
+        self._resources = resources
+        self._pages = pages
 
     def __call__(self, exchange: Exchange) -> Awaitable[None]:
-        if exchange.info.is_resource or exchange.path.strip("/").partition("/")[0] in _TREE_ROOTS:
-            return self._tree(exchange)
+        if exchange.info.is_resource or exchange.path.strip("/").partition("/")[0] in _RESOURCE_ROOTS:
+            return self._resources(exchange)
         inner = dict(exchange.scope)
         inner["path"] = exchange.path
         inner["root_path"] = ""
-        # Not what was sent: the cluster is gone from it, and nothing may parse the path a second time.
+        # Without the prefix of the cluster: nothing may parse the path a second time.
         inner["raw_path"] = exchange.path.encode()
         inner["state"] = {**exchange.state, "exchange": exchange}
-        return self._shell(inner, exchange.receive, partial(_send_for_shell, exchange))
+        return self._pages(inner, exchange.receive, partial(_send_page, exchange))
 
 
-async def _send_for_shell(exchange: Exchange, message: Message) -> None:
+async def _send_page(exchange: Exchange, message: Message) -> None:
     if message["type"] == "http.response.start":
         exchange.status = message["status"]
         headers = list(message.get("headers", ()))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
-from kcp_py.server.chain import Edge
+from kcp_py.server.chain import ASGIApplication
 from kcp_py.server.exchange import Exchange
 
 
@@ -75,7 +75,7 @@ async def _ask(
         "server": ("127.0.0.1", 6443),
         "state": {"peer_certificate": peer},
     }
-    edge = app if isinstance(app, Edge) else Edge(app, _no_shell)
+    edge = app if isinstance(app, ASGIApplication) else ASGIApplication(app, _no_pages)
     await edge(scope, receive, send)
     starts = [message for message in outgoing if message["type"] == "http.response.start"]
     bodies = [message for message in outgoing if message["type"] == "http.response.body"]
@@ -86,7 +86,7 @@ async def _ask(
     return Answer(starts[0]["status"], list(starts[0]["headers"]), b"".join(item.get("body", b"") for item in bodies), complete)
 
 
-async def _no_shell(_scope: Any, _receive: Any, _send: Any) -> None:
+async def _no_pages(_scope: Any, _receive: Any, _send: Any) -> None:
     raise AssertionError("filters alone have no lifespan")
 
 

@@ -16,12 +16,12 @@ from kcp_py.authn import UserInfo
 from kcp_py.authn.tokenfile import StaticTokens, parse_tokens
 from kcp_py.authz import ALLOWED, AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
 from kcp_py.logicalcluster import Name
-from kcp_py.server.chain import ChainSettings, compose, create_edge, filters
+from kcp_py.server.chain import ChainSettings, compose, create_asgi_app, filters
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.filters.errors import ErrorsFilter
 from kcp_py.server.filters.wildcard import WildcardFilter
+from kcp_py.server.pages.fixed import create_fixed_pages
 from kcp_py.server.pages.health import HealthChecks
-from kcp_py.server.pages.shell import create_shell
 from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
 from tests.server.conftest import lifespan
@@ -44,7 +44,7 @@ class Server:
             authorizer=AuthorizerUnion(AlwaysAllowPaths(), PrivilegedGroups()),
             metrics=RequestMetrics(registry),
         )
-        self.shell = create_shell(checks=HealthChecks(), registry=registry)
+        self.pages = create_fixed_pages(checks=HealthChecks(), registry=registry)
         router = APIRouter()
 
         @router.get("/mounted")
@@ -63,8 +63,8 @@ class Server:
         async def broken() -> None:
             raise KeyError("an inner secret")
 
-        self.shell.application.include_router(router)
-        self.edge = create_edge(chain, tree=self.tree, shell=self.shell)
+        self.pages.application.include_router(router)
+        self.edge = create_asgi_app(chain, resources=self.tree, pages=self.pages)
 
     async def tree(self, exchange: Exchange) -> None:
         self.seen.append(exchange)
@@ -169,7 +169,7 @@ async def test_tree(ask, server, target):
 
 
 async def test_shell(ask, server):
-    """Other paths are the shell's, without the cluster in front, with the headers of every response."""
+    """Other paths are served by the pages, without the cluster in front, with the headers of every response."""
     for target in ("/mounted", "/clusters/team-a/mounted"):
         answer = await ask(server.edge, target, headers=[*ADMIN, ("audit-id", "mine")])
         assert (answer.status, answer.json()) == (200, {"hello": "there"})
@@ -239,7 +239,7 @@ async def test_websockets_pass_the_filters(server):
 
 
 async def test_lifespan(server):
-    """The lifespan is the shell's."""
+    """The pages handle the lifespan."""
     assert await lifespan(server.edge) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
@@ -299,8 +299,8 @@ def test_authorized_and_used_cluster_are_one(ask, prefix, second, path, header):
         await exchange.respond(200, b"{}")
 
     chain = ChainSettings(authenticator=StaticTokens({}), authorizer=recorder, metrics=RequestMetrics(MetricsRegistry()))
-    shell = create_shell(checks=HealthChecks(), registry=MetricsRegistry())
-    edge = create_edge(chain, tree=tree, shell=shell)
+    pages = create_fixed_pages(checks=HealthChecks(), registry=MetricsRegistry())
+    edge = create_asgi_app(chain, resources=tree, pages=pages)
     asyncio.run(ask(edge, prefix + second + path, headers=[("x-kubernetes-cluster", name) for name in header]))
     assert used in ([], recorder.clusters)
     assert len(used) <= 1

@@ -13,10 +13,10 @@ import pytest
 from kcp_py.authn.tokenfile import StaticTokens, parse_tokens
 from kcp_py.authz import AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
 from kcp_py.options import Options
-from kcp_py.server.chain import ChainSettings, create_edge
+from kcp_py.server.chain import ChainSettings, create_asgi_app
 from kcp_py.server.exchange import Exchange
+from kcp_py.server.pages.fixed import create_fixed_pages
 from kcp_py.server.pages.health import HealthChecks
-from kcp_py.server.pages.shell import create_shell
 from kcp_py.serving.server import listen, serve
 from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
@@ -83,12 +83,12 @@ async def running() -> AsyncIterator[Server]:
         authorizer=AuthorizerUnion(AlwaysAllowPaths(), PrivilegedGroups()),
         metrics=RequestMetrics(registry),
     )
-    edge = create_edge(settings, tree=server.tree, shell=create_shell(checks=HealthChecks(), registry=registry))
+    app = create_asgi_app(settings, resources=server.tree, pages=create_fixed_pages(checks=HealthChecks(), registry=registry))
     options = Options(secure_port=0, plain_http=True, shutdown_grace_period=1, max_request_header_bytes=1 << 20)
     listener = listen(options)
     server.port = listener.getsockname()[1]
     ready, stop = asyncio.Event(), asyncio.Event()
-    running = asyncio.create_task(serve(edge, listener, options, tls=None, on_shutdown=lambda: None, on_ready=ready.set, stop=stop))
+    running = asyncio.create_task(serve(app, listener, options, tls=None, on_shutdown=lambda: None, on_ready=ready.set, stop=stop))
     await ready.wait()
     try:
         yield server

@@ -54,7 +54,7 @@ class _Limits(NamedTuple):
     bytes: int
 
 
-class _Sight(NamedTuple):
+class _ListRange(NamedTuple):
     """A range of objects, in one form."""
 
     access: Access
@@ -102,30 +102,30 @@ async def render(access: Access, served: Served, what: Scan) -> RenderedPage:
     kept = keys.cluster_prefix(scope.name)
     prefix = keys.namespace_prefix(scope.name, what.namespace) if what.namespace else kept
     defaults = [item for item in _defaults_from(served, scope, what.start) if item.key.startswith(prefix)]
-    sight = _Sight(access, served, scope, prefix, kept, prefix_end(prefix), defaults)
+    listed = _ListRange(access, served, scope, prefix, kept, prefix_end(prefix), defaults)
     range_cache = access.range_cache
     with range_cache.reading(kept) if range_cache is not None else nullcontext() as reading:
-        page = await _render(sight, what, reading)
+        page = await _render(listed, what, reading)
     origin = served.origin
     if defaults and origin is not None and await crd_revision_at(access.storage, origin, page.revision) != origin.revision:
         raise StaleScopeError(served.guards[0].key)
     return page
 
 
-async def _render(sight: _Sight, what: Scan, reading: Reading | None) -> RenderedPage:
-    start, upper, limit = max(what.start, sight.prefix), sight.upper, what.limit
+async def _render(listed: _ListRange, what: Scan, reading: Reading | None) -> RenderedPage:
+    start, upper, limit = max(what.start, listed.prefix), listed.upper, what.limit
     lower = start
-    revision, trusted = await _beginning(sight, lower, what.revision)
+    revision, trusted = await _beginning(listed, lower, what.revision)
     parts: list[bytes] = []
     count, last, size = 0, "", 0
     while True:
         wanted = limit - count if limit else 0
-        span = sight.span(lower, revision) if trusted else None
+        span = listed.span(lower, revision) if trusted else None
         if span is None:
             if count:
                 await asyncio.sleep(0)
             span = await _read(
-                sight, lower, _Limits(wanted, max(what.max_bytes - size, 0)), revision, reading=reading, latest=not what.revision
+                listed, lower, _Limits(wanted, max(what.max_bytes - size, 0)), revision, reading=reading, latest=not what.revision
             )
             revision, trusted = span.since, True
         first = bisect_left(span.keys, lower)
@@ -138,53 +138,53 @@ async def _render(sight: _Sight, what: Scan, reading: Reading | None) -> Rendere
             last = span.keys[end - 1]
         lower = last + "\x00" if end < cut else span.upper if cut == len(span.keys) else upper
         if lower >= upper:
-            return RenderedPage(parts, last, revision, more=False, remaining=0 if what.counted and not sight.defaults else -1)
+            return RenderedPage(parts, last, revision, more=False, remaining=0 if what.counted and not listed.defaults else -1)
         if limit and (count >= limit or size > what.max_bytes):
-            if not what.counted or sight.defaults:
+            if not what.counted or listed.defaults:
                 # What a default object hides behind is not counted.
-                more = any(item.key >= lower for item in sight.defaults) or await _behind(sight, lower, revision, counted=False) > 0
+                more = any(item.key >= lower for item in listed.defaults) or await _behind(listed, lower, revision, counted=False) > 0
                 return RenderedPage(parts, last, revision, more=more, remaining=-1)
-            range_cache = sight.access.range_cache
+            range_cache = listed.access.range_cache
             together = range_cache.count(start, upper, revision) if range_cache is not None else -1
-            behind = together - count if together >= 0 else await _behind(sight, lower, revision, counted=True)
+            behind = together - count if together >= 0 else await _behind(listed, lower, revision, counted=True)
             if range_cache is not None:
                 range_cache.counted(last + "\x00", upper, revision, behind)
             return RenderedPage(parts, last, revision, more=behind > 0, remaining=behind)
 
 
-async def _beginning(sight: _Sight, lower: str, asked: int) -> tuple[int, bool]:
+async def _beginning(listed: _ListRange, lower: str, asked: int) -> tuple[int, bool]:
     """The revision of a list, and whether kept spans may answer at it; 0 where only a read can tell the latest one."""
-    range_cache = sight.access.range_cache
+    range_cache = listed.access.range_cache
     if range_cache is None:
         return asked, False
-    current = await sight.access.storage.revision()
+    current = await listed.access.storage.revision()
     if asked:
         return asked, asked <= current
     # While a write is on its way others may have seen it already: what came before it must not be answered behind their backs.
-    span = sight.span(lower, 0) if range_cache.settled(sight.kept) else None
+    span = listed.span(lower, 0) if range_cache.settled(listed.kept) else None
     return (max(current, span.since), True) if span is not None else (0, False)
 
 
-async def _read(sight: _Sight, lower: str, wanted: _Limits, revision: int, *, reading: Reading | None, latest: bool) -> Span:
+async def _read(listed: _ListRange, lower: str, wanted: _Limits, revision: int, *, reading: Reading | None, latest: bool) -> Span:
     """Read a span that begins at `lower` from the store, and keep it."""
-    range_cache = sight.access.range_cache
-    following = range_cache.next_lower(sight.kept, sight.maker, lower) if range_cache is not None else ""
-    upper = min(following, sight.upper) if following else sight.upper
-    limit = _READ_AFAR if range_cache is None else _READ if upper == sight.upper else _REREAD
+    range_cache = listed.access.range_cache
+    following = range_cache.next_lower(listed.kept, listed.maker, lower) if range_cache is not None else ""
+    upper = min(following, listed.upper) if following else listed.upper
+    limit = _READ_AFAR if range_cache is None else _READ if upper == listed.upper else _REREAD
     limit = min(wanted.items, limit) if wanted.items else limit
-    found = await sight.access.storage.range(sight.prefix, start=lower, limit=limit, revision=revision, max_bytes=wanted.bytes)
+    found = await listed.access.storage.range(listed.prefix, start=lower, limit=limit, revision=revision, max_bytes=wanted.bytes)
     items = found.items
     if items and items[-1].key >= upper:
         items = items[: bisect_left(items, upper, key=_key)]
     elif found.more:
         upper = items[-1].key + "\x00"
-    if sight.defaults:
-        items = with_defaults(items, [item for item in sight.defaults if lower <= item.key < upper])
+    if listed.defaults:
+        items = with_defaults(items, [item for item in listed.defaults if lower <= item.key < upper])
     keys = [item.key for item in items]
-    elements, spliced = await _elements(sight, items)
+    elements, spliced = await _elements(listed, items)
     span = Span(lower, upper, found.revision, keys, elements)
     if range_cache is not None and reading is not None and spliced and len(items) >= _LEAST_KEPT:
-        range_cache.keep(reading, sight.maker, span, latest=latest)
+        range_cache.keep(reading, listed.maker, span, latest=latest)
     return span
 
 
@@ -192,10 +192,10 @@ def _key(item: KeyValue) -> str:
     return item.key
 
 
-async def _elements(sight: _Sight, items: Sequence[KeyValue]) -> tuple[list[bytes], bool]:
+async def _elements(listed: _ListRange, items: Sequence[KeyValue]) -> tuple[list[bytes], bool]:
     """The elements of stored objects, and whether all were spliced."""
-    resource, fresh_since = sight.served.resource, sight.served.fresh_since
-    renderer, cluster = resource.renderer, sight.scope.name
+    resource, fresh_since = listed.served.resource, listed.served.fresh_since
+    renderer, cluster = resource.renderer, listed.scope.name
     splice = renderer.splicer(cluster, in_list=True)
     elements: list[bytes] = []
     unlike: list[int] = []
@@ -210,20 +210,20 @@ async def _elements(sight: _Sight, items: Sequence[KeyValue]) -> tuple[list[byte
         if start:
             await asyncio.sleep(0)
         places = unlike[start : start + step]
-        for at, obj in zip(places, await load(sight.served, [items[at] for at in places]), strict=True):
+        for at, obj in zip(places, await load(listed.served, [items[at] for at in places]), strict=True):
             elements[at] = renderer.encode(renderer.dress(obj, items[at].mod_revision, cluster), in_list=True)
     return elements, not unlike
 
 
-async def _behind(sight: _Sight, lower: str, revision: int, *, counted: bool) -> int:
+async def _behind(listed: _ListRange, lower: str, revision: int, *, counted: bool) -> int:
     """How many objects lie at or behind `lower`; where they need not be counted, at least whether there are any."""
     known = 0
-    while lower < sight.upper:
-        span = sight.span(lower, revision)
+    while lower < listed.upper:
+        span = listed.span(lower, revision)
         if span is None:
-            found = await sight.access.storage.range(sight.prefix, start=lower, limit=1, revision=revision, count=counted, keys_only=True)
+            found = await listed.access.storage.range(listed.prefix, start=lower, limit=1, revision=revision, count=counted, keys_only=True)
             return known + (found.total if counted else len(found.items))
-        known += bisect_left(span.keys, sight.upper) - bisect_left(span.keys, lower)
+        known += bisect_left(span.keys, listed.upper) - bisect_left(span.keys, lower)
         if known and not counted:
             return known
         lower = span.upper

@@ -1,7 +1,7 @@
-"""`Shell`: everything outside the resource tree, behind the filters like everything.
+"""`FixedPages`: every path that does not belong to a resource. The filters are in front of it as well.
 
-Health is answered here, because it is asked for often and from the first moment on. All else is a FastAPI application, which is made when
-it is first needed: importing the framework takes longer than all the rest of a start.
+Health checks are answered here, because they are frequent and begin with the start. All other paths belong to a FastAPI application. It is
+made when it is first needed: importing the framework takes longer than all the rest of a start.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 
-class Shell:
+class FixedPages:
     """An ASGI application for the innermost place of the chain; `scope["state"]["exchange"]` has the request's exchange."""
 
     def __init__(self, checks: HealthChecks, registry: Registry, paths: Paths, *, docs: bool, settings: dict[str, Any]) -> None:
@@ -69,8 +69,10 @@ class Shell:
         await self.application(scope, receive, send)
 
 
-def create_shell(*, checks: HealthChecks, registry: Registry, paths: Paths = no_paths, docs: bool = False, **settings: Any) -> Shell:
-    """Make the shell.
+def create_fixed_pages(
+    *, checks: HealthChecks, registry: Registry, paths: Paths = no_paths, docs: bool = False, **settings: Any
+) -> FixedPages:
+    """Make the pages.
 
     Args:
         checks: of the health pages.
@@ -79,7 +81,7 @@ def create_shell(*, checks: HealthChecks, registry: Registry, paths: Paths = no_
         docs: whether FastAPI's own documentation of added routes is served, below `/docs`.
         settings: of `FastAPI`, such as `lifespan`.
     """
-    return Shell(checks, registry, paths, docs=docs, settings=settings)
+    return FixedPages(checks, registry, paths, docs=docs, settings=settings)
 
 
 async def _pass_lifespan(receive: Receive, send: Send) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from kcp_py.authn.tokenfile import StaticTokens, parse_tokens
 from kcp_py.authz import AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
-from kcp_py.server.chain import ChainSettings, create_edge
+from kcp_py.server.chain import ChainSettings, create_asgi_app
+from kcp_py.server.pages.fixed import create_fixed_pages
 from kcp_py.server.pages.health import HealthChecks
-from kcp_py.server.pages.shell import create_shell
 from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
 from tests.server.conftest import lifespan
@@ -37,8 +37,8 @@ def get(ask):
         return ["/api", "/apis", f"/apis/{exchange.context.cluster}.io"]
 
     def make(**more):
-        shell = create_shell(checks=HealthChecks(), registry=registry, paths=paths, **more)
-        return partial(ask, create_edge(settings, tree=no_tree, shell=shell), headers=[("authorization", "Bearer t")])
+        pages = create_fixed_pages(checks=HealthChecks(), registry=registry, paths=paths, **more)
+        return partial(ask, create_asgi_app(settings, resources=no_tree, pages=pages), headers=[("authorization", "Bearer t")])
 
     return make
 
@@ -102,26 +102,26 @@ async def test_docs(get):
 
 
 @pytest.fixture
-def shell():
-    return create_shell(checks=HealthChecks(), registry=MetricsRegistry())
+def pages():
+    return create_fixed_pages(checks=HealthChecks(), registry=MetricsRegistry())
 
 
 def test_the_framework_waits():
     """What takes long to import is not imported by what a server starts with."""
     code = (
-        "import sys, kcp_py.server.chain, kcp_py.server.pages.shell; sys.exit(bool({'fastapi', 'prometheus_client'} & sys.modules.keys()))"
+        "import sys, kcp_py.server.chain, kcp_py.server.pages.fixed; sys.exit(bool({'fastapi', 'prometheus_client'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-async def test_the_application_is_made_once(shell):
+async def test_the_application_is_made_once(pages):
     """Requests that come together make one application."""
-    assert await lifespan(shell) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-    assert shell._application is None
-    await asyncio.gather(shell.warm(), shell.warm())
-    made = shell.application
-    await shell.warm()
-    assert shell.application is made
+    assert await lifespan(pages) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert pages._application is None
+    await asyncio.gather(pages.warm(), pages.warm())
+    made = pages.application
+    await pages.warm()
+    assert pages.application is made
 
 
 async def test_lifespan_of_a_library_user():
@@ -134,7 +134,7 @@ async def test_lifespan_of_a_library_user():
         yield
         log.append("stop")
 
-    made = create_shell(checks=HealthChecks(), registry=MetricsRegistry(), lifespan=running)
+    made = create_fixed_pages(checks=HealthChecks(), registry=MetricsRegistry(), lifespan=running)
     assert await lifespan(made) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
     assert log == ["start", "stop"]
 
