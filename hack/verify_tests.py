@@ -38,7 +38,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "apimachinery/serializer/yaml": [
         Row(
-            "codec encoding scalars",
+            "encoding scalars",
             "apimachinery/serializer/yaml/test_decoding",
             "what is encoded is decoded again; scalars are read by the decoder",
         ),
@@ -97,7 +97,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "registry/rest": [
         Row(
-            "apply computed conform conversions create everywhere items kinds listing patch registry scale selection storage stored "
+            "apply computed conform conversions create everywhere items kinds listing patch registry scale selection storage "
             "update verbs watching",
             "server/handlers",
             "the verbs, asked over HTTP and by the client",
