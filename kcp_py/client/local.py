@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from copy import copy
 from functools import partial
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import orjson
 
@@ -24,6 +23,7 @@ from kcp_py.apimachinery.meta.options import (
 )
 from kcp_py.apimachinery.meta.partial import partial_object_metadata
 from kcp_py.client.contract import FIELD_MANAGER, ApiResource, ObjectList, WatchEvent
+from kcp_py.client.localreads import changes_of, decoded, read_list
 from kcp_py.client.requests import Resolver, request_context, write_request
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 from kcp_py.registry.catalog.table import ResourceTable
@@ -34,7 +34,7 @@ from kcp_py.registry.rest.kinds import body_kind
 from kcp_py.registry.rest.listing import Listing
 from kcp_py.registry.rest.patch import APPLY_PATCH, MERGE_PATCH, Patch, patch_types, read_patch
 from kcp_py.registry.rest.registry import Registry
-from kcp_py.registry.rest.storage import Object, ReadRequest, StoredObject, WrittenObject
+from kcp_py.registry.rest.storage import Object, ReadRequest, StoredObject
 from kcp_py.registry.rest.stored import StoredObjects
 from kcp_py.registry.rest.verbs import Verbs
 from kcp_py.registry.rest.watching import StoredWatch
@@ -42,10 +42,7 @@ from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import translate
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.request.user import LOOPBACK, UserInfo
-from kcp_py.storage.contract import CompactedError, StorageError
-from kcp_py.watchcache import WatchEndedError, WatchOverflowError
-
-_BOOKMARK_SECONDS: Final = 60.0
+from kcp_py.storage.contract import StorageError
 
 T = TypeVar("T")
 Storage = StoredObjects | ComputedObjects
@@ -93,7 +90,7 @@ class LocalClient:
             found = await storage.get(ReadRequest(request_context(self._user, "get", target), target))
             if metadata_only:
                 return partial_object_metadata(found.metadata() if isinstance(found, StoredObject) else found)
-            return await _decoded(found)
+            return await decoded(found)
 
         return await self._call("get", cluster, resource, namespace, name, subresource=subresource, call=call)
 
@@ -126,7 +123,7 @@ class LocalClient:
         async def call(storage: Storage, target: Resolved) -> ObjectList:
             listed = await storage.list(ReadRequest(request_context(self._user, "list", target), target, options))
             if isinstance(listed, Listing):
-                return await _read(listed, metadata_only=metadata_only)
+                return await read_list(listed, metadata_only=metadata_only)
             items = [partial_object_metadata(obj) for obj in listed.items] if metadata_only else listed.items
             return ObjectList(items, str(listed.revision))
 
@@ -150,7 +147,7 @@ class LocalClient:
         async def call(storage: Storage, target: Resolved) -> Object:
             request = self._write("create", target, options)
             new = await conforming_copy(obj, body_kind(target), field_validation=field_validation, warnings=request.warnings)
-            return await _decoded(await storage.create(request, new))
+            return await decoded(await storage.create(request, new))
 
         namespace = (obj.get("metadata") or {}).get("namespace", "")
         return await self._call("create", cluster, resource, namespace, name, subresource=subresource, call=call)
@@ -178,7 +175,7 @@ class LocalClient:
             read = partial(conforming_copy, given, body_kind(target))
             new = await read(field_validation=field_validation, warnings=request.warnings)
             again = partial(read, field_validation="Ignore", warnings=[])
-            return await _decoded(await storage.update(request._replace(again=again), new))
+            return await decoded(await storage.update(request._replace(again=again), new))
 
         name, namespace = metadata["name"], metadata.get("namespace", "")
         return await self._call("update", cluster, resource, namespace, name, subresource=subresource, call=call)
@@ -238,7 +235,7 @@ class LocalClient:
             request = self._write("patch", target, options)
             if change.type == APPLY_PATCH and request.manager is not None:
                 request = request._replace(manager=request.manager._replace(applied=True))
-            return await _decoded(await storage.patch(request, change))
+            return await decoded(await storage.patch(request, change))
 
         return await self._call("patch", cluster, resource, namespace, name, subresource=subresource, call=call)
 
@@ -326,7 +323,7 @@ class LocalClient:
         source = await self._call("watch", cluster, resource, namespace, call=start)
         seconds = float(timeout_seconds) if timeout_seconds else None
         try:
-            shown = source.changes(seconds) if isinstance(source, ComputedWatch) else _changes(source, self._registry, seconds)
+            shown = source.changes(seconds) if isinstance(source, ComputedWatch) else changes_of(source, self._registry, seconds)
             async with aclosing(shown) as changes:
                 async for kind, obj in changes:
                     yield WatchEvent(kind, partial_object_metadata(obj) if metadata_only and kind != "BOOKMARK" else obj)
@@ -401,78 +398,6 @@ class LocalClient:
             return await attempt(None, found)
         except StorageError as error:
             raise translate(error) from error
-
-
-async def _decoded(found: Object | StoredObject | WrittenObject) -> Object:
-    return found if isinstance(found, dict) else await found.decoded()
-
-
-async def _read(listing: Listing, *, metadata_only: bool) -> ObjectList:
-    """The objects of a list or of its next page."""
-    found: list[Object] = []
-    async for portion in listing.portions(answered=not metadata_only):
-        for one in portion:
-            obj = one.obj
-            if obj is None and metadata_only:
-                obj = {"metadata": orjson.loads(one.item.value)["metadata"]}
-                obj = one.served.resource.renderer.dress(obj, one.item.mod_revision, one.cluster, wildcard=listing.items.wildcard)
-            elif obj is None:
-                obj = await listing.items.decoded(one.item, one.served, one.cluster)
-            found.append(partial_object_metadata(obj) if metadata_only else obj)
-        del portion
-    remaining = listing.remaining if listing.more and listing.remaining > 0 and not listing.selective else None
-    return ObjectList(found, str(listing.revision), listing.continue_token(), remaining)
-
-
-async def _changes(watch: StoredWatch, registry: Registry, seconds: float | None) -> AsyncGenerator[tuple[str, Object], None]:
-    """Types and objects of the events of a watch, for a time.
-
-    Raises:
-        StatusError: 410 where changes are no longer known.
-    """
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds if seconds is not None else None
-    bookmark = loop.time() + _BOOKMARK_SECONDS if watch.options.allow_watch_bookmarks else None
-    try:
-        await watch.check()
-        if watch.sends_initial_events:
-            async for found in watch.initial():
-                for one in found:
-                    yield "ADDED", one.obj if one.obj is not None else await watch.items.decoded(one.item, one.served, one.cluster)
-        else:
-            await watch.find_start()
-        watch.begin()
-        while True:
-            events = await watch.watcher.take()
-            if watch.may_convert:
-                await watch.convert(events)
-            for event in events:
-                if (change := await watch.change(event)) is not None:
-                    yield change
-            if events:
-                continue
-            now = loop.time()
-            over = deadline is not None and now >= deadline
-            if bookmark is not None and (over or now >= bookmark):
-                bookmark = now + _BOOKMARK_SECONDS
-                if registry.fanout.revision > watch.after:
-                    yield "BOOKMARK", _bookmark(watch, registry.fanout.revision)
-            if over:
-                return
-            try:
-                async with asyncio.timeout_at(min((at for at in (deadline, bookmark) if at is not None), default=None)):
-                    await watch.watcher.wait()
-            except TimeoutError:
-                continue
-    except WatchEndedError:
-        return
-    except (CompactedError, WatchOverflowError) as error:
-        raise watch.expired(error) from error
-
-
-def _bookmark(watch: StoredWatch, revision: int) -> Object:
-    resource = watch.target.resource
-    return {"kind": resource.kind, "apiVersion": resource.group_version, "metadata": {"resourceVersion": str(revision)}}
 
 
 def _query(**parameters: Any) -> dict[str, list[str]]:

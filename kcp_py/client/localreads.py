@@ -1,0 +1,93 @@
+"""The results of verbs as a client of the same process gets them: decoded objects, lists and changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Final
+
+import orjson
+
+from kcp_py.apimachinery.meta.partial import partial_object_metadata
+from kcp_py.client.contract import ObjectList
+from kcp_py.registry.rest.listing import Listing
+from kcp_py.registry.rest.registry import Registry
+from kcp_py.registry.rest.storage import Object, StoredObject, WrittenObject
+from kcp_py.registry.rest.watching import StoredWatch
+from kcp_py.storage.contract import CompactedError
+from kcp_py.watchcache import WatchEndedError, WatchOverflowError
+
+_BOOKMARK_SECONDS: Final = 60.0
+
+
+async def decoded(found: Object | StoredObject | WrittenObject) -> Object:
+    """The object of a result."""
+    return found if isinstance(found, dict) else await found.decoded()
+
+
+async def read_list(listing: Listing, *, metadata_only: bool) -> ObjectList:
+    """The objects of a list or of its next page."""
+    found: list[Object] = []
+    async for portion in listing.portions(answered=not metadata_only):
+        for one in portion:
+            obj = one.obj
+            if obj is None and metadata_only:
+                obj = {"metadata": orjson.loads(one.item.value)["metadata"]}
+                obj = one.served.resource.renderer.dress(obj, one.item.mod_revision, one.cluster, wildcard=listing.items.wildcard)
+            elif obj is None:
+                obj = await listing.items.decoded(one.item, one.served, one.cluster)
+            found.append(partial_object_metadata(obj) if metadata_only else obj)
+        del portion
+    remaining = listing.remaining if listing.more and listing.remaining > 0 and not listing.selective else None
+    return ObjectList(found, str(listing.revision), listing.continue_token(), remaining)
+
+
+async def changes_of(watch: StoredWatch, registry: Registry, seconds: float | None) -> AsyncGenerator[tuple[str, Object], None]:
+    """Types and objects of the events of a watch, for a time.
+
+    Raises:
+        StatusError: 410 where changes are no longer known.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds if seconds is not None else None
+    bookmark = loop.time() + _BOOKMARK_SECONDS if watch.options.allow_watch_bookmarks else None
+    try:
+        await watch.check()
+        if watch.sends_initial_events:
+            async for found in watch.initial():
+                for one in found:
+                    yield "ADDED", one.obj if one.obj is not None else await watch.items.decoded(one.item, one.served, one.cluster)
+        else:
+            await watch.find_start()
+        watch.begin()
+        while True:
+            events = await watch.watcher.take()
+            if watch.may_convert:
+                await watch.convert(events)
+            for event in events:
+                if (change := await watch.change(event)) is not None:
+                    yield change
+            if events:
+                continue
+            now = loop.time()
+            over = deadline is not None and now >= deadline
+            if bookmark is not None and (over or now >= bookmark):
+                bookmark = now + _BOOKMARK_SECONDS
+                if registry.fanout.revision > watch.after:
+                    yield "BOOKMARK", _bookmark(watch, registry.fanout.revision)
+            if over:
+                return
+            try:
+                async with asyncio.timeout_at(min((at for at in (deadline, bookmark) if at is not None), default=None)):
+                    await watch.watcher.wait()
+            except TimeoutError:
+                continue
+    except WatchEndedError:
+        return
+    except (CompactedError, WatchOverflowError) as error:
+        raise watch.expired(error) from error
+
+
+def _bookmark(watch: StoredWatch, revision: int) -> Object:
+    resource = watch.target.resource
+    return {"kind": resource.kind, "apiVersion": resource.group_version, "metadata": {"resourceVersion": str(revision)}}
