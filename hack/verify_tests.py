@@ -82,7 +82,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("doctor", "cli/test_examination", "prints what the examination finds"),
         Row("start", "cli/test_process", "the command of a process"),
     ],
-    "client": [Row("contract following requests", "client/test_local", "parts of the clients, which one suite compares")],
+    "client": [Row("contract following localreads requests", "client/test_local", "parts of the clients, which one suite compares")],
     "controllers": [Row("content starting", "controllers/test_namespaces", "parts of controllers, run as a whole")],
     "controllers/runtime": [Row("controller", "controllers/runtime/test_loop", "what a loop runs")],
     "egress": [Row("connecting", "egress/test_caller", "connections are made by calls")],
