@@ -153,8 +153,9 @@ async def _encoded_body(
 async def _answer_rendered(exchange: Exchange, listing: Listing, representation: Representation, share: Share) -> None:
     """A list whose elements need not be looked at one by one."""
     limit = listing.options.limit
-    parts = (await listing.rendered()).parts
-    share.hold(sum(map(len, parts)))
+    async with share.first_read:
+        parts = (await listing.rendered()).parts
+        share.hold(sum(map(len, parts)))
     head = _compact_head(listing, representation)
     # The first comma is one too many. Parts are large, so that none is copied more than once.
     first = memoryview(parts[0])[1:] if parts else b""

@@ -6,6 +6,7 @@ and again, would otherwise fill the memory of all. Upstream weighs lists by the 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -20,17 +21,21 @@ RETRY_AFTER_SECONDS: Final = 1
 _UNKNOWN_BYTES: Final = 1024 * 1024
 """What a list is taken for that has not been answered before."""
 _REMEMBERED: Final = 4096
+_READING_AT_ONCE: Final = 8
+"""Lists of a cluster whose first page is being read: its size counts only when it was read."""
 
 
 class Share:
     """What one list holds."""
 
-    __slots__ = ("_budget", "_cluster", "_held", "largest")
+    __slots__ = ("_budget", "_cluster", "_held", "first_read", "largest")
 
-    def __init__(self, budget: ListBudget, cluster: str) -> None:
+    def __init__(self, budget: ListBudget, cluster: str, first_read: asyncio.Semaphore) -> None:
         self._budget = budget
         self._cluster = cluster
         self._held = 0
+        self.first_read = first_read
+        """Entered to read the first page of a large list and to hold its size."""
         self.largest = 0
 
     def hold(self, size: int, *, started: bool = False) -> None:
@@ -67,6 +72,7 @@ class ListBudget:
         self.limit = limit
         self.held: dict[str, int] = {}
         self._sizes: LRU[str, int] = LRU(_REMEMBERED)
+        self._first_reads: dict[str, asyncio.Semaphore] = {}
 
     @contextmanager
     def share(self, cluster: str, prefix: str) -> Iterator[Share]:
@@ -79,7 +85,8 @@ class ListBudget:
         Raises:
             StatusError: 429, there is no room for it.
         """
-        share = Share(self, cluster)
+        first_read = self._first_reads.setdefault(cluster, asyncio.Semaphore(_READING_AT_ONCE))
+        share = Share(self, cluster, first_read)
         key = f"{cluster}|{prefix}"
         size = self._sizes.get(key)
         # List sizes are estimates. A list is always admitted when no other list of its cluster is running.
@@ -90,3 +97,5 @@ class ListBudget:
         finally:
             share.hold(0)
             self._sizes.set(key, share.largest)
+            if cluster not in self.held:
+                self._first_reads.pop(cluster, None)

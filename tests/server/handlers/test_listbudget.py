@@ -70,6 +70,39 @@ def test_a_list_is_taken_for_as_large_as_the_last_one() -> None:
             pass
 
 
+async def test_first_pages_of_a_cluster_are_read_a_few_at_a_time() -> None:
+    """A crowd whose lists have no known size is refused before all of them were read; another cluster does not wait for it."""
+    budget = ListBudget(20_000_000)
+    reading, most, refusals = 0, 0, 0
+    go_on = asyncio.Event()
+
+    async def list_once() -> None:
+        nonlocal reading, most, refusals
+        try:
+            with budget.share("a", "/maps/") as share:
+                async with share.first_read:
+                    reading += 1
+                    most = max(most, reading)
+                    await go_on.wait()
+                    reading -= 1
+                    share.hold(10_000_000)
+                await asyncio.sleep(0)
+        except StatusError:
+            refusals += 1
+
+    crowd = [asyncio.ensure_future(list_once()) for _ in range(19)]
+    while reading < 8:
+        await asyncio.sleep(0)
+    with budget.share("b", "/maps/") as other:
+        async with other.first_read:
+            assert reading == 8
+    go_on.set()
+    await asyncio.gather(*crowd)
+    assert most == 8
+    assert refusals > 0
+    assert budget.held == {}
+
+
 @pytest.mark.parametrize(("accept", "query"), FORMS.values(), ids=FORMS)
 async def test_clients_that_do_not_read_keep_no_other_cluster_from_reading(api: Api, accept: str, query: str) -> None:
     """The lists that they were given are held until they leave; more of them are 429 with a time to come back after."""
