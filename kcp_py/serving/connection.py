@@ -214,12 +214,13 @@ class Connection(asyncio.Protocol):
         reader = self._reader
         if cycle is None or reader.state is _CLOSED:
             return
+        if self.transport.is_closing():
+            return
         if cycle.lingers:
             self._end()
             return
         if not cycle.response.keep_alive:
             self.transport.close()
-        if self.transport.is_closing():
             return
         self._handle(reader.response_complete(context.loop.time()))
         if reader.hold is not None:

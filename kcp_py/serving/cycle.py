@@ -146,7 +146,7 @@ class Cycle:
     async def receive(self) -> dict[str, Any]:
         """The next part of the body, or `http.disconnect` behind the end of the response or of the connection."""
         connection = self._connection
-        if self._expects_continue and not connection.transport.is_closing():
+        if self._expects_continue and not self.disconnected and not connection.transport.is_closing():
             connection.transport.write(_CONTINUE)
             self._expects_continue = False
         if not self.disconnected and not self.response.complete:

@@ -239,6 +239,15 @@ async def test_a_client_that_waits_to_be_told_to_go_on_is_told():
     assert link.transport.writes == [b"HTTP/1.1 100 Continue\r\n\r\n"]
 
 
+async def test_a_refused_client_is_not_told_to_go_on():
+    """The refusal is the answer: nothing follows it when the application asks for the body."""
+    link = Link()
+    cycle = cycle_on(link, method="POST", expects_continue=True)
+    cycle.disconnect()
+    assert (await cycle.receive())["type"] == "http.disconnect"
+    assert link.transport.writes == []
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("abandoned", "expects"), [(True, False), (False, True)], ids=["a long body", "a body that waits for 100 Continue"]
