@@ -239,6 +239,7 @@ async def test_a_client_that_waits_to_be_told_to_go_on_is_told():
     assert link.transport.writes == [b"HTTP/1.1 100 Continue\r\n\r\n"]
 
 
+@pytest.mark.anyio
 async def test_a_refused_client_is_not_told_to_go_on():
     """The refusal is the answer: nothing follows it when the application asks for the body."""
     link = Link()
