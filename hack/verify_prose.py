@@ -40,14 +40,6 @@ ALLOWED: dict[str, dict[str, str]] = {
 """File -> phrase in lower case -> the reason why it is right there."""
 
 UNREVISED: tuple[str, ...] = (
-    "kcp_py/apimachinery",
-    "kcp_py/apis",
-    "kcp_py/cel",
-    "kcp_py/cli",
-    "kcp_py/client",
-    "kcp_py/controllers",
-    "kcp_py/schema",
-    "kcp_py/server",
     "tests/apimachinery",
     "tests/cel",
     "tests/cli",

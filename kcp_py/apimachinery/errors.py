@@ -14,7 +14,7 @@ from kcp_py.apimachinery.fielderrors import FieldError, aggregate
 from kcp_py.apimachinery.kinds import GroupResource
 
 MAX_CAUSES: Final = 1000
-"""Field errors that one answer tells of."""
+"""Field errors in one answer."""
 
 
 class StatusError(Exception):

@@ -2,7 +2,7 @@
 
 Source: k8s.io/apimachinery `pkg/api/resource` (`ParseQuantity`, `CanonicalizeBytes`, `Add`, `Sub`, `AsInt64`). Values are kept in
 billionths, rounded away from zero. Binary ones stop at 2^63-1 as upstream's do, decimal ones at 10^400, where upstream's stop nowhere: the
-size of the text is no size of a number here, so hostile texts cost nothing.
+size of the text does not determine the size of a number here, so hostile texts cost nothing.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def to_int(value: int) -> int:
     """A number of 64 bits.
 
     Raises:
-        EvaluationError: it is none.
+        EvaluationError: it is not one.
     """
     if INT_MIN <= value <= INT_MAX:
         return value
@@ -47,7 +47,7 @@ def to_uint(value: int) -> UInt:
     """An unsigned number of 64 bits.
 
     Raises:
-        EvaluationError: it is none.
+        EvaluationError: it is not one.
     """
     if 0 <= value <= UINT_MAX:
         return UInt(value)

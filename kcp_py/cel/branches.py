@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["emit_alternative", "emit_conditional", "emit_junction", "may_fail"]
 
-# Units that are rather charged in vain than separately.
+# Units that are charged together in advance rather than separately.
 _WORTH_A_CHARGE: Final = 12
 
 

@@ -18,7 +18,7 @@ __all__ = ["Checked"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
-    """What the checker knows of an expression; immutable, so that estimate and generator can share it.
+    """The checker's result for an expression; immutable, so that estimate and generator can share it.
 
     Attributes:
         text: the source.

@@ -40,7 +40,7 @@ _LARGEST_PLAIN: Final = 6
 
 
 def _unreadable(kind: str) -> EvaluationError:
-    """cel-go's words for text that is no value of a type, whatever is wrong with it (`types/string.go`)."""
+    """cel-go's words for text that is not a value of a type, for any fault (`types/string.go`)."""
     return EvaluationError(f"type conversion error from 'string' to '{kind}'")
 
 

@@ -235,7 +235,7 @@ def _pattern(text: int, pattern: int) -> int:
 
 
 def _compiling(text: Any, pattern: Any, *_: Any) -> int:
-    """A pattern that is no constant has to be compiled before it is searched for, which nothing interrupts."""
+    """A pattern that is not a constant has to be compiled before the search, and compilation cannot be interrupted."""
     searching = _pattern(_size(text), _size(pattern))
     return searching + 10 * max(compile_microseconds(pattern) - _SMALL_PATTERN, 0) if isinstance(pattern, str) else searching
 

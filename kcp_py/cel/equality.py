@@ -141,7 +141,7 @@ def equality_for(kind: Type) -> Callable[[object, object], bool]:
 
 
 def _has_unordered(kind: Type) -> bool:
-    """Whether a list that is no sequence is anywhere in a type."""
+    """Whether a list that is not a sequence is anywhere in a type."""
     match kind.kind:
         case "list":
             return kind.list_type != "atomic" or _has_unordered(kind.element)

@@ -59,7 +59,7 @@ class Issues:
 
 
 class CompileError(Exception):
-    """The text is no expression, or has no type. `str()` is what cel-go prints: one block with the line and a caret for each issue.
+    """The text is not an expression, or has no type. `str()` equals cel-go's output: one block with the line and a caret for each issue.
 
     Attributes:
         issues: in the order of their places; at most a hundred.
@@ -98,7 +98,7 @@ class EvaluationError(Exception):
 
 
 class CostExceededError(Exception):
-    """The budget is used up. No part of the language absorbs it, so it is no `EvaluationError`."""
+    """The budget is used up. No part of the language absorbs it, so it is not an `EvaluationError`."""
 
     def __init__(self) -> None:
         """Say it in cel-go's words."""

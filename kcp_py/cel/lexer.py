@@ -102,7 +102,7 @@ def string_of(token: Token) -> str:
     r"""The text that a string literal stands for; `\x41` and `\101` are code points.
 
     Raises:
-        LexicalError: an escape that stands for nothing, or for a code point that is none.
+        LexicalError: an unknown escape, or one for an invalid code point.
     """
     body, raw = _body(token)
     return body if raw else _ESCAPE.sub(_unescape(token, _code_point), body)

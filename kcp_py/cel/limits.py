@@ -111,7 +111,7 @@ def expression_cost(largest: int, times: int | None, unbounded: int) -> int:
     Args:
         largest: `Estimate.max` of one evaluation.
         times: `cardinality` of its schema.
-        unbounded: `unbounded_cardinality` of its schema, used where `times` is None.
+        unbounded: `unbounded_cardinality` of its schema, used without `times`.
     """
     return saturated_product(largest, unbounded if times is None else times)
 
@@ -120,7 +120,7 @@ def cost_message(name: str, cost: int, limit: int) -> str:
     """Why an estimate is refused.
 
     Args:
-        name: what was estimated: `estimated rule cost`, `estimated messageExpression cost`, or
+        name: the kind of the estimate: `estimated rule cost`, `estimated messageExpression cost`, or
             `x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema`.
         cost: the estimate.
         limit: the highest cost that is allowed.

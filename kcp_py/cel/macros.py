@@ -22,7 +22,7 @@ def iteration_variable(expander: Expander, node: Expression) -> str:
     """The name that a macro's argument declares.
 
     Raises:
-        MacroError: it is no simple name, or the accumulator's.
+        MacroError: it is not a simple name, or is the accumulator's.
     """
     if not isinstance(node, Identifier) or node.name.startswith("."):
         raise MacroError(node, "argument must be a simple name")

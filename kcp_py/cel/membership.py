@@ -17,7 +17,7 @@ _MOST_COMPOUND: Final = 1000
 
 
 def _identity(value: object) -> Hashable | None:
-    """What two scalars share exactly when they are equal; None: the value is no scalar, or unequal to itself.
+    """A key that two scalars share exactly when they are equal; None: the value is not a scalar, or unequal to itself.
 
     Python's numbers hash and compare by what they stand for, as CEL's do, but its bools are numbers.
     """

@@ -83,7 +83,7 @@ def parse(text: str, macros: Mapping[tuple[str, int | None, bool], Macro]) -> Ex
         macros: by (function, number of arguments or None, written on a receiver), as `Environment.macros` has them.
 
     Raises:
-        CompileError: the text is no expression, too long or too deep, or a macro is misused.
+        CompileError: the text is not an expression, too long or too deep, or a macro is misused.
     """
     if len(text) > _MAX_LENGTH:
         raise CompileError("", (Issue(f"expression code point size exceeds limit: size: {len(text)}, limit {_MAX_LENGTH}", 0),))
@@ -318,7 +318,7 @@ class _Parser:
                 return self._number(token, "")
 
     def _number(self, token: Token, sign: str) -> int | float:
-        """The value of a number; `token` has been taken, and is no literal at all where it is no number."""
+        """The value of a number; `token` has been taken. A token that is not a number is not a literal."""
         if token.kind == "int":
             number = _integer(sign + token.text)
             if INT_MIN <= number <= INT_MAX:

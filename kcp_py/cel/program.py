@@ -98,7 +98,7 @@ def compile_expression(text: str, environment: Environment) -> Program:
     """Parse and check; the variables of the environment become the program's, in their order.
 
     Raises:
-        CompileError: the text is no expression, or has no type, or (`InstantiationError`) converts a constant that cannot be converted.
+        CompileError: the text is not an expression, or has no type, or (`InstantiationError`) converts a constant that cannot be converted.
     """
     checked = _read(text, environment)
     check_constants(checked)

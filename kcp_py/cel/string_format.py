@@ -221,7 +221,7 @@ def _decimal(output: _Output, value: Any, _: int) -> None:
 
 
 def _number(value: Any, takes: str) -> float:
-    """A double, or the text of one that is no number."""
+    """A double, or the text of one that is not a number."""
     if type(value) is str and value in _NON_NUMBERS:
         return float(value)
     if type(value) is not float:

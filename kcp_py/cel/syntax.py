@@ -48,7 +48,7 @@ class Expression:
 
 @dataclass(slots=True, eq=False)
 class MacroCall:
-    """A macro as written: `target.function(args)`; `target` is None for `has(x)` and the like."""
+    """A macro as written: `target.function(args)`; global macros such as `has(x)` have the `target` None."""
 
     function: str
     target: Expression | None

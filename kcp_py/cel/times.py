@@ -118,7 +118,7 @@ def local(value: Timestamp, zone: str = "UTC") -> dt.datetime:
 
 
 def _zone(name: str) -> zoneinfo.ZoneInfo:
-    """A zone of the database; a name that leaves it is none, whatever the file system holds."""
+    """A zone of the database; a name with a path outside of the database is not a zone."""
     if name.startswith(("/", ".")) or ".." in name or "\0" in name or len(name) > _LONGEST:
         raise ValueError(name)
     return zoneinfo.ZoneInfo(name)

@@ -68,7 +68,7 @@ class Substitution:
 
         Args:
             kind: any type.
-            free_as_dyn: variables that nothing is known of become `dyn`.
+            free_as_dyn: unbound variables become `dyn`.
         """
         if not kind.generic:
             return kind
@@ -104,7 +104,7 @@ class Substitution:
         return True
 
     def _put_back(self) -> None:
-        """Forget what was bound since the assignment began."""
+        """Remove the bindings since the assignment began."""
         for name, kind in reversed(self._replaced):
             if kind is None:
                 del self._bound[name]

@@ -69,7 +69,7 @@ def _cluster_flags(command: _Command) -> _Command:
 def install(
     names: Sequence[str], output: str, cluster: str | None, kubeconfig: str | None, context: str | None, *, dry_run: bool, create: bool
 ) -> None:
-    """Install the definitions of the kinds NAMES, and wait until they are served. What is there already is brought up to date."""
+    """Install the definitions of the kinds NAMES, and wait until they are served. Installed definitions are updated."""
     wanted = definitions_of(_kinds(names))
     for definition in wanted:
         if warning := unenforced_warning(definition["spec"]["group"], definition["spec"]["names"]["plural"]):

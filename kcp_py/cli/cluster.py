@@ -207,7 +207,7 @@ def _write_kubeconfig(path: Path, content: bytes, *, force: bool) -> None:
 
 
 def _is_open_file(stream: TextIO) -> bool:
-    """Whether what is printed goes to a file that users other than its owner can read."""
+    """Whether the output goes to a file that users other than its owner can read."""
     try:
         mode = os.fstat(stream.fileno()).st_mode
     except (OSError, ValueError):

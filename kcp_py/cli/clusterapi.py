@@ -80,7 +80,7 @@ def change_cluster(server: RemoteServer, name: str, change: Callable[[dict[str, 
         patch = change(found)
         if patch is None:
             return False
-        # Bound to what was read: labels that another client changes meanwhile are not overwritten.
+        # Bound to the version that was read: labels that another client changes meanwhile are not overwritten.
         metadata = {**patch, "uid": found["metadata"]["uid"], "resourceVersion": found["metadata"]["resourceVersion"]}
         try:
             server.request("PATCH", object_path(name), {"metadata": metadata})

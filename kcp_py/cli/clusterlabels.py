@@ -80,7 +80,7 @@ def parse_pairs(pairs: Sequence[str], flag: str) -> dict[str, str]:
 
 
 def _decoded(argument: str) -> str:
-    """An argument as UTF-8, whatever the locale says of its encoding.
+    """An argument as UTF-8, independent of the encoding of the locale.
 
     Raises:
         UsageError: it is not UTF-8, so that no API object can hold it.

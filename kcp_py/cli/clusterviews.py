@@ -64,7 +64,7 @@ def get(names: Sequence[str], output: str, kubeconfig: str | None, context: str 
 @click.argument("name", type=ClusterName())
 @access_flags
 def describe(name: str, kubeconfig: str | None, context: str | None) -> None:
-    """Show what is known of the logical cluster NAME: labels, protection, what a deletion waits for."""
+    """Describe the logical cluster NAME: labels, protection, what a deletion waits for."""
     with RemoteServer(load_context(kubeconfig, context)) as server:
         found = get_cluster(server, name)
     for line in description(found, dt.datetime.now(dt.UTC)):

@@ -1,4 +1,4 @@
-"""The process of the controllers: what is done, in order, from checked options to running loops."""
+"""The process of the controllers: its steps, in order, from checked options to running loops."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def _run(options: Options, transport: Transport) -> None:
 
 
 def _report(name: str, error: BaseException, delay: float) -> None:
-    # A server that does not answer is no defect: its text says all.
+    # A server that does not answer is not a defect: its text is sufficient.
     reasons = _messages(error)
     _log.error(
         "task_failed",

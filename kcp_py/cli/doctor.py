@@ -1,4 +1,4 @@
-"""`kcp-py doctor`: what is wrong with a server's files, certificates, store and port."""
+"""`kcp-py doctor`: faults of a server's files, certificates, store and port."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def versions() -> Iterator[Finding]:
 
 
 def files(options: Options) -> Iterator[Finding]:
-    """The root directory and what is secret in it: there, and for its owner only."""
+    """The root directory and its secrets: whether they exist, and are for their owner only."""
     root = options.root_directory
     if not root.exists():
         yield _note(f"{root} does not exist; kcp-py start makes it")

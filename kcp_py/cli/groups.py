@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 
 class CommandGroup(click.Group):
-    """A group whose unknown commands are reported with what there is."""
+    """A group that reports unknown commands with the list of its commands."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         word = click.utils.make_str(args[0])

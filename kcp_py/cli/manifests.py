@@ -111,7 +111,7 @@ def _read(file: str) -> bytes:
 def split(content: bytes) -> Iterator[tuple[int, bytes]]:
     """The documents of a YAML stream with their first lines, as kubectl separates them: by lines that begin with three dashes.
 
-    Comments and blank lines alone are no document.
+    Comments and blank lines alone do not make a document.
     """
     first, lines = 1, list[bytes]()
     for number, line in enumerate(content.split(b"\n"), start=1):

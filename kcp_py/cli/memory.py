@@ -1,6 +1,6 @@
 """`Trimmer`: gives memory back to the system after a burst of large requests.
 
-The C library keeps what was freed for the next use. After a burst this is a multiple of what the server needs at other times.
+The C library keeps freed memory for the next use. After a burst this is a multiple of the server's need at other times.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def resident_bytes() -> int:
 
 
 def release_memory() -> Future[None] | None:
-    """Return to the system what is free.
+    """Return free memory to the system.
 
     Cycles are looked for among young objects only: requests and connections leave none behind, and a look at all objects would hold the
     event loop for about 0.1 s for each million of them.
@@ -92,7 +92,7 @@ class Trimmer:
 
         Args:
             resident: bytes of memory.
-            release: releases what is free.
+            release: releases free memory.
         """
         self._resident = resident
         self._release = release

@@ -1,4 +1,4 @@
-"""The server's process: what is done, in order, from checked options to a served control plane, and what each failure says."""
+"""The server's process: its steps, in order, from checked options to a served control plane, and the message of each failure."""
 
 from __future__ import annotations
 

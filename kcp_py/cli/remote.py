@@ -32,7 +32,7 @@ def load_context(path: str | None, context: str | None) -> KubeconfigContext:
     """`KubeconfigContext.load` for commands.
 
     Raises:
-        CommandError: there is no such file, or it is no kubeconfig with that context.
+        CommandError: the file is missing, or it is not a kubeconfig with that context.
     """
     with command_errors():
         return KubeconfigContext.load(path, context)

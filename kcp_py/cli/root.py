@@ -62,7 +62,7 @@ _OUTPUT_ERRORS: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errn
 
 def _without_output(error: OSError) -> int:
     """The exit code of a command whose output cannot be written, as onto a full disk."""
-    # What is left in the buffer would fail again when Python ends.
+    # The rest of the buffer would fail again when Python ends.
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     click.echo(f"error: cannot write the output: {error.strerror}", err=True)

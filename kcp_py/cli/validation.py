@@ -121,7 +121,7 @@ class Validator:
         return [fault for faults in found for fault in sorted(faults, key=lambda fault: fault.line)]
 
     def _objects(self, document: Document) -> Iterator[_Object | Fault]:
-        """The objects of a document, and faults in the place of what is none."""
+        """The objects of a document, and faults in the place of other values."""
         try:
             value, repeated = document.decode()
         except DecodeError as error:
@@ -287,7 +287,7 @@ def _group_version(api_version: str) -> tuple[str, str]:
 
 
 def _shape_problem(value: Any) -> str:
-    """Why a decoded document is no object, in the words of a server; empty for an object."""
+    """Why a decoded document is not an object, in the words of a server; empty for an object."""
     if not isinstance(value, dict):
         return f"json: cannot unmarshal {json_type(value)} into Go value of type struct"
     for key, shown in (("kind", "Kind"), ("apiVersion", "apiVersion")):

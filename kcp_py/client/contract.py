@@ -62,7 +62,7 @@ class Client(Protocol):
     """
 
     def acting_as(self, user: UserInfo) -> Client:
-        """The same API for another user, as authorization, admission and audit see it. The caller must be allowed to impersonate it."""
+        """This API as another user, for authorization, admission and audit. The caller must be allowed to impersonate it."""
         ...
 
     async def get(
@@ -332,7 +332,7 @@ class Client(Protocol):
             dry_run: do all but store.
 
         Raises:
-            StatusError: the first refusal. What was deleted before stays deleted.
+            StatusError: the first refusal. Objects that were deleted before stay deleted.
         """
         ...
 

@@ -20,7 +20,7 @@ _CHUNK: Final = 50
 async def scan_changes(
     storage: Storage, fanout: Fanout, keys: ResourceKeys, *, resource: GroupResource, wanted: ObjectFilter
 ) -> AsyncGenerator[ObjectChange, None]:
-    """Every change from now on, and between changes what is there already and wanted.
+    """Every change from now on, and between changes the existing objects that are wanted.
 
     Raises:
         StatusError: the store cannot be read.

@@ -69,7 +69,7 @@ class LocalClient:
             self._builtin_kinds.setdefault(resource.group_version_kind, resource)
 
     def acting_as(self, user: UserInfo) -> Self:
-        """The same client for another user."""
+        """This client as another user."""
         other = copy(self)
         other._user = user  # noqa: SLF001 - a copy of this object
         return other
@@ -376,7 +376,7 @@ class LocalClient:
         """Call a verb of what serves a resource, again where the cluster or the definition has changed meanwhile.
 
         Raises:
-            StatusError: 404 for what is not served, 405 for a verb that the subresource does not have, and whatever the verb says.
+            StatusError: 404 for an unserved resource, 405 for a verb that the subresource does not have, and the errors of the verb.
         """
 
         async def attempt(scope: ClusterScope | None, served: Served) -> T:

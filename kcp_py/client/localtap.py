@@ -86,7 +86,7 @@ class LocalTap:
                 self._stored.append(StoredResource(resource.group_resource, custom=False, namespaced=resource.namespaced))
 
     def acting_as(self, user: UserInfo) -> Self:
-        """The same tap for another user."""
+        """This tap as another user."""
         other = copy(self)
         other._user = user  # noqa: SLF001 - a copy of this object
         return other

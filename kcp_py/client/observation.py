@@ -1,4 +1,4 @@
-"""Seeing what happens to objects of every resource, and what there is of them, without knowing the resources."""
+"""Observation of changes and of stored objects of all resources."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class RemoteTap:
         settled: Collection[str] = (),
         holder: Holder | None = None,
     ) -> Remaining:
-        """`Tap.delete_stored`. Where the server's limit of time ends it, what was deleted stays deleted."""
+        """`Tap.delete_stored`. Where the server's time limit ends it, deleted objects stay deleted."""
         body = {
             "cluster": cluster,
             "group": resource.group_resource.group,

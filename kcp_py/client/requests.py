@@ -39,7 +39,7 @@ def write_request(
         access: the store, for the time.
         user: who writes.
         verb: `create`, `update`, `patch` or `delete`.
-        target: what is written.
+        target: the object to write.
         options: of the verb.
         field_manager: owns the fields that change.
     """

@@ -87,7 +87,7 @@ class Tap(Protocol):
     """The store of all logical clusters, for controllers."""
 
     def acting_as(self, user: UserInfo) -> Tap:
-        """The same tap for another user, as admission and audit see its deletions."""
+        """This tap as another user, for admission and audit of its deletions."""
         ...
 
     def changes(self, resource: GroupVersionResource, *, wanted: ObjectFilter) -> AsyncGenerator[ObjectChange, None]:
@@ -131,7 +131,7 @@ class Tap(Protocol):
     def stored_objects(
         self, cluster: Name | None, *, concerned: ObjectFilter, resource: GroupResource | None = None, limit: int = 0
     ) -> AsyncGenerator[ObjectChange, None]:
-        """Every object that exists. When it ends, observers have been called with every change up to what was read.
+        """Every object that exists. When it ends, observers have been called with every change up to the revision that was read.
 
         Args:
             cluster: None for all clusters.
@@ -183,7 +183,7 @@ class Tap(Protocol):
     ) -> None:
         """Remove the server's own finalizer from an object that is being deleted, and with the last one the object.
 
-        The object need not be valid: what is damaged can be deleted. It is no error where the object is gone.
+        The object need not be valid: damaged objects can be deleted. A missing object is not an error.
 
         Args:
             cluster: the logical cluster.

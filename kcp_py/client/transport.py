@@ -59,7 +59,7 @@ class Transport:
             method: of HTTP.
             path: percent-encoded.
             query: parameters, not encoded.
-            headers: beside the credentials and User-Agent.
+            headers: in addition to the credentials and User-Agent.
             body: JSON.
 
         Raises:
@@ -90,7 +90,7 @@ class Transport:
         Args:
             path: percent-encoded.
             query: parameters, not encoded.
-            headers: beside the credentials and User-Agent.
+            headers: in addition to the credentials and User-Agent.
             silence: seconds without a byte after which the lines end; None for no limit.
 
         Raises:

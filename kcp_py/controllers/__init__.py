@@ -1,4 +1,4 @@
-"""Reconcile loops: what makes the rest of a cluster follow what was written into it.
+"""Reconcile loops: they make the rest of a cluster follow the objects that clients write.
 
 Belongs here: controllers and the small runtime that they share. One set of controllers serves all logical clusters; it is driven by
 changes, so clusters in which nothing happens cost nothing. Does not belong here: anything that goes around `client`, and anything of HTTP.

@@ -20,7 +20,7 @@ NAMESPACES: Final = GroupVersionResource("", "v1", "namespaces")
 _PODS: Final = GroupResource("", "pods")
 
 _GARBAGE_COLLECTION: Final = frozenset(("orphan", "foregroundDeletion"))
-"""Where all goes, dependents go too: nobody has to be asked."""
+"""Where all content is deleted, dependents are deleted too: no policy is needed."""
 
 _LAST: Final = (CRDS.group_resource, NAMESPACES.group_resource)
 """What the rest of a cluster needs until it is gone: objects with finalizers stay served, and stay in their namespaces."""
@@ -69,7 +69,7 @@ async def delete_cluster_content(tap: Tap, cluster: Name, *, uid: str) -> Conten
     content = _whole(await _delete(tap, cluster, first, settled=_GARBAGE_COLLECTION, holder=holder))
     if content.resources:
         return content
-    # Their own finalizers wait for what is gone by now.
+    # Their own finalizers wait for content that is gone by now.
     settled = _GARBAGE_COLLECTION | {CLEANUP_FINALIZER, NAMESPACE_FINALIZER}
     last = [resource for resource in stored if resource.group_resource in _LAST]
     return _whole(await _delete(tap, cluster, last, settled=settled, holder=holder))

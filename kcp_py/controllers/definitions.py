@@ -114,7 +114,7 @@ class DefinitionController:
         if any(names.plural == defined.resource for names in builtins):
             await self._report(key, crd, "False", "OverlappingBuiltInResource", "instances overlap with built-in resources in storage")
         else:
-            # Even what was never established: its conditions are anybody's who may write the status.
+            # Even CRDs that were never established: every client that may write the status may write its conditions.
             remaining = await self._delete_instances(key, crd, defined)
             if remaining:
                 await self._report(key, crd, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")

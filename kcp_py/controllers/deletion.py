@@ -1,4 +1,4 @@
-"""What the controllers of namespaces and of logical clusters have in common: what is deleted takes its content along."""
+"""Common parts of the controllers of namespaces and of logical clusters: their content is deleted with them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DELETION_TIMESTAMP: Final = b'"deletionTimestamp":"'
 
 
 class DeletionController(ABC):
-    """Empties what terminates. While it does nothing can be created in it, so what is found empty stays empty."""
+    """Deletes the content of a terminating object. Nothing can be created in it meanwhile, so it stays empty."""
 
     name: str
     resource: GroupVersionResource

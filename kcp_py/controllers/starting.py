@@ -38,7 +38,7 @@ def check_selection(selection: Collection[str], additional: Iterable[str] = ()) 
 
     Args:
         selection: see `is_enabled`.
-        additional: names of controllers beside those of the server.
+        additional: names of controllers in addition to those of the server.
 
     Raises:
         ValueError: it does.
@@ -77,7 +77,7 @@ def start_controllers(
         selection: see `is_enabled`.
         clock: Unix seconds, for the times in conditions and for `namespace_grace`.
         namespace_grace: seconds between the deletion of a namespace and that of its content.
-        additional: make controllers beside those of the server.
+        additional: make controllers in addition to those of the server.
         election: the controllers run only while it is won; None to run them always.
 
     Raises:

@@ -34,7 +34,7 @@ def compile_path(text: str) -> Path:
     """Compile an expression; braces around it may be left out.
 
     Raises:
-        ValueError: the text is no expression, worded as upstream words it.
+        ValueError: the text is not an expression, worded as upstream words it.
     """
     if len(text) > _MAX_LENGTH:
         raise ValueError("expression is too long")

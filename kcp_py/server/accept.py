@@ -1,7 +1,7 @@
-"""Accept headers, taken apart as upstream's server does: its rules are neither RFC 9110's nor obvious, and clients rely on them.
+"""Accept headers, parsed as upstream's server does: its rules are neither RFC 9110's nor obvious, and clients rely on them.
 
 Types are compared as written, blanks alone are cut off, a parameter without a value is dropped, quotes belong to the value, and `q=0` is a
-preference and no refusal. What is named comes before wildcards whatever their quality.
+preference and no refusal. Named types come before wildcards, independent of their quality.
 
 Source: github.com/munnerz/goautoneg; for routes, github.com/emicklei/go-restful `route.go`.
 """
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 _QUALITY: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?|[+-]?(?:inf|infinity)", re.ASCII | re.IGNORECASE)
 _INSERTION_SORTED: Final = 12
-"""Go's sort inserts one by one up to so many, which shows, as the order of clauses is none that every algorithm agrees on."""
+"""Go's sort inserts one by one up to this number. The result depends on that, as the order of clauses is not a total one."""
 _MAX_CLAUSES: Final = 256
 """More are not looked at: no client sends as many."""
 
@@ -28,7 +28,7 @@ class Clause(NamedTuple):
     parameters: Mapping[str, str]
 
     def includes(self, subtype: str) -> bool:
-        """Whether `application/<subtype>` is what is accepted."""
+        """Whether `application/<subtype>` is accepted."""
         if self.type == "application":
             return self.subtype in {subtype, "*"}
         return self.type == "*" and self.subtype == "*"

@@ -15,7 +15,7 @@ from kcp_py.aio.slot import CURRENT_SLOT
 from kcp_py.apimachinery.errors import StatusError, too_many_requests
 
 LIGHT_BYTES: Final = 64 * 1024
-"""Bodies up to this size are not counted: the connection reads as much before anybody asks for it."""
+"""Bodies up to this size are not counted: the connection reads as much before a handler asks for it."""
 TOTAL_BYTES: Final = 64 * 1024 * 1024
 """The default of `--max-body-bytes-in-flight`."""
 CLUSTER_BYTES: Final = 8 * 1024 * 1024
@@ -23,12 +23,12 @@ CLUSTER_BYTES: Final = 8 * 1024 * 1024
 QUEUE: Final = 200
 RETRY_AFTER_SECONDS: Final = 5
 GRACE_SECONDS: Final = 10.0
-"""How long a body that is being read may take, beside what its size allows."""
+"""Seconds that a body may take in addition to the time that its size allows."""
 LEAST_BYTES_PER_SECOND: Final = 128 * 1024
-"""What a client must send on average beside that: a megabit a second."""
+"""The average rate that a client must reach after that: a megabit a second."""
 
 _WORKED_ON: Final = 8
-"""What is in flight is worked on by an eighth at a time, and by a quarter of its part in each cluster."""
+"""An eighth of the bytes in flight is processed at a time, and in each cluster a quarter of its part."""
 
 
 class BodyBudget:
@@ -37,7 +37,7 @@ class BodyBudget:
     Attributes:
         held: bytes of bodies in flight, by logical cluster.
         worked_on: the part of them that was read and is not answered yet, but for what waits for a webhook.
-        grace: seconds that a body may take beside what its size allows.
+        grace: seconds that a body may take in addition to the time that its size allows.
     """
 
     def __init__(self, total: int = TOTAL_BYTES, cluster: int = CLUSTER_BYTES, *, queue: int = QUEUE, grace: float = GRACE_SECONDS) -> None:
@@ -47,7 +47,7 @@ class BodyBudget:
             total: bytes of bodies in flight.
             cluster: the same for one logical cluster.
             queue: how many requests to one logical cluster may wait to be read.
-            grace: seconds that a body may take beside what its size allows.
+            grace: seconds that a body may take in addition to the time that its size allows.
         """
         self.grace = grace
         self.held = FairBudget(total, cluster, queue=queue)

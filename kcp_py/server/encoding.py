@@ -93,7 +93,7 @@ class ListEncoding:
                     raise errors.internal(str(error)) from error
 
     async def element_offloaded(self, document: Mapping[str, Any], size: int) -> bytes:
-        """`element`, beside the event loop where it would be held up.
+        """`element`, in a thread where it would block the event loop.
 
         Args:
             document: the element.

@@ -45,7 +45,7 @@ Header = tuple[bytes, bytes]
 
 
 class ClientDisconnectedError(Exception):
-    """The client went away before the request was read or the response written: nobody is left to answer."""
+    """The client left before the request was read or the response written: no response can be sent."""
 
 
 class Exchange:
@@ -56,7 +56,7 @@ class Exchange:
         receive: the ASGI receive channel; use `read_body` and `on_disconnect` instead.
         send: the ASGI send channel; use `respond` and the other methods that answer instead.
         method: as sent.
-        state: what the server tells of the connection.
+        state: data of the server about the connection.
         headers: lower-case name to value; the first one where a name is repeated. `header_values` has all.
         audit_id: set by the errors filter, before anything can fail.
         cluster, explicit_cluster, path: set by the cluster filter; `path` is decoded and without the cluster prefix.
@@ -185,7 +185,7 @@ class Exchange:
     # Request body
 
     async def read_body(self, limit: int = MAX_BODY_BYTES) -> bytes:
-        """The whole request body; read once, and the same for whoever asks again: a write may be worked out several times.
+        """The whole request body. It is read once and kept: a write may be retried.
 
         Args:
             limit: in bytes; checked against Content-Length before anything is read, then against what arrives.
@@ -193,7 +193,7 @@ class Exchange:
         A large body waits for its turn before it is read, and again before it is returned.
 
         Raises:
-            StatusError: 413 above the limit, 400 for a Content-Length that is no number, 429 where its turn does not come, 408 for a
+            StatusError: 413 above the limit, 400 for a malformed Content-Length, 429 where its turn does not come, 408 for a
                 large body that comes too slowly.
             ClientDisconnectedError: the client left before the end.
         """
@@ -335,7 +335,7 @@ class Exchange:
         """Send status 200 and the headers at once, before there is anything to stream: clients of watches wait for them.
 
         Raises:
-            StatusError: 400 over WebSocket, where answers that are no watches are not streamed.
+            StatusError: 400 over WebSocket, where only watches are streamed.
         """
         if self.websocket is not None:
             raise bad_request("only watches are served over WebSocket")
@@ -384,7 +384,7 @@ class Exchange:
         await self.send({"type": "http.response.body", "body": b""})
 
     def go_on(self) -> Awaitable[None]:
-        """The continuation, to be awaited. What was learned of the request is forgotten: nobody asks for it any more."""
+        """The continuation, to be awaited. Data of the request that is not needed any more is freed."""
         assert self.continuation is not None
         stream = self.continuation()
         self.continuation = self._query = self._body = self.resolved = None

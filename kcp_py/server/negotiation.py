@@ -97,7 +97,7 @@ def negotiate(
 def negotiate_discovery(accept: bytes | None, *, pretty: bool = False) -> Representation:
     """Choose between the plain and the aggregated form of `/api` and `/apis`: transform `APIGroupDiscoveryList` or none.
 
-    The aggregated form is served to whoever accepts it at all, however much another one is preferred.
+    The aggregated form is served to clients that accept it at all, even if they prefer another one.
 
     Raises:
         StatusError: 406, nothing that the client accepts can be served.
@@ -144,7 +144,7 @@ def request_media(content_type: bytes | None, *, protobuf: bool = False) -> Medi
 
     Args:
         content_type: the header.
-        protobuf: whether what is expected has such a form: built-in kinds and options have, custom resources do not.
+        protobuf: whether the expected object has such a form: typed kinds and options have, custom resources do not.
 
     Raises:
         StatusError: 415, with the media types that would do.

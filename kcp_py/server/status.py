@@ -51,7 +51,7 @@ def representation_of_errors(exchange: Exchange) -> Representation:
     try:
         pretty = wants_pretty(exchange.query, exchange.headers.get(b"user-agent"))
     except StatusError:
-        # A malformed query, which is what is to be told.
+        # A malformed query, which is the error to report.
         pretty = False
     return negotiate_status(exchange.headers.get(b"accept"), pretty=pretty)
 

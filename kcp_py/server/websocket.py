@@ -1,4 +1,4 @@
-"""`WebSocket`: a request that came over ASGI's `websocket`, as the filters and handlers know requests, and what is sent when it is granted.
+"""`WebSocket`: a request over ASGI's `websocket` in the form of other requests, and the messages that are sent when it is granted.
 
 Only watches go on over WebSocket (k8s.io/apiserver `endpoints/handlers/watch.go`, `HandleWS`). Until then the request is like any other,
 and so is every answer but the granted one.
@@ -60,7 +60,7 @@ class WebSocket:
         self.subprotocols = split_subprotocols(self._offered)
         return self.subprotocols
 
-    # An answer that is none over WebSocket
+    # An answer that is not sent over WebSocket
 
     async def send(self, message: Message) -> None:
         """Send a part of an HTTP response instead; a server that cannot closes the connection, which is a 403."""
@@ -88,7 +88,7 @@ class WebSocket:
         """Go on over WebSocket.
 
         Args:
-            content_type: of what is sent: JSON goes in text messages, anything else in binary ones.
+            content_type: of the messages: JSON goes in text messages, anything else in binary ones.
             prefix: bytes at the beginning of each frame of the stream that give its length, and that messages do without.
         """
         self._text = content_type == b"application/json"
@@ -111,5 +111,5 @@ class WebSocket:
         try:
             await self._send(message)
         except OSError:
-            # What ASGI has servers raise when the client is gone; whoever waits for that learns of it from `receive`.
+            # ASGI has servers raise this when the client is gone; `receive` reports it to the handler.
             return

@@ -50,7 +50,7 @@ def _problems(kind: MergeType, value: Any, path: str) -> Iterator[str]:
 
 
 def _scalar_problem(scalar: str, value: Any) -> str:
-    """Why a value is no scalar of a type; empty where it is."""
+    """Why a value is not a scalar of a type; empty where it is one."""
     match scalar:
         case "numeric" if isinstance(value, bool) or not isinstance(value, int | float):
             return f"expected numeric (int or float), got {go_type(value)}"

@@ -57,7 +57,7 @@ def decode_entries(entries: Any, *, stored: bool = False) -> Managed:
         stored: they were read and written here before, which spares some work.
 
     Raises:
-        ManagedFieldsError: it is no list of entries.
+        ManagedFieldsError: it is not a list of entries.
     """
     managed = Managed()
     if entries is None:

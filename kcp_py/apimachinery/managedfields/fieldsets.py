@@ -64,7 +64,7 @@ def decode(fields: Any) -> FieldSet:
     """Read `fieldsV1` that a client sent: elements in other spellings become those that compare.
 
     Raises:
-        FieldSetError: it is no set of fields.
+        FieldSetError: it is not a set of fields.
     """
     if not isinstance(fields, dict):
         raise FieldSetError("fieldsV1 must be an object")

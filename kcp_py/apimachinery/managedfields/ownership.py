@@ -187,7 +187,7 @@ def _take(
             found[owned.api_version] = _compare_at(versions, live, new, owned.api_version, ignored)
         comparison = found[owned.api_version]
         if comparison is None:
-            del owners[other]  # nothing is known of the version any more
+            del owners[other]  # the version is not known any more
             continue
         if comparison.is_same():
             continue

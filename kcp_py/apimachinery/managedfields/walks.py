@@ -131,7 +131,7 @@ def compare(kind: MergeType, old: Any, new: Any) -> Comparison:
 
 
 _Sets = tuple[FieldSet | None, FieldSet | None, FieldSet | None]
-"""What was added, modified and removed at a place and below; None for nothing, empty for the place as a whole."""
+"""Additions, modifications and removals at a place and below; None for nothing, empty for the place as a whole."""
 
 _NOTHING: Final[_Sets] = (None, None, None)
 _EQUALITY_DEPTH: Final = 3
@@ -139,7 +139,7 @@ _EQUALITY_DEPTH: Final = 3
 
 
 def _compare(kind: MergeType, old: Any, new: Any, depth: int) -> _Sets | None:
-    """How one place changed; None for not at all, `_ABSENT` is no value."""
+    """How one place changed; None for not at all, `_ABSENT` stands for a missing value."""
     leaf = kind.atomic or (kind.kind == "list" and not kind.list_type)
     if old is _ABSENT:
         return _everything(kind, new), None, None
@@ -158,7 +158,7 @@ def _compare(kind: MergeType, old: Any, new: Any, depth: int) -> _Sets | None:
         return None
     if shape == old_shape or leaf:
         return None, {}, None
-    # What was a map or list has become something else, or the reverse: its parts come and go, too.
+    # A map or list has become something else, or the reverse: its parts come and go, too.
     return _below(_everything(kind, new)), {}, _below(_everything(kind, old))
 
 

@@ -100,7 +100,7 @@ def dns_label_problems(name: str) -> list[str]:
         return []
     if _matches(_is_label, name):
         return _problems(name, _LABEL_MAX, "")
-    # A subdomain that is no label can only fail because of its dots.
+    # A subdomain that is not a label can only fail because of its dots.
     return _problems(name, _LABEL_MAX, "must not contain dots" if _matches(_is_subdomain, name) else _LABEL_MISMATCH)
 
 

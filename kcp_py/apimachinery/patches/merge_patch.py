@@ -1,6 +1,6 @@
 """JSON merge patch (RFC 7386), as evanphx/json-patch v4 applies it.
 
-Beyond the RFC, and as upstream: nulls are also dropped from objects inside lists, where the list is new or replaces something that is no
+Beyond the RFC, and as upstream: nulls are also dropped from objects inside lists, where the list is new or replaces a value that is not a
 object.
 """
 

@@ -40,7 +40,7 @@ class _Field(NamedTuple):
 
 
 def apply(original: Mapping[str, Any], patch: Any, schema: Schema, definitions: Mapping[str, Schema]) -> dict[str, Any]:
-    """A new object with the patch merged in; neither argument is changed, and the result shares what was not touched.
+    """A new object with the patch merged in; neither argument is changed, and the result shares unchanged parts.
 
     Args:
         original: The decoded object.

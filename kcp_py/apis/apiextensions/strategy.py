@@ -136,7 +136,7 @@ def _storage_version(obj: dict[str, Any]) -> str | None:
 def _keep_cleanup(obj: dict[str, Any], old: dict[str, Any]) -> None:
     """Objects whose definition is gone could never be deleted again: only the definition's controller says when the last one is.
 
-    Upstream lets anybody who may update a definition take the finalizer away.
+    Upstream lets every client that may update a CRD remove the finalizer.
     """
     if CLEANUP_FINALIZER not in (old["metadata"].get("finalizers") or ()):
         return

@@ -18,7 +18,7 @@ def _usage(obj: Object, *, limits: bool) -> str:
 
 
 class _EventFields:
-    """The same facts under the names of the two groups that serve events."""
+    """The columns of events, whose fields have other names in each of the two groups that serve them."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names

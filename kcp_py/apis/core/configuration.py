@@ -175,7 +175,7 @@ def _canonicalize_bytes(obj: dict[str, Any], member: str) -> None:
     """Decode and encode base64 once, so that every stored value has one form.
 
     Raises:
-        StatusError: 400 for what is not base64, as upstream's decoder answers.
+        StatusError: 400 for a value that is not base64, as upstream's decoder answers.
     """
     values = obj.get(member)
     if not values:

@@ -115,7 +115,7 @@ def canonicalize_quantities(obj: Mapping[str, Any], holder: dict[str, Any], memb
     """Bring the values of a resource list to their canonical form.
 
     Raises:
-        StatusError: 400 for what is no quantity, as upstream's decoder answers.
+        StatusError: 400 for a value that is not a quantity, as upstream's decoder answers.
     """
     amounts = holder.get(member)
     if not isinstance(amounts, dict) or not amounts:

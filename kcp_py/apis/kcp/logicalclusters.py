@@ -147,7 +147,7 @@ def _name_problems(obj: dict[str, Any]) -> list[FieldError]:
 
 
 def _annotation_problems(obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
-    """Deletions alone set when a cluster ends; what is deleted cannot be protected from it, and can be undeleted until its end only."""
+    """Only deletions set the end of a cluster. A deleted cluster cannot be protected from deletion, and can be undeleted until its end."""
     annotations, before = (each["metadata"].get("annotations") or {} for each in (obj, old))
     after = annotations.get(DELETE_AFTER_ANNOTATION)
     path = f"metadata.annotations[{DELETE_AFTER_ANNOTATION}]"
@@ -164,7 +164,7 @@ def _annotation_problems(obj: Mapping[str, Any], old: Mapping[str, Any]) -> list
 
 
 def _keep_deletion_finalizer(metadata: dict[str, Any], old: dict[str, Any]) -> None:
-    """Only the controller of clusters takes it away: what is in a cluster without an object could never be found again.
+    """Only the controller of clusters removes it: the content of a cluster without an object could never be found again.
 
     Source: kcp's admission plugin
     `tenancy.kcp.io/LogicalClusterDeletionFinalizer`.

@@ -1,7 +1,7 @@
 """Roles and bindings.
 
-Source: kubernetes `pkg/apis/rbac/validation`, `pkg/apis/rbac/v1/defaults.go`, `pkg/registry/rbac/*`. Whether the author may grant what
-is written here is authorization's question, not asked in this module.
+Source: kubernetes `pkg/apis/rbac/validation`, `pkg/apis/rbac/v1/defaults.go`, `pkg/registry/rbac/*`. Whether the author may grant these
+permissions is a question of authorization and not checked in this module.
 """
 
 from __future__ import annotations

@@ -20,12 +20,12 @@ UNSET: Final = "<unset>"
 
 
 def text(value: Any) -> str:
-    """A text; nothing where it is none."""
+    """A text; empty for any other value."""
     return value if isinstance(value, str) else ""
 
 
 def integer(value: Any) -> int:
-    """A number; zero where it is none."""
+    """A number; zero for any other value."""
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
@@ -54,7 +54,7 @@ def objects_at(obj: Any, *path: str) -> list[Object]:
 
 
 def quantity(value: Any) -> str:
-    """A quantity in its canonical form; what is none, as it stands."""
+    """A quantity in its canonical form; other texts unchanged."""
     try:
         return canonical(value) if value is not None else "0"
     except (TypeError, ValueError):

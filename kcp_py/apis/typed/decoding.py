@@ -31,7 +31,7 @@ _JSON_TYPES: Final = {"integer": "number", "boolean": "bool"}
 
 
 class DeferredSchema:
-    """A `contract.CompiledSchema` that is compiled when first asked: starting does not wait for kinds that nobody uses yet."""
+    """A `contract.CompiledSchema` that is compiled at its first use: the start does not wait for kinds that are not used yet."""
 
     __slots__ = ("_codec", "_compiled", "_name", "_normalize", "_source", "_typed")
 

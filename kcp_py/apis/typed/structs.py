@@ -9,7 +9,7 @@ are three forms of an object here:
 - *complete*: with every field that the encoder writes. This is the form that is stored, answered and merged.
 
 Source: sigs.k8s.io/json `internal/golang/encoding/json`, k8s.io/apimachinery (`Time`, `MicroTime`, `Quantity`, `IntOrString`).
-Empty lists and maps count as missing: objects are stored as protobuf upstream, which cannot tell them apart.
+Empty lists and maps count as missing: objects are stored as protobuf upstream, which cannot distinguish them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _MismatchError(Exception):
     """A value that does not fit its field."""
 
     def __init__(self, given: str, wanted: str, detail: str = "") -> None:
-        """Note what is wrong.
+        """Note a problem.
 
         Args:
             given: what the decoder calls the value.
@@ -102,7 +102,7 @@ class StructCodec:
         self._struct.complete(obj)
 
     def without_zeros(self, obj: dict[str, Any]) -> dict[str, Any]:
-        """A complete object without those fields: what is zero is missing. Parts that stay as they are are shared with `obj`."""
+        """A complete object without the fields that are zero. Unchanged parts are shared with `obj`."""
         return self._struct.without_zeros(obj)
 
 
@@ -365,7 +365,7 @@ def _pointer(to: _Shape) -> _Shape:
 
     def decode(value: Any) -> Any:
         decoded = decode_pointed(value)
-        # What is pointed to is written even where it is zero.
+        # The target of a pointer is written even where it is zero.
         return decoded if decoded is not _ZERO else value if type(value) in {list, dict} else to.zero()
 
     if to.struct is not None and to.element is None:

@@ -73,7 +73,7 @@ def _metric(metric: Object, status: Object) -> str:
 
 
 def _amount(current: Any, name: str) -> str:
-    """What is measured; `<nil>` where that is something else than what is wanted."""
+    """The measured value; `<nil>` where its type differs from that of the target."""
     if current is None:
         return _UNKNOWN
     value = at(current, name)

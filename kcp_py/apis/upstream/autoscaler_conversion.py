@@ -95,7 +95,7 @@ def convert_autoscaler(obj: Object, api_version: str, check: Check) -> Object:
     try:
         check(converted)
     except StatusError:
-        # Anybody may write annotations: those that cannot be read carry nothing.
+        # Clients may write any annotations: those that cannot be read have no effect.
         converted = _to_v2({**obj, "metadata": _without_carriers(obj["metadata"])})
     return converted
 

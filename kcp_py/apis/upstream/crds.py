@@ -1,7 +1,7 @@
 """CustomResourceDefinitions of the upstream kinds: their published schemas as structural schemas.
 
-What a CRD cannot say of a kind (patch keys, columns
-that are worked out, defaults that depend on other fields) is completed by a server that knows the kind.
+A server that has the data of a kind completes the properties that a CRD cannot express: patch keys, computed columns, defaults that
+depend on other fields.
 """
 
 from __future__ import annotations

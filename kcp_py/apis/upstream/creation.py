@@ -93,7 +93,7 @@ def _fill_job(job: dict[str, Any], user: UserInfo) -> None:
 
 
 def _fill_signing_request(request: dict[str, Any], user: UserInfo) -> None:
-    """The signer has to know who asks: what a client says of itself is dropped (`csrStrategy.PrepareForCreate`)."""
+    """The signer needs the identity of the caller: values from the client are dropped (`csrStrategy.PrepareForCreate`)."""
     spec = request["spec"]
     for field in ("extra", "groups", "uid", "username"):
         spec.pop(field, None)
@@ -123,10 +123,10 @@ PREPARATIONS: Final[Mapping[tuple[str, str], Preparation]] = {
     ("resource.k8s.io", "devicetaintrules"): _prepare_taint_rule,
     ("policy", "poddisruptionbudgets"): _status({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}),
 }
-"""(group, plural) -> what is done to a new object whose status is gone. What is always written is added later."""
+"""(group, plural) -> a function for a new object whose status was removed. Fields that are always written are added later."""
 
 FILLS: Final[Mapping[tuple[str, str], Callable[[dict[str, Any], UserInfo], None]]] = {
     ("batch", "jobs"): _fill_job,
     ("certificates.k8s.io", "certificatesigningrequests"): _fill_signing_request,
 }
-"""(group, plural) -> what is done after that, on the server's own account."""
+"""(group, plural) -> a function that runs after that; its fields have no owner."""

@@ -1,6 +1,6 @@
 """Defaults of upstream kinds that depend on other fields, which no schema can express.
 
-Objects may be of the wrong types where they were stored under another definition of the kind: what is not as it should be is left alone.
+Objects may have wrong types where they were stored under another CRD of the kind: unexpected values are left alone.
 Source: kubernetes `pkg/apis/{core,apps,batch,autoscaling,networking,resource}/*/defaults.go`.
 """
 
@@ -42,7 +42,7 @@ def _maps(obj: Object, name: str) -> Iterator[Object]:
 
 
 def _pull_policy(image: Any) -> str:
-    """`Always` for what is tagged latest, or with nothing at all; what is no reference to an image is tagged with something else."""
+    """`Always` for images with the tag latest or without a tag; a malformed reference counts as one with another tag."""
     match = _IMAGE.fullmatch(image) if isinstance(image, str) and len(image) <= _MAX_IMAGE else None
     latest = match is not None and (match["tag"] == "latest" or not (match["tag"] or match["digest"]))
     return "Always" if latest else "IfNotPresent"

@@ -1,8 +1,8 @@
-"""Definitions of kinds that are Kubernetes' own: what a CRD cannot say of its kind is completed from what is known of it.
+"""CRDs of upstream kinds: properties that a CRD cannot express are completed from the data of the kind.
 
 A CRD with the schema that is published for the kind is served as the kind itself, as strict with types and as lenient with lists as
-upstream's decoder. One with another schema, such as kcp's, stays a custom resource with its own rules, and gets what is missing in it for
-strategic merge patch and for field ownership.
+upstream's decoder. One with another schema, such as kcp's, stays a custom resource with its own rules. Strategic merge
+patch and field ownership get the missing keys.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SELECTOR: Final = ("spec", "selector")
 
 
 class KindForm(NamedTuple):
-    """What is known of the kind of one version of a CRD."""
+    """The data of the kind in one version of a CRD."""
 
     kind: UpstreamKind
     own: bool

@@ -15,7 +15,7 @@ from kcp_py.golang.addresses import AddressError, parse_address
 from kcp_py.golang.quoting import go_quote
 
 NameRule = Callable[[str], list[str]]
-"""From a name to what is wrong with it."""
+"""From a name to its problems."""
 
 _BAD_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _CRON_JOB_LIMIT: Final = 52
@@ -81,7 +81,7 @@ _NAMES_OF: Final[Mapping[tuple[str, str], Callable[[Object, str], list[str]]]] =
 
 
 def name_problems(kind: tuple[str, str], obj: Object) -> list[FieldError]:
-    """What is wrong with the name of a new object because of the rest of it.
+    """The problems of the name of a new object that depend on the rest of the object.
 
     Args:
         kind: group and plural.

@@ -104,7 +104,7 @@ class _Initialization(NamedTuple):
     restarts: int
     last: str
     lasting_restarts: int
-    """Of those that go on beside the others."""
+    """Of init containers that run next to the others (sidecars)."""
     lasting_last: str
 
 

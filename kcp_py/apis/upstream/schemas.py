@@ -63,7 +63,7 @@ def structural_schema(name: str) -> Schema:
 def decoding_schema(name: str) -> Schema:
     """The schema of a kind as a decoder of the kind applies it, and its validation as far as this is a matter of form.
 
-    Nothing is required of a status: what is not reported is its zero value.
+    A status has no required fields: a missing field is its zero value.
     """
     root = _Writer(_DECODING).write(upstream_definitions()[name], (name,))
     if "status" in root["properties"]:
@@ -82,7 +82,7 @@ class _Writer:
         self._form = form
 
     def write(self, schema: Schema, within: tuple[str, ...]) -> dict[str, Any]:
-        """One node and what is below. What refers to itself is free-form inside of itself: a CRD has no references."""
+        """One node and its descendants. A recursive type is free-form inside of itself: a CRD has no references."""
         if (reference := _reference(schema)) is not None:
             name = reference.removeprefix(REFERENCE_PREFIX)
             written = _OBJECT if name in within else self._form.written.get(name)

@@ -78,7 +78,7 @@ _STATUS_RESETS: Final[Mapping[tuple[str, str], frozenset[str]]] = {
 }  # fmt: skip
 """What updates through `/status` do not change of the metadata; of other kinds they change it all."""
 _ORPHANED: Final = frozenset({("", "replicationcontrollers"), ("batch", "jobs")})
-"""The kinds whose dependents stay where a delete does not say what is to become of them."""
+"""The kinds whose dependents are orphaned by a delete without a propagation policy."""
 _JOB_DELETION: Final = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"
@@ -184,7 +184,7 @@ class UpstreamSchema:
         self._codec.complete(obj)
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
-        """See `contract.CompiledSchema.validate`. What is zero is missing."""
+        """See `contract.CompiledSchema.validate`. Zero values count as missing."""
         return self._compiled.validate(self._codec.without_zeros(obj), old)
 
     def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:

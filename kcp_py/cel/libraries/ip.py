@@ -32,7 +32,7 @@ def read_ip(text: str) -> Ip:
     """The address that a text is.
 
     Raises:
-        EvaluationError: it is none, or one that is not allowed.
+        EvaluationError: it is not an address, or not an allowed one.
     """
     try:
         address = parse_address(text)

@@ -22,7 +22,7 @@ def _find(text: str, pattern: str) -> str:
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    """All matches, or the first `limit`; a negative limit is none."""
+    """All matches, or the first `limit`; a negative limit means no limit."""
     try:
         matches = compile_finder(pattern)(text)
         found = list(islice(matches, _MOST + 1 if limit < 0 else min(limit, _MOST + 1)))

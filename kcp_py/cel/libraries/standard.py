@@ -105,7 +105,7 @@ def list_place(index: object) -> int:
     """An index of a list as an int; where its type was not known it may be a whole number of any kind.
 
     Raises:
-        EvaluationError: it is none.
+        EvaluationError: it is not one.
     """
     if type(index) is int or type(index) is UInt or (type(index) is float and index.is_integer()):
         return int(index)

@@ -82,7 +82,7 @@ class GarbageCollector:
         self._missed = asyncio.Event()
 
     async def follow(self, queue: WorkQueue) -> None:
-        """Look at every object once, and again whenever changes were missed. Between, throw away what is not used any more."""
+        """Read every object once, and again whenever changes were missed. Between, remove graphs that are not used any more."""
         assert queue is self._queue
         end = self._tap.observe(self._observe, concerned=_CONCERNED, missed=self._missed.set)
         try:
@@ -133,7 +133,7 @@ class GarbageCollector:
             self._queue.add(Key(cluster, "", item))
         if graph is None:
             if after is not None and not after.awaits:
-                return  # nobody has asked for this cluster's graph yet
+                return  # this cluster's graph has not been used yet
             graph = self._ask_for(cluster)
         if graph.ready:
             self._note(cluster, graph, item, before, after)
@@ -210,7 +210,7 @@ class GarbageCollector:
         return self._tap.stored_objects(cluster, concerned=_CONCERNED)
 
     async def _check(self, cluster: Name | None) -> None:
-        """Look at what is there: objects may have lost their owners while nobody observed."""
+        """Read the stored objects: they may have lost their owners while no controller ran."""
         async with aclosing(self._stored(cluster)) as found:
             async for change in found:
                 assert change.value is not None
@@ -287,7 +287,7 @@ class GarbageCollector:
     async def _delete(
         self, cluster: Name, resource: GroupVersionResource, item: Item, facts: Facts, *, version: str, propagation: str
     ) -> None:
-        """Delete an object unless its owners have changed; one that is gone is no error."""
+        """Delete an object unless its owners have changed; a missing one is not an error."""
         try:
             await self._client.delete(
                 cluster, resource, item.namespace, item.name, uid=facts.uid, resource_version=version, propagation=propagation
@@ -297,7 +297,7 @@ class GarbageCollector:
                 return
             if error.reason != "Conflict" or not version:
                 raise
-            # Whoever changes the object all the time does not keep it for ever (upstream: `deleteObject`).
+            # A client that changes the object all the time does not keep it for ever (upstream: `deleteObject`).
             obj = await self._find(cluster, resource, item)
             if obj is None:
                 return
@@ -379,7 +379,7 @@ class GarbageCollector:
         uid: str,
         change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
     ) -> None:
-        """Change the owner references of an object; one that is gone is no error."""
+        """Change the owner references of an object; a missing one is not an error."""
         try:
             obj = await self._client.get(cluster, resource, item.namespace, item.name)
             metadata = dict(obj["metadata"])

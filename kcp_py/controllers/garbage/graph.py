@@ -33,7 +33,7 @@ class Graph:
         self._foreground: dict[str, str] = {}
 
     def clear(self) -> None:
-        """Forget what was put in, to begin anew."""
+        """Remove all objects, to begin anew."""
         for part in (self._dependents, self._blocking, self._awaiting, self._foreground):
             part.clear()
         self.edges = 0
@@ -45,7 +45,7 @@ class Graph:
 
     @property
     def empty(self) -> bool:
-        """Whether nobody has an owner and nobody waits: nothing can follow from a removal."""
+        """Whether no object has an owner and none waits: a removal has no consequences."""
         return not (self._dependents or self._awaiting)
 
     def dependents(self, uid: str) -> dict[str, bool]:

@@ -41,7 +41,7 @@ class Graphs:
         self._graphs.clear()
 
     def sweep(self) -> None:
-        """Throw away what was not used since the last time."""
+        """Remove graphs that were not used since the last call."""
         for cluster, graph in list(self._graphs.items()):
             if graph.idle and not graph.used:
                 del self._graphs[cluster]

@@ -16,7 +16,7 @@ _MOST_ABSENT: Final = 4_096
 
 
 class UnresolvedOwnerError(Exception):
-    """The kind of an owner is not served in the cluster: nothing can be said of the object."""
+    """The kind of an owner is not served in the cluster, so its existence is unknown."""
 
 
 class InvalidOwnerError(Exception):
@@ -41,9 +41,9 @@ class Owners(NamedTuple):
 
 
 class AbsentOwners:
-    """Owners that were seen to go or not found. Uids are not given twice, so what is known here stays true.
+    """Owners that were seen to go or not found. Uids are not reused, so entries stay true.
 
-    It spares looking for each owner again for each of its dependents, and it alone knows of an owner whose kind is gone as well.
+    It spares a look-up of each owner for each of its dependents, and it is the only record of owners whose kind is gone as well.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class AbsentOwners:
 
 
 def _key(cluster: Name, reference: Reference) -> tuple[Name, str, str, str, str]:
-    """The version does not matter: a kind is the same in all its versions, and what is removed is known in one of them only."""
+    """The version does not matter: a kind is the same in all its versions, and a removal is reported in one of them only."""
     return cluster, reference.api_version.rpartition("/")[0], reference.kind, reference.name, reference.uid
 
 

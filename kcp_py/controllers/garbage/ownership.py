@@ -32,7 +32,7 @@ class Reference(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What the garbage collector has to know of an object."""
+    """The data of an object that the garbage collector needs."""
 
     uid: str
     api_version: str

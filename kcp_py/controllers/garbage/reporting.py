@@ -1,4 +1,4 @@
-"""Telling of owner references that can never hold.
+"""Events about owner references that can never be valid.
 
 Source: kubernetes `graph_builder.go`, `reportInvalidNamespaceOwnerRef`.
 """
@@ -59,7 +59,7 @@ async def report_invalid_owner(
         "reportingComponent": COMPONENT,
         "reportingInstance": "",
     }
-    with suppress(StatusError):  # it is told already, or the namespace takes nothing new: nobody waits for an event
+    with suppress(StatusError):  # the event exists already, or the namespace takes no new objects: events are optional
         await client.create(cluster, EVENTS, event)
 
 

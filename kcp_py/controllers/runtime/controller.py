@@ -26,7 +26,7 @@ class Reconciler(Protocol):
     """How many objects of one cluster it may work on at the same time."""
 
     async def reconcile(self, key: Key) -> int | Later:
-        """Do what is to be done now. Called again from the beginning whenever it fails, ever more slowly.
+        """Bring the object to its desired state. Called again from the beginning whenever it fails, with growing delays.
 
         Returns:
             How many objects of the cluster have to go before there is more to do; 0 where all is done; `Later` where time has to pass.

@@ -1,4 +1,4 @@
-"""`Deadlines`: when what was postponed is due, whatever is done to the clock of the machine.
+"""`Deadlines`: when postponed work is due, independent of changes of the machine's clock.
 
 The time at which something is due is stored in objects as a time of day, so that it outlives the process. The time of day can be set. If it
 is set forward, a grace period ends early; if it is set back, the period lasts longer. So the time of day counts once, when a process sees

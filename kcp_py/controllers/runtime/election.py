@@ -193,7 +193,7 @@ class LeaderElection:
             return None
 
     async def _write(self, lease: Mapping[str, Any] | None, record: Record) -> dict[str, Any]:
-        """Store a record on what was read: the optimistic lock refuses the second of two candidates."""
+        """Store a record over the one that was read: the optimistic lock refuses the second of two candidates."""
         if lease is None:
             return await self._client.create(CLUSTER, LEASES, {"metadata": {"name": NAME, "namespace": NAMESPACE}, "spec": record.spec()})
         return await self._client.update(CLUSTER, LEASES, {**lease, "spec": {**(lease.get("spec") or {}), **record.spec()}})

@@ -157,7 +157,7 @@ class WorkQueue:
                 await taker
             except asyncio.CancelledError:
                 if taker.done() and not taker.cancelled():
-                    self._wake()  # the call was for somebody: pass it on
+                    self._wake()  # the call was meant for a waiting worker: pass it on
                 raise
         cluster, _ = self._turns.popitem(last=False)
         waiting = self._waiting[cluster]

@@ -1,6 +1,6 @@
 """`ConversionReview`: what a conversion webhook is asked, and what of its answer is believed.
 
-Source: k8s.io/apiextensions-apiserver `pkg/apiserver/conversion/webhook_converter.go`; the texts for answers that are no reviews are those
+Source: k8s.io/apiextensions-apiserver `pkg/apiserver/conversion/webhook_converter.go`; the texts for answers that are not reviews are those
 of client-go's REST client (apimachinery `pkg/api/errors`, `NewGenericServerResponse`).
 """
 
@@ -105,7 +105,7 @@ def converted_objects(version: str, uid: str, document: Any) -> list[Any]:
     """The objects of an answer, unchecked.
 
     Raises:
-        ReviewError: it is no review, or not of this request, or says that conversion failed, in the webhook's own words.
+        ReviewError: it is not a review, or not of this request, or reports that conversion failed, in the webhook's own words.
     """
     if not isinstance(document, dict):
         raise ReviewError(f"couldn't get version/kind; json parse error: json: cannot unmarshal {json_type(document)} into Go value")

@@ -71,7 +71,7 @@ class _Defaults:
         return errors
 
     def _rule_errors(self, tree: RuleNode, value: Any, path: str) -> list[FieldError]:
-        """What the rules say of a default that stays, and, where that is nothing, of one that is new."""
+        """The rule errors of an unchanged default or, where there are none, of a new one."""
         if self._left < 0:
             return []
         place = (None, path)

@@ -19,7 +19,7 @@ _POLICY: Final = "https://github.com/kubernetes/enhancements/pull/1111"
 
 
 def names_errors(names: Mapping[str, Any], path: str) -> list[FieldError]:
-    """The form of `spec.names` or `status.acceptedNames`; empty names are no problem of form."""
+    """The form of `spec.names` or `status.acceptedNames`; empty names do not violate the form."""
     errors: list[FieldError] = []
     for field in ("plural", "singular"):
         value = names.get(field) or ""
@@ -56,7 +56,7 @@ def is_protected_group(group: str) -> bool:
 
 
 def approval(crd: Mapping[str, Any]) -> tuple[str, str]:
-    """The state of the approval annotation (`missing`, `bypassed`, `approved`, `invalid`) and what to say of it."""
+    """The state of the approval annotation (`missing`, `bypassed`, `approved`, `invalid`) and its message."""
     annotations = (crd.get("metadata") or {}).get("annotations") or {}
     value = annotations.get(APPROVED_ANNOTATION) or ""
     if not value:

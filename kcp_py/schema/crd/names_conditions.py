@@ -1,4 +1,4 @@
-"""Which of the names that a CRD asks for it gets, and what its conditions say of it.
+"""Which of its requested names a CRD gets, and the conditions about them.
 
 Names belong to the first CRD of a group that asked; plural, singular and short names share one pool, kind and list kind another. Source:
 k8s.io/apiextensions-apiserver `pkg/controller/status/naming_controller.go` and `pkg/controller/establish`. Where upstream's establishing

@@ -79,7 +79,7 @@ class _Rules:
 
 
 BUILTIN_GROUPS = frozenset({"", "apps", "autoscaling", "batch", "extensions", "policy"})
-"""The groups of Kubernetes that are no domains. kcp lets CRDs bring their kinds to a cluster that does not have them; those of the core
+"""The groups of Kubernetes that are not domains. kcp lets CRDs bring their kinds to a cluster that does not have them; those of the core
 group, which has the empty name, are called `<plural>.core`."""
 
 
@@ -377,6 +377,6 @@ def _formats(nodes: list[Schema]) -> set[str]:
 
 
 def _container_sets(nodes: list[Schema]) -> set[str]:
-    """The types of what sets hold that is no scalar."""
+    """The types of elements of sets that are not scalars."""
     kinds = {(child_schema(node, "items") or {}).get("type") for node in nodes if node.get("x-kubernetes-list-type") == "set"}
     return {kind for kind in kinds if kind in {"array", "object"}}

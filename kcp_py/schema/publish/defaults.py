@@ -1,4 +1,4 @@
-"""Defaults of built-in models in v3: the zero value of a field that is no pointer in Go; a few fields are marked with another default.
+"""Defaults of built-in models in v3: the zero value of a field that is not a pointer in Go; a few fields are marked with another default.
 
 What else upstream's server fills in, it does by code and does not publish.
 
@@ -60,7 +60,7 @@ def with_published_defaults(name: str, schema: Mapping[str, Any]) -> Mapping[str
     try:
         kinds = dict(_kinds(name))
     except KeyError:
-        # Of kcp, whose kinds are no types in Go here.
+        # Kinds of kcp, whose Go types are not known here.
         return schema
     if not kinds or "properties" not in schema:
         return schema

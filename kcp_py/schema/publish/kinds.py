@@ -1,4 +1,4 @@
-"""`PublishedKind`: what publication has to know of a resource; names of models, operations and tags.
+"""`PublishedKind`: the data of a resource that publication needs; names of models, operations and tags.
 
 Source: apiextensions-apiserver `pkg/controller/openapi/builder`, apiserver `pkg/endpoints/installer.go`, kube-openapi `pkg/util`.
 """

@@ -36,7 +36,7 @@ _Pair = tuple[Correlated | None, Correlated | None]
 
 
 class Outcome:
-    """What the rules say of an object.
+    """The results of the rules for an object.
 
     Attributes:
         errors: in the order of the walk.
@@ -79,7 +79,7 @@ def evaluate(
         root: the compiled rules of its schema.
         obj: the new object, valid by the rest of the schema.
         old: the stored object on update.
-        schema: of the object; what rules say of parts that did not change since `old` becomes a warning. None: it stays an error.
+        schema: of the object; errors of rules about parts that did not change since `old` become warnings. None: they stay errors.
         limit: units that all rules together may cost. Below `OBJECT_BUDGET`, a search that may take long exhausts it, too.
         path: of the object.
     """

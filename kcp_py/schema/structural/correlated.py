@@ -116,7 +116,7 @@ def correlate_items(list_type: str, keys: tuple[str, ...], old: object) -> Calla
 
 
 def _identity(item: object, keys: tuple[str, ...]) -> bytes | None:
-    """The values of an element's keys; None: it is no object."""
+    """The values of an element's keys; None: it is not an object."""
     if not isinstance(item, dict):
         return None
     return orjson.dumps([item.get(key) for key in keys])

@@ -102,7 +102,7 @@ class Pruner:
         self._silent = False
 
     def dropped(self, *, custom: bool) -> list[str]:
-        """The paths of what was dropped.
+        """The paths of dropped fields.
 
         Those of custom resources are sorted, as upstream does; it prunes the metadata of embedded ones in a second pass. Decoders of typed
         kinds tell them as they come.

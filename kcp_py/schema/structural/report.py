@@ -236,7 +236,7 @@ class Reporter:
                 self._invalid(found, path, value, f"should be {words} {format_number(limit)}")
 
     def _limit(self, node: Node, limit: float, name: str, *, value: float, path: Path, found: Found) -> float:
-        """A limit as it is compared; one that is no value of the node's type is itself an error."""
+        """A limit as it is compared; one that is not a value of the node's type is itself an error."""
         return bound(value, limit) if self._check_range(node, limit, name, path, found) else limit
 
     def _check_range(self, node: Node, number: float, name: str, path: Path, found: Found) -> bool:

@@ -95,7 +95,7 @@ def _texts(exchange: Exchange, header: bytes) -> list[str]:
 
 
 def _unescaped(key: bytes) -> str:
-    """An extra key, of which header names can have percent-encoded characters; what is malformed stays as it is."""
+    """An extra key. Header names can have percent-encoded characters; malformed ones stay as they are."""
     escapes = key.split(b"%")[1:]
     if any(len(escape) < 2 or not escape[:2].isalnum() or escape[:2].strip(b"0123456789abcdefABCDEF") for escape in escapes):
         return key.decode("latin-1")

@@ -12,7 +12,7 @@ _NO_QUERY: Final[Query] = {}
 
 
 class RequestInfoFilter:
-    """Sets `info` of the exchange. The query is decoded here, so that a malformed one is refused before anyone acts on it."""
+    """Sets `info` of the exchange. The query is decoded here, so that a malformed one is refused before any handler runs."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler

@@ -119,7 +119,7 @@ class TelemetryFilter:
 
 
 class _LongRequest:
-    """What has to be known of a watch when it ends; there may be very many."""
+    """The data of a watch that is needed when it ends; there may be very many watches."""
 
     __slots__ = ("_filter", "line", "series", "started")
 
@@ -135,7 +135,7 @@ class _LongRequest:
 
 
 def _verb(exchange: Exchange, info: RequestInfo) -> str:
-    """Upstream's label (`cleanVerb`, `CanonicalVerb`); a text that is none for unknown methods."""
+    """Upstream's label (`cleanVerb`, `CanonicalVerb`); empty for unknown methods."""
     verb = _VERBS.get(info.verb, "")
     if verb == "PATCH" and exchange.headers.get(b"content-type") == _APPLY:
         return "APPLY"
@@ -159,7 +159,7 @@ def _dry_run(exchange: Exchange) -> str:
 
 
 def _line(exchange: Exchange) -> dict[str, Any]:
-    """What is known of a request, in the order of the fields. The query is left out: it may hold a token."""
+    """The fields of a request, in order. The query is left out: it may hold a token."""
     line: dict[str, Any] = {
         "timestamp": "",
         "level": "",

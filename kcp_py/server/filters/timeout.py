@@ -72,7 +72,7 @@ class TimeoutFilter:
             raise
 
     def sweep(self) -> None:
-        """Cancel what is over its deadline; done once a second while there are requests."""
+        """Cancel requests that are past their deadline; called once a second while there are requests."""
         self._timer = None
         now = self._now()
         for deadline in list(self._waiting):

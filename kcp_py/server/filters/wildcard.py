@@ -17,7 +17,7 @@ _VERBS: Final = frozenset(("get", "list", "watch"))
 
 
 class WildcardFilter:
-    """Answers 405 to other verbs. It stands after authorization, so that others than the privileged do not learn of it."""
+    """Answers 405 to other verbs. It stands after authorization, so that only privileged callers see it."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler

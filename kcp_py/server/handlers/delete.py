@@ -50,7 +50,7 @@ async def delete_collection(backend: Backend, exchange: Exchange, target: Resolv
     """Delete every object that the list options select, and answer with the list of them.
 
     Raises:
-        StatusError: 429 where the list takes more memory than lists of the cluster may; what was deleted before stays deleted.
+        StatusError: 429 where the list takes more memory than lists of the cluster may; objects that were deleted before stay deleted.
     """
     representation = representation_of(exchange, target.resource)
     delete_options = await read_delete_options(backend, exchange)
@@ -61,7 +61,7 @@ async def delete_collection(backend: Backend, exchange: Exchange, target: Resolv
     with backend.lists.share(str(target.scope.name), f"{target.resource.keys.prefix}deleted") as share:
         async for one in deleted:
             await answer.add(await one.decoded(), len(one.written.value))
-            # What is gone is gone: who tries again has the rest deleted.
+            # Deleted objects stay deleted: a retry deletes the rest.
             share.hold(answer.size)
         await answer.send(deleted.revision)
 

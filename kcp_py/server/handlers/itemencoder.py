@@ -109,7 +109,7 @@ class ItemEncoder:
             item: as stored.
             served: the resource in the item's cluster.
             cluster: the item's cluster.
-            obj: the decoded object, where somebody already has it.
+            obj: the decoded object, where it is at hand.
         """
         if self._transform == "Table":
             if obj is None:

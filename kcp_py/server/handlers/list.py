@@ -77,7 +77,7 @@ async def _body_of_elements(
         parts = await _elements(encoder, found, time_slice)
         elements += parts
         size += sum(map(len, parts))
-        # What was sent must not be held by these names while the next portion is read.
+        # These names must not keep sent data alive while the next portion is read.
         del found, parts
         share.hold(size, started=streaming)
         if streaming:

@@ -39,7 +39,7 @@ class Share:
         self.largest = 0
 
     def hold(self, size: int, *, started: bool = False) -> None:
-        """Hold so many bytes instead of what was held before.
+        """Hold this number of bytes instead of the one before.
 
         Args:
             size: in bytes.

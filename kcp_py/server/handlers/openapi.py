@@ -31,7 +31,7 @@ class _Media(NamedTuple):
 def _medias(version: int) -> tuple[_Media, ...]:
     name = f"application/com.github.proto-openapi.spec.v{version}"
     answered = f"{name}.v1.0+protobuf".encode()
-    # The name with an `@` is no media type, so that it is only asked for.
+    # The name with an `@` is not a media type: it occurs in Accept headers only.
     return (
         _Media("application/json", JSON, protobuf=False),
         _Media(f"{name}@v1.0+protobuf", answered, protobuf=True),

@@ -39,7 +39,7 @@ class TableColumns:
         self.names = tuple(column.name for column in self._union)
         """Rows with the same names have the same cells."""
         self.changed = True
-        """Whether a client has yet to be told of the columns; whoever tells it sets this to False."""
+        """Whether the columns have yet to be sent to the client; the sender sets this to False."""
 
     @property
     def union(self) -> Sequence[Column]:
@@ -47,7 +47,7 @@ class TableColumns:
         return self._union
 
     def freeze(self) -> None:
-        """Take in no further columns: the client is told of them once, before the rows."""
+        """Accept no further columns: the client gets them once, before the rows."""
         self._frozen = True
 
     def add(self, resource: ServedResource) -> None:

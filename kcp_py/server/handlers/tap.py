@@ -1,6 +1,6 @@
 """`/clusters/*/tap/v1/…`: the store of all clusters for controllers in a process of their own.
 
-These are no resources: like `/metrics` they are open to users that may use the path in the wildcard, which the privileged alone may. See
+These paths are not resources. Like `/metrics` they are open to users that may use the path in the wildcard: privileged users alone. See
 docs/adr/0020.
 """
 

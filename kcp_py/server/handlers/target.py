@@ -33,7 +33,7 @@ async def resolve(backend: Backend, exchange: Exchange) -> Resolved:
     """Work out what a request is about.
 
     Raises:
-        StatusError: 403 for a cluster that is not there or switched off, 404 for what is not served, 405 for a verb that the
+        StatusError: 403 for a missing or inactive cluster, 404 for an unserved resource, 405 for a verb that the
         resource does not know.
     """
     context = exchange.context

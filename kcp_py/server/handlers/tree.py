@@ -68,7 +68,7 @@ class ResourceTree:
                 target = await resolve(self._backend, exchange)
                 if target.only is not None:
                     if life and target.only.created_revision != life:
-                        # What was asked of one cluster is not done in another that has its name by now.
+                        # A request for one cluster is not carried out in a later cluster of its name.
                         raise errors.service_unavailable("the logical cluster was deleted, please try again", retry_after_seconds=1)
                     life = target.only.created_revision
                 if handler is None:

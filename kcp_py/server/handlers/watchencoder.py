@@ -45,7 +45,7 @@ class WatchEncoder:
 
         Args:
             backend: for the time, and for the definitions of all clusters.
-            target: what is watched.
+            target: the watched collection.
             representation: of the objects.
             include: what rows of a Table hold of their objects.
             watch: a started watch of stored objects; None for computed ones.

@@ -100,7 +100,7 @@ def _status(request: Request, error: StatusError) -> Response:
 
 
 def _add_error_handlers(application: FastAPI) -> None:
-    """Make the framework's errors look like everybody else's. What it does not know of goes on to the errors filter."""
+    """Make the framework's errors a Status like all others. Other exceptions go on to the errors filter."""
 
     @application.exception_handler(HTTPException)
     async def on_http_exception(request: Request, error: HTTPException) -> Response:

@@ -76,7 +76,7 @@ def create_fixed_pages(
 
     Args:
         checks: of the health pages.
-        registry: what `/metrics` shows, beside memory and processor time of the process.
+        registry: the metrics of `/metrics`, in addition to memory and processor time of the process.
         paths: more entries for the index at `/`.
         docs: whether FastAPI's own documentation of added routes is served, below `/docs`.
         settings: of `FastAPI`, such as `lifespan`.
@@ -85,7 +85,7 @@ def create_fixed_pages(
 
 
 async def _pass_lifespan(receive: Receive, send: Send) -> None:
-    """Where nobody has anything to start or stop."""
+    """A lifespan without anything to start or stop."""
     while True:
         message = await receive()
         await send({"type": f"{message['type']}.complete"})

@@ -124,7 +124,7 @@ class HealthChecks:
             async with asyncio.timeout(LONGEST_CHECK_SECONDS):
                 await check()
         except Exception as error:  # noqa: BLE001 - whatever a check raises is its failure
-            # Anyone may ask for health: only a change of state is logged.
+            # All callers may ask for health: only a change of state is logged.
             if name not in self._failing:
                 self._failing.add(name)
                 self._log.warning("health_check_failed", check=name, error=repr(error))

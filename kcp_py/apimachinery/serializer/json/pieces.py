@@ -54,7 +54,7 @@ class Frame:
 
     Attributes:
         depth: how many others it is in.
-        container: what was decoded of it; None as long as it need not be cut.
+        container: its decoded part; None as long as it need not be cut.
     """
 
     __slots__ = ("after_child", "comma", "container", "depth", "is_object", "opened", "outer", "start", "step")
@@ -66,7 +66,7 @@ class Frame:
         # Where that begins which is not decoded yet, and the last comma in it.
         self.start = opened + 1
         self.comma = -1
-        # What was decoded last is a member by itself: a comma or the end follows.
+        # The value that was decoded last is a whole member: a comma or the end follows.
         self.after_child = False
         self.container: Any = None
         # The frame around this one, and this one's name or index in it; known with `container`.

@@ -73,7 +73,7 @@ class _Reader:
             pos: of its first byte.
             end: behind its last.
             levels: of nesting that are left.
-            out: holds the message's scalars, or what was read of it before.
+            out: holds the message's scalars, or its parts that were read before.
         """
         if levels < 0:
             raise ProtobufError(f"exceeded max depth of {MAX_DEPTH}")

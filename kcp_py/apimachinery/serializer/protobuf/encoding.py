@@ -1,6 +1,6 @@
 """`encode`: from the dict that a JSON body decodes to, to the message that Go writes of the same object.
 
-Go's generated encoders write fields by number and maps by key. Values that are no pointers, lists or maps are written even when they are
+Go's generated encoders write fields by number and maps by key. Values other than pointers, lists and maps are written even when they are
 zero or absent. Members that a message does not have are dropped, as Go's structs drop them. Null is the zero value.
 
 Each message is compiled once into a row of byte strings: the bytes that each field has when its member is absent. Encoding an object fills
@@ -31,7 +31,7 @@ def encode(name: str, value: Mapping[str, Any]) -> bytes:
 
     Args:
         name: of the message, such as `io.k8s.api.core.v1.ConfigMap`.
-        value: its JSON; `apiVersion` and `kind` are no part of a message.
+        value: its JSON; `apiVersion` and `kind` are not part of a message.
 
     Raises:
         ProtobufError: a value that does not fit its field; the text begins with the path of the value.

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 
 class ProtobufError(ValueError):
-    """Bytes that are no such message, or an object that does not fit one.
+    """Bytes that are not such a message, or an object that does not fit one.
 
     The text is, for bytes, that of Go's generated decoders, for the caller to frame; for objects it begins with the path of the value.
     """

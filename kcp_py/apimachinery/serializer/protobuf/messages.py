@@ -1,7 +1,7 @@
 """Messages as the decoder reads them: the tables, made ready once for each message and shared.
 
-A few types are not in JSON what they are on the wire, such as times. Their fields are given here, with the function that turns what was
-read into the JSON value.
+A few types are not in JSON what they are on the wire, such as times. Their fields are given here, with the function that turns the wire
+value into the JSON value.
 
 Source: apimachinery `pkg/apis/meta/v1` `time_proto.go`, `micro_time_proto.go`, `pkg/api/resource/quantity_proto.go`, `pkg/runtime`
 `extension.go`; apiextensions `pkg/apis/apiextensions/v1/marshal.go`.
@@ -86,7 +86,7 @@ class Message:
         numbers: field number to JSON name.
         scalars: the values of JSON fields that are written when they are zero.
         nested: fields whose zero value is that of a message.
-        convert: makes the JSON value of what was read; None for a JSON object. Gets the levels of nesting that are left.
+        convert: makes the JSON value of the fields that were read; None for a JSON object. Gets the levels of nesting that are left.
         small: whether it is a short text or number in JSON, and often the same.
         weight: of an empty message: what a dict costs, and a sixteenth of the bytes of its JSON.
     """

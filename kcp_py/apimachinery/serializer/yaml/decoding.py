@@ -1,7 +1,7 @@
 """YAML to decoded JSON, as go-yaml v2 and sigs.k8s.io/yaml read it, from libyaml's events and without recursion.
 
 What a document may cost is counted while it is read: nesting, nodes, and the nodes that aliases add when they are expanded, each expansion
-being a copy of its own. Scalars follow YAML 1.1 as go-yaml v2 does (`yes` is true, `012` is ten, a date is a string, `=` is no special
+being a copy of its own. Scalars follow YAML 1.1 as go-yaml v2 does (`yes` is true, `012` is ten, a date is a string, `=` is not a special
 value); keys that are ints, floats or booleans become strings, other keys are refused. Unlike upstream, which ignores what follows the first
 document, a second one that is not empty is refused.
 """
