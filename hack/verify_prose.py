@@ -1,7 +1,7 @@
 """Check the style of documents, docstrings and comments: each sentence names its subject and uses the standard terms.
 
 `PHRASES` has the expressions to avoid with their replacements. Code blocks and inline code are not read. `ALLOWED` has the exceptions with
-their reasons. `UNREVISED` lists the folders whose text is not checked yet; the check reports entries that can be removed.
+their reasons.
 
     python hack/verify_prose.py [PATH ...]
 """
@@ -39,14 +39,6 @@ ALLOWED: dict[str, dict[str, str]] = {
 }
 """File -> phrase in lower case -> the reason why it is right there."""
 
-UNREVISED: tuple[str, ...] = (
-    "tests/apimachinery",
-    "tests/cel",
-    "tests/cli",
-    "tests/schema",
-    "tests/serving",
-)
-
 GENERATED = ("docs/compatibility.md", "docs/corpus.md")
 
 CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]+`|<!--.*?-->|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
@@ -57,20 +49,13 @@ def main() -> None:
     files = [name for name in _tracked(sys.argv[1:]) if name not in GENERATED]
     wrong: list[str] = []
     unused = {(name, phrase) for name, phrases in ALLOWED.items() if name in files for phrase in phrases}
-    needed = set()
     for name in files:
-        unrevised = next((folder for folder in UNREVISED if name == folder or name.startswith(f"{folder}/")), None)
         for line, phrase, instead in faults(name, (ROOT / name).read_text("utf-8")):
             if phrase in ALLOWED.get(name, {}):
                 unused.discard((name, phrase))
-            elif unrevised:
-                needed.add(unrevised)
             else:
                 wrong.append(f"{name}:{line}: '{phrase}': {instead}")
     wrong += [f"hack/verify_prose.py: the exception '{phrase}' of {name} is not needed" for name, phrase in sorted(unused)]
-    if not sys.argv[1:]:
-        for folder in sorted(set(UNREVISED) - needed):
-            print(f"hack/verify_prose.py: {folder} can be removed from UNREVISED")
     if wrong:
         sys.exit("\n".join(wrong))
 

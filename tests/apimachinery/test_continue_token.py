@@ -16,7 +16,7 @@ TOKENS = ContinueTokens(b"0123456789abcdef")
 
 @given(st.text(max_size=40), st.integers(min_value=-1, max_value=2**63 - 1), st.text(max_size=200))
 def test_round_trip(scope, revision, start):
-    """What was put in comes out, for the same scope."""
+    """A token gives back its content, for the same scope."""
     assert TOKENS.decode(TOKENS.encode(scope, revision, start), scope) == (revision, start)
 
 

@@ -36,7 +36,7 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.di
     ],
 )
 def test_numbers_and_booleans(one: Any, other: Any, are_equal: bool, are_identical: bool) -> None:  # noqa: FBT001  # a case
-    """Numbers are equal by value and identical by type; a boolean is no number, on any level."""
+    """Numbers are equal by value and identical by type; a boolean is not a number, on any level."""
     assert equal(one, other) is equal(other, one) is are_equal
     assert identical(one, other) is identical(other, one) is are_identical
 

@@ -6,7 +6,7 @@ import pytest
 
 from kcp_py.apimachinery.formats import find_format, is_recognized
 
-# What a pattern that may take a text apart in many ways would need ages for.
+# A text on which a backtracking pattern would take very long.
 EVIL = ["a" * 1000, "a " * 500, "a." * 500, "." * 1000, '"a"' * 300, "\\" * 1000, "a" * 500 + "@" + "a" * 400 + "!("]
 
 CASES: dict[str, tuple[list[str], list[str]]] = {
@@ -66,7 +66,7 @@ def test_formats(name):
 
 
 def test_unknown_formats_have_no_rule():
-    """A format that nobody defined means nothing, and is warned of; numeric formats are known."""
+    """An undefined format has no effect and causes a warning; numeric formats are defined."""
     assert find_format("made-up") is None
     assert not is_recognized("made-up", "string")
     assert all(is_recognized(name, kind) for kind in ("", "string") for name in ("date-time", "uuid"))

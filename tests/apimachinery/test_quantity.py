@@ -89,7 +89,7 @@ def test_hostile_sizes_cost_nothing(text):
 
 @given(st.from_regex(r"[+-]?[0-9]{1,15}(\.[0-9]{1,9})?(n|u|m|k|M|G|Ki|Mi|Gi|e-?[0-9])?", fullmatch=True))
 def test_canonical_is_stable_and_keeps_the_value(text):
-    """Printing what was read and reading it again changes nothing."""
+    """Printing a quantity and reading it again changes nothing."""
     first = parse_quantity(text)
     again = parse_quantity(str(first))
     assert again.nano == first.nano

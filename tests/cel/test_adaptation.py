@@ -32,7 +32,7 @@ SECOND = 1_000_000_000
     ],
 )
 def test_values(kind: Type, value: Any, adapted: Any) -> None:
-    """Numbers, times and bytes are read, inside lists and maps too; null and what is a value already stay."""
+    """Numbers, times and bytes are read, inside lists and maps too; null and CEL values stay."""
     function = adapter(kind)
     assert function is not None
     result = function(value)

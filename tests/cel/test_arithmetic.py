@@ -39,7 +39,7 @@ def test_results(function: Callable[[Any, Any], Any], one: Any, other: Any, resu
 
 
 def test_no_number() -> None:
-    """Nothing by nothing is no number."""
+    """Zero by zero is not a number."""
     assert math.isnan(arithmetic.divide_double(0.0, 0.0))
     assert math.isnan(arithmetic.divide_double(math.nan, 0.0))
 

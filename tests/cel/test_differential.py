@@ -22,7 +22,7 @@ cel = pytest.importorskip("cel_expr_python.cel", reason="cel-expr-python has no 
 ext_optional = pytest.importorskip("cel_expr_python.ext.ext_optional", reason="cel-expr-python has no wheel for this platform")
 
 FAILED = "failed"
-# What the oracle refuses and cel-go does not: comparisons of different kinds of numbers, which Kubernetes turns on, and what is dynamic
+# The oracle refuses, unlike cel-go: comparisons of different kinds of numbers, which Kubernetes turns on, and values that are dynamic
 # behind a `?`.
 STRICTER = re.compile(
     r"no matching overload for '_(<|>=)_' applied to '\((int|uint|double), (int|uint|double)\)'"

@@ -29,7 +29,7 @@ def test_other_variables_share_the_rest() -> None:
 
 
 def test_one_overload_is_declared_once() -> None:
-    """Two libraries that declare the same overload are a mistake of whoever joined them."""
+    """Two libraries that declare the same overload are an error of the environment."""
     with pytest.raises(ValueError, match="f_int"):
         Environment({}, [ONE, ONE])
 

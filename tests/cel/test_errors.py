@@ -17,7 +17,7 @@ def test_wide_characters_keep_the_caret_in_place() -> None:
 
 
 def test_a_hundred_issues_are_reported() -> None:
-    """What is wrong beyond a hundred times is counted, and its message not even written."""
+    """Errors beyond a hundred are counted, and their messages are not written."""
     issues = Issues()
     assert not issues
     for position in range(250, 0, -1):

@@ -1,4 +1,4 @@
-"""Generated code: what is evaluated, what is not, and under which names."""
+"""Generated code: evaluated and skipped parts, and their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of cost, and what is said of estimates beyond them."""
+"""Limits of cost, and the messages of estimates beyond them."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ PROGRAMS = [compiled(text, {"self": SELF}) for text in EXPRESSIONS]
 @settings(max_examples=60)
 @given(JUNK)
 def test_hostile_data(program: Program, data: Any) -> None:
-    """Data that is nothing of what was declared gives a value or an error of the evaluation, and nothing else."""
+    """Data of other types than declared gives a value or an error of the evaluation, and nothing else."""
     with contextlib.suppress(EvaluationError, CostExceededError):
         program.evaluate(Budget(1_000_000), data)
 
@@ -259,7 +259,7 @@ def test_hostile_expressions(text: str, data: Any) -> None:
 
 
 def test_the_tree_is_let_go() -> None:
-    """When there is code the tree makes place, and is made again for whoever asks for it."""
+    """The tree is freed when there is code, and is parsed again when it is requested."""
     program = compiled("a + 1 == 3", {"a": INT})
     before = program.checked
     assert program.checked is before

@@ -85,7 +85,7 @@ def test_timestamps(text: str, nanoseconds: int | None) -> None:
 
 @given(st.integers(FIRST, 253_402_300_800 * SECOND - 1))
 def test_timestamps_survive_being_written(nanoseconds: int) -> None:
-    """What is written is read again."""
+    """Written times are read again."""
     assert timestamp_of(timestamp_text(Timestamp(nanoseconds))) == Timestamp(nanoseconds)
 
 

@@ -9,7 +9,7 @@ from kcp_py.cel.values import NONE, Budget, Optional
 
 
 def test_a_budget_stops_at_its_limit() -> None:
-    """What is there can be spent to the last unit; one more ends the evaluation and leaves nothing."""
+    """The budget can be spent to the last unit; one more ends the evaluation and leaves nothing."""
     budget = Budget(10)
     budget.charge(4)
     budget.charge(6)

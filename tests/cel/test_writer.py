@@ -132,7 +132,7 @@ def test_literals(value: object) -> None:
 
 
 def test_equal_constants_of_different_types_are_apart() -> None:
-    """Values are told apart by what they are, not by what they are equal to."""
+    """Values are distinguished by identity, not by equality."""
     writer = Writer({})
     assert writer.function("", f"[{writer.literal(1.0)}, {writer.literal(True)}, {writer.literal(1)}]")() == [1.0, True, 1]
     value = b"once"
@@ -140,7 +140,7 @@ def test_equal_constants_of_different_types_are_apart() -> None:
 
 
 def test_functions_beside() -> None:
-    """What is written apart has its own lines, and the same parameters."""
+    """Code that is written separately has its own lines, and the same parameters."""
     writer = Writer({})
 
     def doubled() -> str:

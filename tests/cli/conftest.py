@@ -99,7 +99,7 @@ def _starting(*program, cwd):
 
 @pytest.fixture
 def on_a_terminal():
-    """Runs a command on a terminal: `on_a_terminal(*command, typed="y\\n", environ={})` returns what is seen and the exit code."""
+    """Runs a command on a terminal: `on_a_terminal(*command, typed="y\\n", environ={})` returns the output and the exit code."""
 
     def run(*command, typed="", environ=None):
         terminal, end = pty.openpty()

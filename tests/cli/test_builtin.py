@@ -46,7 +46,7 @@ def test_install(command):
 
 
 def test_an_older_definition_is_brought_up_to_date(command, running):
-    """What was installed in another form becomes what this version has."""
+    """Definitions in another form are replaced by those of this version."""
     from kcp_py.cli.builtin import RESOURCE
     from kcp_py.cli.remote import RemoteServer, load_context
 
@@ -61,7 +61,7 @@ def test_an_older_definition_is_brought_up_to_date(command, running):
 
 
 def test_names_in_use(command, running):
-    """A kind whose names another definition holds is told of, not waited for."""
+    """A kind whose names another definition holds is reported, not waited for."""
     from kcp_py.cli.builtin import RESOURCE
     from kcp_py.cli.remote import RemoteServer, load_context
 
@@ -106,7 +106,7 @@ def test_list_without_a_server(capsys):
 
 
 def test_unknown_names(capsys):
-    """One line says what is wrong."""
+    """One line describes the fault."""
     assert run(["builtin", "install", "--dry-run", "podz"]) == 2
     assert capsys.readouterr().err.startswith('error: "podz" is not a kind of Kubernetes that can be installed; did you mean')
 

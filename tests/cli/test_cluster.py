@@ -40,7 +40,7 @@ def test_create_list_delete(command):
 
 
 def test_what_does_not_end_is_told_of(command):
-    """Delete gives up after --timeout with what is waited for."""
+    """Delete gives up after --timeout and names the reason of the wait."""
     command("create", "team-d")
     code, out, err = command("delete", "team-d", "--timeout", "0")
     assert (code, out) == (1, "")

@@ -40,7 +40,7 @@ def test_tokens_differ_between_servers(certified, tmp_path):
 
 
 def test_a_token_file_without_the_administrator_is_refused(certified):
-    """A file that somebody else made is told of and not overwritten."""
+    """A file of another origin is reported and not overwritten."""
     certified.admin_token_file.write_text("t,somebody,1\n")
     with pytest.raises(ValueError, match="no token of shard-admin"):
         ensure_token_file(certified)

@@ -36,7 +36,7 @@ def test_a_fresh_directory_is_fine(options):
 
 
 def test_files_open_to_others_are_wrong(certified):
-    """A key that others can read is told of with the command that mends it."""
+    """A key that others can read is reported with the command that corrects it."""
     ensure_token_file(certified)
     assert wrong(look.files(certified)) == []
     certified.admin_token_file.chmod(0o640)
@@ -123,7 +123,7 @@ def test_a_port_of_something_else(certified, monkeypatch):
 
 
 def test_what_may_not_be_looked_at_is_wrong():
-    """A directory of somebody else ends its area with a finding, not the program."""
+    """A directory of another user ends its area with a finding, not the program."""
 
     def examine():
         yield Finding(Severity.OK, "seen")

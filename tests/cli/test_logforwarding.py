@@ -28,7 +28,7 @@ def forwarding() -> Iterator[None]:
 
 @pytest.mark.usefixtures("forwarding")
 def test_requests_cancelled_by_the_shutdown_are_one_line() -> None:
-    """A traceback for each watch whose client does not read is no news: the number of cancelled requests is. Failures keep theirs."""
+    """Watches whose clients do not read are logged by their number, without tracebacks. Failures keep theirs."""
     logger = logging.getLogger("uvicorn.error")
     failure = ValueError("broken")
     with capture_logs() as lines:

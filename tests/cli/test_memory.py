@@ -42,7 +42,7 @@ def test_memory_is_released_after_growth() -> None:
 
 
 def test_memory_is_released_after_a_burst_that_the_first_attempt_fell_into() -> None:
-    """What was in use at that time is not taken for what the process needs."""
+    """Memory in use at that time does not count as the need of the process."""
     process = Process(20 * GROWTH_BYTES, 0)
     trimmer = Trimmer(resident=process.resident, release=process.release)
     process.used += 20 * GROWTH_BYTES

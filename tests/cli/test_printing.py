@@ -6,7 +6,7 @@ from kcp_py.cli.printing import table
 
 
 def test_columns_are_as_wide_as_their_longest_cell() -> None:
-    """Cells stand below each other, three spaces apart, without blanks at the end of a line."""
+    """Cells are aligned with three spaces between, without blanks at the end of a line."""
     assert list(table([["NAME", "AGE"], ["a-long-name", "1s"], ["b", ""]])) == ["NAME          AGE", "a-long-name   1s", "b"]
 
 

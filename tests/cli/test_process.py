@@ -63,7 +63,7 @@ def test_ready_says_what_to_do_next(ready_server, tmp_path):
 
 @pytest.mark.parametrize("in_path", [True, False], ids=["in PATH", "not in PATH"])
 def test_the_printed_commands_work(start_server, read_until, tmp_path, in_path):
-    """What is printed runs in another shell as it stands, whether or not PATH leads to the program."""
+    """Printed commands run in another shell unchanged, whether or not PATH contains the program."""
     directory = Path(sys.executable).parent
     elsewhere = os.pathsep.join(part for part in os.environ["PATH"].split(os.pathsep) if Path(part) != directory)
     environ = {"PATH": f"{directory}:{elsewhere}" if in_path else elsewhere}
@@ -230,13 +230,13 @@ def test_an_unusable_root_directory_is_one_line(start_server, tmp_path, prepare,
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every directory")
 def test_an_unreadable_root_directory_is_one_line(start_server, tmp_path):
-    """A directory of somebody else is named."""
+    """A directory of another user is named."""
     (tmp_path / ".kcp").mkdir(mode=0o000)
     assert finish(start_server("--secure-port", "0"))[0] == 1
 
 
 def test_unusable_certificate_files_are_one_line(start_server, tmp_path):
-    """A given certificate that is none is named."""
+    """A given file that is not a certificate is named."""
     (tmp_path / "tls.crt").write_text("junk")
     (tmp_path / "tls.key").write_text("junk")
     code, _, err = finish(start_server("--secure-port", "0", "--tls-cert-file", "tls.crt", "--tls-private-key-file", "tls.key"))

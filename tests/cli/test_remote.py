@@ -31,7 +31,7 @@ def kubeconfig(certified, tmp_path):
 
 
 def test_credentials_from_files_are_read_and_embedded(kubeconfig, certified, tmp_path):
-    """Files named relative to the kubeconfig are found, and put into what is printed for another place."""
+    """Files named relative to the kubeconfig are found, and embedded in kubeconfigs for another place."""
     (tmp_path / "token").write_text("secret\n")
 
     def change(document):
@@ -83,7 +83,7 @@ def test_credentials_from_files_are_read_and_embedded(kubeconfig, certified, tmp
     ],
 )
 def test_unusable_kubeconfigs_are_named(kubeconfig, change, message, tmp_path):
-    """The line begins with the file and says what is missing."""
+    """The line begins with the file and names the missing part."""
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     path = kubeconfig(change)
     with pytest.raises(CommandError) as caught:
@@ -124,7 +124,7 @@ def test_credentials_that_are_not_supported_are_named(kubeconfig, key, value, me
     ids=["empty", "list", "broken", "control character", "binary"],
 )
 def test_other_files_are_named(tmp_path, content, message):
-    """A file that is no kubeconfig at all is told of, too, in words about the file."""
+    """A file that is not a kubeconfig is reported, too, with the name of the file."""
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(CommandError, match=f"file: .*{message}"):
         load_context(str(tmp_path / "file"), None)

@@ -1,4 +1,4 @@
-"""The command line as a whole: help, unknown words, exit codes, and what is imported for what."""
+"""The command line as a whole: help, unknown words, exit codes, and the imports of each command."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_help_of_the_program_lists_every_command(capsys):
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_wrong_words_are_one_line_and_exit_code_2(arguments, message, capsys, monkeypatch, tmp_path):
-    """What is wrong is said in one line on stderr."""
+    """The fault is described in one line on stderr."""
     monkeypatch.chdir(tmp_path)
     assert run(arguments) == 2
     captured = capsys.readouterr()

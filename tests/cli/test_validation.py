@@ -110,7 +110,7 @@ def path_of(obj: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("text", SAMPLES.values(), ids=list(SAMPLES))
 async def test_messages_are_those_of_the_server(text: str, tmp_path: Path) -> None:
-    """A server that has the same definitions accepts what is valid, and refuses the rest with the same words."""
+    """A server that has the same definitions accepts valid objects, and refuses the others with the same words."""
     async with ControlPlane(options(tmp_path)) as control_plane:
         transport = httpx.ASGITransport(control_plane.app)
         async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:
@@ -162,7 +162,7 @@ async def test_lines(name: str, lines: list[int]) -> None:
 
 
 async def test_every_fault_is_found_at_once() -> None:
-    """Unknown fields, which a server refuses first, do not hide what is invalid."""
+    """Unknown fields, which a server refuses first, do not hide invalid values."""
     found = await faults_of(yaml.safe_dump(CRD), WIDGET + "spec:\n  size: 0\n  extra: 1\n")
     assert [(fault.line, fault.field) for fault in found] == [(6, "spec.size"), (7, "")]
 
@@ -211,7 +211,7 @@ async def test_unknown_kinds() -> None:
     ],
 )
 async def test_what_is_no_object(text: str, line: int, message: str) -> None:
-    """A document that is no object is one fault."""
+    """A document that is not an object is one fault."""
     found = (await faults_of(text))[-1]
     assert found.message.startswith(message)
     assert found.line >= line

@@ -79,7 +79,7 @@ class GoTable:
         """The JSON of a literal.
 
         Raises:
-            NotLiteralError: it is no literal.
+            NotLiteralError: it is not a literal.
         """
         if isinstance(literal, list):
             return [self.value(part) for part in literal]

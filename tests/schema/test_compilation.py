@@ -303,7 +303,7 @@ def test_deep_lists_without_schema_are_pruned_without_recursion():
 
 
 def test_keywords_are_not_confused_with_property_names():
-    """Properties called `items`, `type` or `properties` are fields like others, beside lists of the same content."""
+    """Properties called `items`, `type` or `properties` are ordinary fields, next to lists of the same content."""
     inner = {"type": "object", "properties": {"type": {"type": "string"}}}
     schema = spec(
         named={"type": "object", "properties": {"items": inner, "properties": inner, "additionalProperties": inner}},
@@ -321,7 +321,7 @@ def test_keywords_are_not_confused_with_property_names():
 
 
 def test_values_too_deep_to_print_are_errors_not_failures():
-    """Where errors would have to print what no serializer takes, one error says so; what is valid stays valid."""
+    """Where errors would have to print a value that no serializer takes, one error says so; valid values stay valid."""
     deep: Any = 1
     for _ in range(500):
         deep = [deep]
@@ -390,7 +390,7 @@ def test_doubles_beside_whole_numbers():
 
 
 def test_lost_fields_of_the_root_get_their_defaults_back():
-    """With the defaults below them, a copy each time; nothing else is looked at, and what is there stays."""
+    """With the defaults below them, a copy each time; nothing else is read, and present values stay."""
     part = {"type": "object", "properties": {"b": {"type": "array", "items": {"type": "string"}, "default": ["x"]}}}
     schema = compile_schema({"type": "object", "properties": {"a": {**part, "default": {}}, "c": part, "d": {**part, "default": {}}}})
     objects: list[dict[str, Any]] = [{"c": {}, "d": None}, {"c": {}, "d": None}]
@@ -405,7 +405,7 @@ def test_lost_fields_of_the_root_get_their_defaults_back():
     [({"minProperties": 2}, "should have at least 2 properties"), ({"maxProperties": 0}, "must have at most 0 items")],
 )
 def test_the_number_of_properties_hides_nothing(limits: dict[str, Any], first: str) -> None:
-    """What is wrong with the properties themselves is told behind it."""
+    """Errors of the properties themselves follow it."""
     schema = spec(a={"type": "object", "required": ["q"], "properties": {"x": {"type": "integer", "minimum": 3}, "q": {}}, **limits})
     told = messages(schema, {"a": {"x": 1}})
     assert first in told[0]

@@ -92,7 +92,7 @@ def test_every_schema_of_a_definition_compiles():
 
 
 def judged(schema: StructuralSchema, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
-    """What all rules say of an object, those of CEL included unless it is invalid otherwise."""
+    """The errors of all rules for an object, those of CEL included unless it is invalid otherwise."""
     errors = schema.validate(obj, old)
     if not errors and schema.rules is not None:
         errors = evaluate(schema.rules, obj, ABSENT if old is None else old, schema=schema.root).errors

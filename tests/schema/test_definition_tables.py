@@ -27,7 +27,7 @@ DIFFERENT = {
 
 
 def differences(expected: set[tuple[str, str]], errors: list[FieldError]) -> set[tuple[str, str]]:
-    """What is missing, and what is too much."""
+    """Missing and surplus errors."""
     return expected ^ {(error.reason, error.field) for error in errors}
 
 

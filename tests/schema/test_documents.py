@@ -18,7 +18,7 @@ DOCUMENT: Schema = {
 
 
 def test_parts_come_in_the_order_of_the_keywords_with_their_places():
-    """Empty schemas count; lists of names, flags and junk are no schemas."""
+    """Empty schemas count; lists of names, flags and junk are not schemas."""
     steps = [part.step for part in parts_of(DOCUMENT, ("anyOf", "not", "items", "properties", "additionalProperties", "dependencies"))]
     assert steps == ["anyOf[0]", "anyOf[1]", "not", "items[0]", "properties[a]", "dependencies[c]"]
 
@@ -46,7 +46,7 @@ def test_parts_of_a_value_are_replaced():
 
 
 def test_a_keyword_can_hold_something_else_than_a_schema():
-    """A flag or a list is no schema."""
+    """A flag or a list is not a schema."""
     assert child_schema(DOCUMENT, "additionalProperties") is None
     assert child_schema(DOCUMENT, "items") is None
     assert child_schema(DOCUMENT, "not") == {}

@@ -33,7 +33,7 @@ def test_defaults_of_defaults_do_not_multiply_without_end() -> None:
 
 
 def test_defaults_of_many_items_end_somewhere() -> None:
-    """A large default in each of many items: what is filled in stays within what was allowed."""
+    """A large default in each of many items: the filled bytes stay within the limit."""
     compiled = compile_schema(of({"type": "array", "items": {"type": "object", "properties": {"a": {**STRING, "default": "x" * 1000}}}}))
     obj: dict[str, Any] = {"spec": [{} for _ in range(100_000)]}
     with pytest.raises(TooManyDefaultsError):
@@ -89,7 +89,7 @@ def test_alternatives_times_values_are_bounded() -> None:
 
 
 def test_width_counts_what_looks_at_one_value() -> None:
-    """Alternatives at a value and above it; those beside it do not count."""
+    """Alternatives at a value and above it; those of siblings do not count."""
     leaf = {"type": "string", "anyOf": [{"minLength": 1}, {"maxLength": 3}]}
     assert width(compile_schema({"type": "object"}).root) == 1
     assert width(compile_schema(of(leaf)).root) == 3

@@ -69,7 +69,7 @@ def _without_nulls(value: Any) -> Any:
 @settings(max_examples=300, deadline=None)
 @given(SCHEMAS, VALUES)
 def test_validation_agrees_with_json_schema(schema, value):
-    """On what both know, the verdict is that of the jsonschema library, and errors are reported exactly where it is no."""
+    """For common keywords, the verdict is that of the jsonschema library, and errors are reported exactly for invalid values."""
     value = _without_nulls(value)
     if value is None:
         return

@@ -25,7 +25,7 @@ def options(tmp_path):
 
 @pytest.fixture
 def certified(options):
-    """The same, with certificates made now."""
+    """Options of a server with certificates that are made now."""
     ensure_certificates(options, now=dt.datetime.now(dt.UTC))
     return options
 

@@ -203,7 +203,7 @@ class Recorder(asyncio.Protocol):
 
 
 async def close_while_connecting(listener, *, tls, client_tls, turns):
-    """Stop accepting some turns after a connection was accepted, or, where that is None, in the turn in which its protocol is connected.
+    """Stop accepting some turns after a connection was accepted, or, with None, in the turn in which its protocol is connected.
 
     Returns:
         What each protocol was told.
@@ -251,7 +251,7 @@ def test_what_is_connected_while_closing_is_told_of_its_end(options, new_loop, t
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def test_what_is_connected_over_tls_while_closing_is_told_of_its_end(certified, client_context, new_loop):
-    """The same at the end of a handshake."""
+    """Stop accepting at the end of a handshake."""
     tls = ReloadingContext(certified).context
     with listen(certified) as listener, asyncio.Runner(loop_factory=new_loop) as runner:
         closing = close_while_connecting(listener, tls=tls, client_tls=client_context(certified), turns=None)

@@ -125,7 +125,7 @@ def test_short_lived_certificates_are_renewed_in_their_last_fifth(options, monke
 
 
 def test_names_of_the_serving_certificate(options):
-    """It is for loopback, the bind address, the external name and the machine; unspecified addresses are no names."""
+    """It is for loopback, the bind address, the external name and the machine; unspecified addresses are not names."""
     assert serving_names(Options(bind_address="10.1.2.3", external_hostname="kcp.example"), "box") == (
         "localhost",
         "127.0.0.1",
@@ -186,7 +186,7 @@ def test_a_renewal_cut_off_between_key_and_certificate_is_repeated(options):
     ],
 )
 def test_unusable_files_are_named_and_left_alone(options, name, content, message):
-    """A file that is no certificate or key may be somebody's mistake: it is not overwritten."""
+    """A file that is not a certificate or key may be there by mistake: it is not overwritten."""
     ensure_certificates(options, now=NOW)
     (options.pki_directory / name).write_bytes(content)
     before = contents(options)
@@ -196,7 +196,7 @@ def test_unusable_files_are_named_and_left_alone(options, name, content, message
 
 
 def test_an_authority_with_a_foreign_key_is_refused(options):
-    """ca.key must be the key of ca.crt: issuing with it would make certificates that nobody trusts."""
+    """ca.key must be the key of ca.crt: issuing with it would make certificates that are not trusted."""
     ensure_certificates(options, now=NOW)
     (options.pki_directory / "ca.key").write_bytes((options.pki_directory / "admin.key").read_bytes())
     with pytest.raises(CertificateError, match=r"ca\.key: not the key of ca\.crt"):

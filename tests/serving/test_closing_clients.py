@@ -39,7 +39,7 @@ async def test_a_client_that_does_not_expect_an_early_answer_has_it(served):
 
 
 async def test_a_client_that_sends_on_and_on_is_cut_off(served):
-    """What is thrown away has an end, too."""
+    """Discarding received bytes has a limit, too."""
     _, connect = served
 
     def pour():

@@ -1,4 +1,4 @@
-"""What the application learns of its connection, and the limits on request heads."""
+"""The data about the connection for the application, and the limits on request heads."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ async def test_a_head_that_is_too_large_is_refused(plain, serving, piece):
     async with serving(app, dataclasses.replace(plain, max_request_header_bytes=100_000)) as port:
         reader, writer = await connect(port)
         received = asyncio.ensure_future(reader.read())
-        # What is on its way when the server closes may reset the connection and take the answer with it.
+        # Bytes that arrive after the server has closed may reset the connection and discard the answer.
         with contextlib.suppress(ConnectionError):
             writer.write(b"GET / HTTP/1.1\r\nx: ")
             while not received.done():
@@ -337,7 +337,7 @@ async def test_a_body_may_be_slow_and_large(plain, serving):
 
 
 def _connected(**limits):
-    """A connection to a `Recorder`, and what is written to it."""
+    """A connection to a `Recorder`, and the bytes that are written to it."""
     state: Any = ServerState()
     context = ServerContext(Recorder(), state, Limits(**{"max_head_bytes": 1000, "head_timeout": 60, "idle_timeout": 60, **limits}))
     written: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Bytes in, requests out: what the application sees of raw bytes, however they are cut into reads, and what is never read."""
+"""Bytes in, requests out: the application's view of raw bytes, however they are cut into reads, and bytes that are never read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEXT_SEEN = ("GET", "/next", [(b"host", b"x")], b"")
 
 
 class Wire(asyncio.Transport):
-    """A transport that keeps what is written, and whether reading is paused."""
+    """A transport that keeps its writes, and whether reading is paused."""
 
     def __init__(self):
         super().__init__()
@@ -319,7 +319,7 @@ async def test_requests(edge, data, seen, size):
 
 @pytest.mark.anyio
 async def test_a_refused_request_takes_the_answer_of_no_other(edge):
-    """What is malformed behind a request in progress is refused after that one's answer, not instead of it."""
+    """Malformed bytes behind a request in progress are refused after its answer, not instead of it."""
     await edge.send(NEXT.replace(b"next", b"wait") + b"garbage\r\n\r\n")
     assert edge.wire.written == b""
     edge.release.set()
@@ -360,7 +360,7 @@ async def test_a_head_has_a_limited_number_of_fields(end):
 
 @pytest.mark.anyio
 async def test_incomplete_heads_of_all_connections_are_bounded():
-    """A head that does not fit beside the others is refused; complete ones are not counted, and lost ones no more."""
+    """A head that does not fit in addition to the others is refused; complete and lost ones are not counted."""
     budget = HeadBudget(total=1000)
     other, edge = Edge(head_budget=budget), Edge(head_budget=budget)
     await other.send(NEXT + b"GET /next HTTP/1.1\r\nx: " + b"x" * 800)
@@ -380,7 +380,7 @@ async def test_incomplete_heads_of_all_connections_are_bounded():
     "way", [b"expect: 100-continue\r\n", b"connection: upgrade\r\nupgrade: websocket\r\n", b""], ids=["expect", "upgrade", "plain"]
 )
 async def test_a_body_of_a_refused_request_is_never_a_request(edge, way):
-    """What stands in the place of a body is not parsed as the next request, whatever the head says of the connection."""
+    """Bytes in the place of a body are not parsed as the next request, whatever the Connection header is."""
     await edge.send(REFUSED + way + b"content-length: %d\r\n\r\n" % len(NEXT), NEXT)
     assert NEXT_SEEN not in edge.seen
 

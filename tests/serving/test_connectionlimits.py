@@ -52,7 +52,7 @@ def test_one_address_has_a_limit(per_address, host, granted):
 
 
 def test_all_together_have_a_limit():
-    """The first slot that becomes free is told of, once."""
+    """The first slot that becomes free is reported, once."""
     told = []
     limits = ConnectionLimits(total=2, per_address=0)
     limits.on_free = lambda: told.append(limits.full)

@@ -23,7 +23,7 @@ DEFAULTS = [(b"date", b"today")]
 
 
 class Wire(asyncio.Transport):
-    """A transport that keeps what is written."""
+    """A transport that keeps its writes."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Files that nobody else may read, and that nobody sees half written."""
+"""Files that only the owner may read, and that are never visible half written."""
 
 from __future__ import annotations
 

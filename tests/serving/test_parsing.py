@@ -69,7 +69,7 @@ async def test_a_head_that_has_left_gets_no_turn() -> None:
 
 
 async def test_bytes_of_heads_are_bounded_in_all_and_for_each_client() -> None:
-    """One address has half; what is given back is there for others."""
+    """One address has half; returned bytes are available to others."""
     heads = HeadBudget(total=100)
     assert heads.acquire("a", 30)
     assert heads.acquire("a", 20)

@@ -1,4 +1,4 @@
-"""What is decrypted of requests that are refused, and that others arrive whole, with real clients over TLS on both event loops."""
+"""Refused requests are not decrypted further, and others arrive whole, with real clients over TLS on both event loops."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def replace_file(source, target):
 
 @pytest.mark.anyio
 async def test_client_certificates_are_optional(certified, client_context, serving):
-    """With a certificate of ours the app learns who it is; without one it is nobody."""
+    """With a certificate of the CA the application gets the client's identity; without one there is none."""
     async with serving(who, certified, tls=ReloadingContext(certified).context) as port:
         assert (await ask(port, client_context(certified, certificate=True)))[0] == "CN=kcp-admin,O=system:masters"
         assert (await ask(port, client_context(certified)))[0] is None
@@ -126,7 +126,7 @@ async def test_a_replaced_certificate_is_served_from_the_next_connection_on(cert
 @pytest.mark.anyio
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
 async def test_a_removed_authority_is_refused_from_the_next_connection_on(certified, client_context, serving, tmp_path, version):
-    """Replacing the operator's bundle takes the trust away from what is no longer in it, also for clients that came before."""
+    """Replacing the operator's bundle removes the trust in CAs that are no longer in it, also for clients that came before."""
     other = another_server(certified, tmp_path)
     bundle = tmp_path / "clients.crt"
     shutil.copy(other.ca_file, bundle)
@@ -145,7 +145,7 @@ async def test_a_removed_authority_is_refused_from_the_next_connection_on(certif
 
 @pytest.mark.anyio
 async def test_broken_files_leave_the_present_certificate_in_use(certified, client_context, serving):
-    """A half-written or wrong file is told of once, and what was served goes on."""
+    """A half-written or wrong file is reported once, and the old certificate stays in use."""
     tls = ReloadingContext(certified)
     async with serving(who, certified, tls=tls.context) as port:
         good = certified.serving_cert_file.read_bytes()

@@ -237,13 +237,13 @@ async def test_bad_frames(server):
 
 @pytest.mark.parametrize(("name", "value"), [("Sec-WebSocket-Version", "8"), ("Sec-WebSocket-Key", ""), ("Sec-WebSocket-Key", "short")])
 async def test_bad_handshake(server, name, value):
-    """A handshake that is none is refused, whatever else is asked for."""
+    """A malformed handshake is refused, whatever the request is."""
     answer = await server.http.get(f"{CONFIG_MAPS}?watch=1", headers={**UPGRADE, name: value, "Origin": "https://x"})
     assert 400 <= answer.status_code < 500
 
 
 async def test_slow_reader(serving, options):
-    """Who does not read holds up nobody, and a bounded part of what there was to say is kept for it."""
+    """A client that does not read delays no other, and a bounded part of its messages is kept."""
     async with running(serving, options) as server, server.watch(max_queue=1) as slow, server.watch() as fast:
         slow.transport.pause_reading()
         for number in range(20):
@@ -325,7 +325,7 @@ async def test_client_that_only_pings():
 
 
 def test_request_head():
-    """The head is what was sent, but for the parts of the target that are none of the API's business."""
+    """The head equals the sent one, except for the parts of the target that the API does not use."""
     scope = {"raw_path": b"/a%20b", "query_string": b"watch=1", "headers": [(b"host", b"h")]}
     assert request_head(scope) == b"GET /a%20b?watch=1 HTTP/1.1\r\nhost: h\r\n\r\n"
     assert request_head({**scope, "query_string": b""}) == b"GET /a%20b HTTP/1.1\r\nhost: h\r\n\r\n"

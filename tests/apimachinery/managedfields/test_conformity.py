@@ -66,7 +66,7 @@ OMITS = 'associative list with keys has an element that omits all key fields ["k
     ],
 )
 def test_problems(value: Any, expected: list[str]):
-    """Unknown fields, other shapes and types, and items that cannot be told apart, in upstream's words."""
+    """Unknown fields, other shapes and types, and items that cannot be distinguished, in upstream's words."""
     assert typed_problems(KIND, value) == expected
 
 

@@ -66,7 +66,7 @@ def test_refused_path_elements(text: str):
 
 
 def test_refused_sets():
-    """What is no set of fields is refused, as far as it is JSON at all."""
+    """JSON that is not a set of fields is refused."""
     for name, text in positions("fieldpath/serialize_test.json", "TestSetFromJSONTokenTypeErrors", "cases"):
         try:
             value = orjson.loads(text)

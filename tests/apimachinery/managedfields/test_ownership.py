@@ -366,7 +366,7 @@ def test_renamed_fields(order: str):
 
 @pytest.mark.parametrize("case", [found.values[1] for found in cases("merge/ignore_test.json", "TestIgnoredFields", DEDUCED)])
 def test_ignored_fields(case: dict[str, Any]):
-    """Nobody comes to own what an endpoint resets."""
+    """Fields that an endpoint resets get no owner."""
     check(case, lambda version: same_form(DEDUCED, version), field_set(case["IgnoredFields"]["v1"]))
 
 

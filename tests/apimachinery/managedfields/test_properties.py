@@ -100,7 +100,7 @@ def test_merge_and_compare(live: Any, applied: Any):
 
 
 def filled(value: Any) -> Any:
-    """Without what is empty: taking all out of a map or list leaves a null behind, as upstream, over which an empty one is a change."""
+    """Without empty values: removing all elements of a map or list leaves a null, as upstream, over which an empty one is a change."""
     if isinstance(value, dict):
         return {name: below for name, child in value.items() if (below := filled(child)) not in (None, {}, [])}
     return [filled(item) for item in value] if isinstance(value, list) else value
@@ -108,20 +108,20 @@ def filled(value: Any) -> Any:
 
 @given(specs, specs, specs.map(filled))
 def test_apply_is_idempotent(first: Any, second: Any, third: Any):
-    """The second of two equal applies changes nothing, whoever came before; no apply changes what it is given."""
+    """The second of two equal applies changes nothing, after any other writes; no apply changes its argument."""
     live = track_apply(versions(), None, obj_of(first), Writer(name="one", time="1"), force=True)
     live = track_apply(versions(), live, obj_of(second), Writer(name="two", time="2"), force=True)
     before = json.dumps(live)
     once = track_apply(versions(), live, obj_of(third), Writer(name="one", time="3"), force=True)
     assert json.dumps(live) == before
-    # Where nobody owns anything, not even what was applied (an empty list), the next apply finds an object from before the first.
+    # Without any owner, not even of applied fields (an empty list), the next apply finds an object from before the first.
     assume("managedFields" in once["metadata"])
     assert track_apply(versions(), once, obj_of(third), Writer(name="one", time="4"), force=False) == once
 
 
 @given(specs, specs)
 def test_updates_leave_no_field_behind(first: Any, second: Any):
-    """After an update, the fields of the object are owned, and nobody owns what is not there."""
+    """After an update, the fields of the object are owned, and missing fields are not."""
     live = obj_of(first)
     track_update(versions(), None, live, Writer(name="one", time="1"))
     live["metadata"]["uid"] = "1"
@@ -132,7 +132,7 @@ def test_updates_leave_no_field_behind(first: Any, second: Any):
     for entry in new["metadata"].get("managedFields") or ():
         owned = union(owned, entry["fieldsV1"])
     if "managedFields" in live["metadata"]:
-        # Where nobody owned anything, an update does not begin to track.
+        # Without any owner, an update does not begin to track.
         assert not members(fields_of(KIND, second)) - members(owned)
         assert not members(owned) - members(compare(KIND, {}, second).added)
 

@@ -106,7 +106,7 @@ def test_update_without_a_change():
 
 
 def test_updates_of_one_manager_are_one_entry():
-    """The same manager's updates come together, at the time of the last."""
+    """Updates of one manager become one entry, with the time of the last."""
     new = changed(created(replicas=1), writer("creator", 3), replicas=2, args=[])
     assert entries(new) == [("creator", "Update", "2024-01-01T00:00:03Z", {"f:spec": {".": {}, "f:replicas": {}, "f:args": {}}})]
 
@@ -240,7 +240,7 @@ def test_apply_that_changes_nothing():
 
 
 def test_apply_removes_what_it_no_longer_has():
-    """Fields that nobody else owns go with the last who applied them; shared ones stay."""
+    """Fields without another owner go with their last applier; shared ones stay."""
     live = applied(None, writer("one"), replicas=1, args=["a"], ports=[{"port": 80}, {"port": 81}])
     live = applied(live, writer("two", 1), args=["a"])
     new = applied(live, writer("one", 2), ports=[{"port": 81}])
@@ -269,7 +269,7 @@ def test_many_conflicts():
 
 
 def test_before_first_apply():
-    """What an untracked object has is somebody's, so that it can conflict."""
+    """The fields of an untracked object get an owner, so that they can conflict."""
     live = widget(replicas=1)
     with pytest.raises(ConflictsError) as refused:
         applied(live, writer("one"), replicas=2)
@@ -278,7 +278,7 @@ def test_before_first_apply():
 
 
 def test_before_first_apply_through_a_subresource():
-    """What is taken to have been there before was written through the same endpoint."""
+    """Fields from before tracking count as written through the same endpoint."""
     live = widget(replicas=1) | {"status": {"ready": False}}
     config = {"apiVersion": V1, "kind": "Widget", "metadata": {"name": "a"}, "status": {"ready": True}}
     status = writer("ctl", subresource="status", ignored={"f:spec": {}, "f:metadata": {}})
@@ -290,7 +290,7 @@ def test_before_first_apply_through_a_subresource():
 
 
 def test_an_entry_for_no_change_has_no_time():
-    """Whoever applies what is there already changes nothing, at no time; whoever had a time keeps it."""
+    """An apply of the present values changes nothing; entries keep their times, or stay without one."""
     live = applied(None, writer("one"), replicas=1)
     live = applied(live, writer("two", 1), replicas=1)
     live = applied(live, writer("one", 2), replicas=1)
@@ -323,7 +323,7 @@ def test_conflicts_are_listed_by_upstreams_identifiers():
 
 
 def test_updates_know_what_has_become_atomic():
-    """Who owned parts of what is atomic by now owns the whole, in versions other than the request's, too."""
+    """Owners of parts of a value that has become atomic own the whole, also in versions other than the request's."""
     live = changed(created(replicas=1, ports=[{"port": 80}]), writer("other", 1), replicas=1, ports=[{"port": 80}, {"port": 81}])
     atomic = merge_type(
         {"type": "object", "properties": {"spec": {"type": "object", "properties": {"replicas": {}, "ports": {"type": "array"}}}}},

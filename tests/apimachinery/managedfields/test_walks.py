@@ -28,7 +28,7 @@ def typed(path: str, name: str, cells: str) -> Iterator[tuple[str, MergeType, An
         if isinstance(schema, dict):
             schema = named[schema["args"][0]["$id"]]
         if "__untyped_separable_" in schema:
-            continue  # a type that may be a list of anything, taken apart: no schema of Kubernetes becomes one
+            continue  # a type that may be a granular list of anything: no schema of Kubernetes becomes one
         kind = Schema(schema).named(case["rootTypeName"])
         for number, row in enumerate(case[cells]):
             yield f"{case['name']}-{number}", kind, row
@@ -58,7 +58,7 @@ def test_fields_of_a_value(kind: MergeType, row: Any):
     parameters(typed("typed/symdiff_test.json", "symdiffCases", "quints")) + parameters(deduced("TestSymdiffDeduced", "quints")),
 )
 def test_comparison(kind: MergeType, row: Any):
-    """What was added, modified and removed is what upstream says."""
+    """Additions, modifications and removals equal upstream's."""
     found = compare(kind, document(row["lhs"]), document(row["rhs"]))
     assert found.added == field_set(row["added"])
     assert found.modified == field_set(row["modified"])
@@ -79,7 +79,7 @@ def test_merge(kind: MergeType, row: Any):
 
 @pytest.mark.parametrize(("kind", "row"), parameters(typed("typed/remove_test.json", "removeCases", "quadruplets")))
 def test_removal(kind: MergeType, row: Any):
-    """What is left when fields are taken away is what upstream says."""
+    """The rest after a removal of fields equals upstream's."""
     text, fields, left, _extracted = row["$pos"]
     if left == "unparseable":
         return  # upstream asks of these only that they do not fit their schema any more: a list's item without its key

@@ -24,7 +24,7 @@ OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "1"}
 
 
 def problems(meta: dict[str, Any], *, namespaced: bool = True) -> list[str]:
-    """What is wrong with the metadata besides what each test leaves out."""
+    """Problems of the metadata except for the fields that each test leaves out."""
     full = {"name": "a", **({"namespace": "b"} if namespaced else {}), **meta}
     found = validate_object_meta(full, namespaced=namespaced, validate_name=names.dns_subdomain_problems)
     return [str(error) for error in found]
@@ -189,7 +189,7 @@ def test_wrong_types_get_gos_text(meta, text):
 
 
 def test_metadata_must_be_an_object():
-    """Metadata that is no object at all."""
+    """Metadata that is not an object."""
     assert (type_problem({"metadata": []}) or "").startswith("json: cannot unmarshal array")
     assert type_problem({"metadata": None}) is None
     assert type_problem({}) is None

@@ -146,7 +146,7 @@ def test_write_options():
     ],
 )
 def test_write_options_that_are_refused(text, message):
-    """The same problems for create, update and patch, each under its own name."""
+    """Equal problems for create, update and patch, each under its own name."""
     for kind, decode in (("Create", metaoptions.decode_create_options), ("Update", metaoptions.decode_update_options)):
         assert refused(decode, query(text)) == (422, f'{kind}Options.meta.k8s.io "" is invalid: {message}')
     assert refused(metaoptions.decode_patch_options, query(text), apply=False)[1] == f'PatchOptions.meta.k8s.io "" is invalid: {message}'

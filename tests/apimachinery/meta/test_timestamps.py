@@ -27,7 +27,7 @@ def test_seconds_and_micros():
     ],
 )
 def test_times_are_read_in_any_offset(text, normal):
-    """What is read is written in UTC."""
+    """Times are written in UTC."""
     assert timestamps.normalize_time(text) == normal
 
 
@@ -37,7 +37,7 @@ def test_times_are_read_in_any_offset(text, normal):
      "2026-01-01T00:00:00", "9999-12-31T23:59:59-01:00", "0001-01-01T00:00:00+01:00", "2026-01-01T00:00:00Z\n", "٢026-01-01T00:00:00Z"],
 )  # fmt: skip
 def test_other_texts_are_refused(text):
-    """A text that is no RFC 3339 time raises ValueError."""
+    """A text that is not an RFC 3339 time raises ValueError."""
     with pytest.raises(ValueError, match="parsing time"):
         timestamps.parse_time(text)
 
@@ -52,7 +52,7 @@ def test_other_texts_are_refused(text):
     ],
 )
 def test_micro_times_are_read_exactly(text, normal):
-    """What is read is written in UTC, with the same digits however far away it is."""
+    """Times are written in UTC, with the same digits however far away they are."""
     assert timestamps.normalize_micro_time(text) == normal
 
 

@@ -61,7 +61,7 @@ def test_operations_in_turn():
     ],
 )
 def test_liberties_of_upstream(document, operation, result):
-    """Negative indices, indices in any form that Go reads, replacing, copying and testing what is missing, adding no value."""
+    """Negative indices, indices in any form that Go reads; replacing, copying and testing missing values; adding without a value."""
     assert applied(document, operation) == result
 
 

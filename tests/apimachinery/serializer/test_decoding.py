@@ -20,7 +20,7 @@ def nested(levels: int, *, maps: bool) -> Any:
 @pytest.mark.parametrize("maps", [True, False], ids=["maps", "lists"])
 @pytest.mark.parametrize("levels", [0, 1, 4, 128])
 def test_the_limit_is_the_deepest_that_is_allowed(levels: int, maps: bool) -> None:  # noqa: FBT001
-    """One level more is too deep, whatever stands beside the deepest value."""
+    """One level more is too deep, whatever the neighbours of the deepest value."""
     assert not too_deep(nested(levels, maps=maps), levels)
     assert too_deep(nested(levels + 1, maps=maps), levels)
 

@@ -1,4 +1,4 @@
-"""Expressions are evaluated with one library beside the standard one, as upstream's unit tests do."""
+"""Expressions are evaluated with one library in addition to the standard one, as in upstream's unit tests."""
 
 from __future__ import annotations
 

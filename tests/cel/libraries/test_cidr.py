@@ -71,13 +71,13 @@ ERRORS = {
 
 @pytest.mark.parametrize(("text", "message"), ERRORS.items())
 def test_errors(evaluate: Evaluate, text: str, message: str) -> None:
-    """What is no network is an error in upstream's words."""
+    """A text that is not a network is an error in upstream's words."""
     with pytest.raises(EvaluationError) as raised:
         evaluate(text, IP, CIDR)
     assert str(raised.value) == message
 
 
 def test_types(evaluate: Evaluate) -> None:
-    """A number is no text."""
+    """A number is not a text."""
     with pytest.raises(CompileError, match=r"found no matching overload for 'cidr' applied to '\(int\)'"):
         evaluate("cidr(192168)", IP, CIDR)

@@ -66,7 +66,7 @@ VALUES = {
 
 @pytest.mark.parametrize(("text", "wanted"), VALUES.items())
 def test_values(evaluate: Evaluate, text: str, wanted: object) -> None:
-    """Addresses are read, compared and told apart as upstream's."""
+    """Addresses are read, compared and distinguished as upstream's."""
     assert evaluate(text, IP, CIDR) == wanted
 
 
@@ -87,13 +87,13 @@ ERRORS = {
 
 @pytest.mark.parametrize(("text", "message"), ERRORS.items())
 def test_errors(evaluate: Evaluate, text: str, message: str) -> None:
-    """What is no address, or none that is allowed, is an error in upstream's words."""
+    """A text that is not an allowed address is an error in upstream's words."""
     with pytest.raises(EvaluationError) as raised:
         evaluate(text, IP, CIDR)
     assert str(raised.value) == message
 
 
 def test_types(evaluate: Evaluate) -> None:
-    """A network is no text."""
+    """A network is not a text."""
     with pytest.raises(CompileError, match=r"found no matching overload for 'isIP' applied to '\(net\.CIDR\)'"):
         evaluate("isIP(cidr('192.168.0.0/24'))", IP, CIDR)

@@ -50,7 +50,7 @@ VALUES: dict[str, tuple[object, object]] = {
 
 @pytest.mark.parametrize(("rule", "value", "wanted"), [(rule, *case) for rule, case in VALUES.items()])
 def test_libraries_work_together(rule: str, value: object, wanted: object) -> None:
-    """Functions of one name from several libraries are told apart by their arguments."""
+    """Functions of one name from several libraries are distinguished by their arguments."""
     assert compile_expression(rule, ENVIRONMENT).evaluate(Budget(1_000_000), value, None) == wanted
 
 

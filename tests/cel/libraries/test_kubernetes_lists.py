@@ -61,7 +61,7 @@ VALUES = {
 
 @pytest.mark.parametrize(("text", "wanted"), VALUES.items())
 def test_values(evaluate: Evaluate, text: str, wanted: object) -> None:
-    """Each function gives what upstream's gives, beside the functions of strings of the same names."""
+    """Each function gives upstream's result, next to the functions of strings of the same names."""
     assert evaluate(text, KUBERNETES_LISTS, STRINGS) == wanted
 
 

@@ -64,7 +64,7 @@ SELF = {"inner": {"count": 3, "namespace": "ns", "when": "1970-01-01T00:00:01Z"}
     ],
 )
 def test_values(text: str, value: Any) -> None:
-    """What is there is taken, what is not there is passed on, and alternatives are evaluated only when they are needed."""
+    """Present values are taken, absent ones are passed on, and alternatives are evaluated only when they are needed."""
     assert evaluate(text) == value
 
 
@@ -125,7 +125,7 @@ def test_absence_is_passed_on(text: str) -> None:
     ],
 )
 def test_errors(text: str, message: str) -> None:
-    """What is no optional, or nothing, has no value."""
+    """A value that is not an optional, or an empty one, has no value."""
     with pytest.raises(EvaluationError, match=message):
         evaluate(text)
 

@@ -88,7 +88,7 @@ ERRORS = {
 
 @pytest.mark.parametrize(("text", "message"), ERRORS.items())
 def test_errors(evaluate: Evaluate, text: str, message: str) -> None:
-    """What is no quantity, or no integer, is an error in upstream's words."""
+    """A text that is not a quantity, or not an integer, is an error in upstream's words."""
     with pytest.raises(EvaluationError) as raised:
         evaluate(text, QUANTITY)
     assert str(raised.value) == message

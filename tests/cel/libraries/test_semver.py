@@ -101,13 +101,13 @@ ERRORS = {
 
 @pytest.mark.parametrize(("text", "message"), ERRORS.items())
 def test_errors(evaluate: Evaluate, text: str, message: str) -> None:
-    """What is no version is an error in the library's words."""
+    """A text that is not a version is an error in the library's words."""
     with pytest.raises(EvaluationError) as raised:
         evaluate(text, SEMVER)
     assert str(raised.value) == message
 
 
 def test_types(evaluate: Evaluate) -> None:
-    """A list is no text."""
+    """A list is not a text."""
     with pytest.raises(CompileError, match="found no matching overload for 'isSemver' applied to"):
         evaluate("isSemver([1, 2, 3])", SEMVER)

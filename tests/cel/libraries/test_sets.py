@@ -44,7 +44,7 @@ def test_values(evaluate: Evaluate, text: str, wanted: object) -> None:
 
 
 def test_other_types(evaluate: Evaluate) -> None:
-    """What is no list has no overload."""
+    """Values other than lists have no overload."""
     with pytest.raises(EvaluationError, match="no such overload"):
         evaluate("sets.contains(x, x)", SETS, x={"a": 1})
 

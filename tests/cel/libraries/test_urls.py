@@ -54,7 +54,7 @@ VALUES = {
 
 @pytest.mark.parametrize(("text", "wanted"), VALUES.items())
 def test_values(evaluate: Evaluate, text: str, wanted: object) -> None:
-    """URLs are taken apart as upstream does it."""
+    """URLs are parsed as upstream does it."""
     assert evaluate(text, URLS) == wanted
 
 
@@ -68,7 +68,7 @@ ERRORS = {
 
 @pytest.mark.parametrize(("text", "message"), ERRORS.items())
 def test_errors(evaluate: Evaluate, text: str, message: str) -> None:
-    """What is no URL is an error in Go's words."""
+    """A text that is not a URL is an error in Go's words."""
     with pytest.raises(EvaluationError) as raised:
         evaluate(text, URLS)
     assert str(raised.value) == message

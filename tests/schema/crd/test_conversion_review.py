@@ -66,7 +66,7 @@ def test_the_first_version_that_is_spoken_is_chosen(versions: list[str], chosen:
     ],
 )
 def test_what_is_no_review_is_told_without_its_content(status: int, body: bytes, text: str) -> None:
-    """A URL that points at something else must not read that to whoever wrote it."""
+    """A URL of another service must not reveal its content to the author of the URL."""
     with pytest.raises(ReviewError) as caught:
         decode_answer(status, body)
     assert str(caught.value).startswith(text)
@@ -114,7 +114,7 @@ ORIGINAL = {"apiVersion": "g/v1", "kind": "Widget", "metadata": {"name": "n", "n
     ],
 )
 def test_an_object_has_to_be_the_one_that_was_sent(converted: Any, text: str) -> None:
-    """Its version apart."""
+    """Except for its version."""
     if not text:
         check_converted(ORIGINAL, converted, "g/v2")
         return

@@ -21,7 +21,7 @@ def crd(group: str = "example.com", *, generation: int | None = None, **names: A
 
 
 def holding(definition: dict[str, Any]) -> dict[str, Any]:
-    """The same CRD after its names were accepted."""
+    """The CRD after its names were accepted."""
     status = accepted_names(definition, [], now=THEN)
     return {**definition, "status": {"acceptedNames": status.accepted_names, "conditions": status.conditions}}
 
@@ -118,7 +118,7 @@ def test_other_conditions_are_kept():
     ],
 )
 def test_a_webhook_that_nobody_can_trust_is_not_established(bundle: str | None, reason: str) -> None:
-    """Names are accepted all the same, and what was established before stays so."""
+    """Names are accepted all the same, and established CRDs stay established."""
     definition = crd()
     client = {"url": "https://example.com", **({} if bundle is None else {"caBundle": bundle})}
     definition["spec"]["conversion"] = {"strategy": "Webhook", "webhook": {"clientConfig": client}}

@@ -1,4 +1,4 @@
-"""What is said of the rules of a definition that is written."""
+"""Errors about the rules of a definition at its write."""
 
 from __future__ import annotations
 

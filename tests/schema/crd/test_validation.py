@@ -204,7 +204,7 @@ def test_rules_of_schemas(case):
 
 
 def test_rules_of_the_root():
-    """metadata is implicit, null is no object, and with /status only some keywords may stand at the root."""
+    """metadata is implicit, null is not an object, and with /status only some keywords may stand at the root."""
     schema = {"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}}}
     assert messages(root(schema)) == [
         (

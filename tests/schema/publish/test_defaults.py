@@ -41,17 +41,17 @@ def defaults(name: str) -> dict[str, Any]:
     ],
 )
 def test_defaults_are_upstreams(name: str, wanted: dict[str, Any]) -> None:
-    """Zero values of what is no pointer, and what markers say."""
+    """Zero values of fields that are not pointers, and the defaults of markers."""
     assert defaults(name) == {field: value for field, value in wanted.items() if value is not None}
 
 
 def test_references_with_a_default_are_in_a_list() -> None:
-    """Beside a reference nothing else counts."""
+    """Keywords next to a reference do not count."""
     published = with_published_defaults(CORE + "PodTemplate", {"properties": {"template": {"$ref": "#/x", "description": "d"}}})
     assert published["properties"]["template"] == {"allOf": [{"$ref": "#/x"}], "description": "d", "default": {}}
 
 
 def test_other_models_keep_what_they_have() -> None:
-    """Kinds that are none of Kubernetes' have defaults of their own."""
+    """Kinds outside of Kubernetes have defaults of their own."""
     schema = {"properties": {"a": {"type": "string", "default": "b"}}}
     assert with_published_defaults("io.kcp.core.v1alpha1.LogicalCluster", schema) is schema

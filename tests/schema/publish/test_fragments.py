@@ -120,7 +120,7 @@ def test_quantities_are_text_to_v2():
 
 
 def test_joining_does_not_depend_on_order():
-    """The same kinds make the same bytes."""
+    """Equal kinds make equal bytes."""
     assert list(document_v3(map(fragment_v3, [*BUILTIN, WIDGET]))) == list(document_v3(map(fragment_v3, [WIDGET, *reversed(BUILTIN)])))
 
 

@@ -112,7 +112,7 @@ def test_reduction(schema, v3, v2):
 
 @pytest.mark.parametrize("publish", [full_schema, reduced_schema])
 def test_embedded_resources_are_objects(publish):
-    """An embedded object has apiVersion, kind and metadata whatever its schema says of them, and must say what it is."""
+    """An embedded object has apiVersion, kind and metadata independent of its schema, and requires apiVersion and kind."""
     schema = {"type": "object", "x-kubernetes-embedded-resource": True, "required": ["kind"], "properties": {"kind": {"enum": ["A"]}}}
     published = publish(shirt(spec(schema)))["properties"]["spec"]
     assert set(published["properties"]) == {"apiVersion", "kind", "metadata"}
@@ -152,7 +152,7 @@ def test_list():
 
 @pytest.mark.parametrize("junk", [1, "x", [], [1], None, {"a": 1}], ids=repr)
 def test_junk_in_unchecked_corners(junk):
-    """Values that are no schemas, where definitions are not checked in depth, do not break publication."""
+    """Values that are not schemas, where definitions are not checked in depth, do not break publication."""
     for key in ("properties", "items", "additionalProperties"):
         document = spec({"type": "object", key: junk})
         full_schema(shirt(document))

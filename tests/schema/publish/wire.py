@@ -1,4 +1,4 @@
-"""Reads the fields of any protobuf message, for tests of what was written."""
+"""Reads the fields of any protobuf message, for tests of written bytes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read(raw: bytes) -> dict[int, list[Any]]:
 
 
 def only(message: bytes, *path: int) -> Any:
-    """What is at a path of field numbers, each of which occurs once."""
+    """The value at a path of field numbers, each of which occurs once."""
     value: Any = message
     for number in path:
         (value,) = read(value)[number]

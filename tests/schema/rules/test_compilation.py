@@ -68,7 +68,7 @@ def test_a_message_is_text():
 
 
 def test_paths_are_told_as_errors_tell_them():
-    """A name in brackets is a field of an object and a key of a map; a path that is none is left out."""
+    """A name in brackets is a field of an object and a key of a map; an invalid path is left out."""
     labels = {"type": "object", "additionalProperties": primitive("string")}
     schema = objects({"a": objects({"b.c": primitive("string"), "labels": labels})})
     for path, field in ((".a['b.c']", "a.b.c"), (".a.labels.x", "a.labels[x]"), (".a.labels['y']", "a.labels[y]"), (".z", ""), ("", "")):

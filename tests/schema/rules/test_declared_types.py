@@ -30,7 +30,7 @@ from tests.schema.rules.go_schemas import objects, primitive
     ],
 )
 def test_types_and_their_largest_sizes(schema: dict[str, Any], kind: str, size: int | None):
-    """Strings count four bytes for each character; what is not limited is limited by the request."""
+    """Strings count four bytes for each character; values without a limit are limited by the request."""
     declared = declare(schema)
     assert declared is not None
     assert (declared.type.kind, declared.type.max_size) == (kind, size)
@@ -60,7 +60,7 @@ def test_names_are_escaped_and_keywords_stand_for_themselves_too():
 
 
 def test_the_root_of_an_object_has_names_of_bounded_length():
-    """Whatever its schema says of metadata, except shorter."""
+    """The schema of metadata does not count, except for a shorter maxLength of the name."""
     shorter = {"metadata": objects({"name": {**primitive("string"), "maxLength": 10}, "labels": primitive("string")})}
     declared = declare(objects(shorter), resource=True)
     assert declared is not None

@@ -51,7 +51,7 @@ def texts(outcome: Outcome) -> list[str]:
 
 @needs_corpus
 def test_every_expression_of_upstream_holds_or_fails_as_there():
-    """Valid rules give no error and cost what they cost there; others say what is said there."""
+    """Valid rules give no error and have upstream's cost; others have upstream's message."""
     table = CelTable(TABLE)
     passed = 0
     failed: dict[str, list[str]] = {}
@@ -156,7 +156,7 @@ def test_a_rule_that_does_not_compile_is_told_with_every_object():
 
 
 def test_the_budget_of_an_object_ends_the_walk():
-    """What is left after it is not judged, and no rule of the object is run again."""
+    """The parts after it are not validated, and no rule of the object is run again."""
     schema = objects({name: with_rule(primitive("string"), "size(self + self) < 0") for name in "abc"})
     outcome = run(schema, {"a": "x" * 50, "b": "x", "c": "x"}, limit=3)
     assert outcome.exhausted

@@ -31,7 +31,7 @@ def test_equal_schemas_are_compiled_once():
 
 
 def test_what_cel_cannot_see_has_no_rules():
-    """Nor has what is below it."""
+    """Nor have its descendants."""
     hidden = {"x-kubernetes-preserve-unknown-fields": True, "properties": {"a": with_rule(primitive("string"), "true")}}
     assert compile_tree(objects({"hidden": hidden})) is None
     embedded = with_rule(

@@ -54,7 +54,7 @@ def test_fields_correlate_by_name_where_the_schema_knows_them():
 
 
 def test_nulls_and_kinds_are_compared():
-    """Null equals null; a list is no object."""
+    """Null equals null; a list is not an object."""
     assert pair(ITEM, {"k": None}, {"k": None}).unchanged
     assert not pair(ITEM, {"k": None}, {"k": "a"}).unchanged
     assert not pair(ITEM, {}, []).unchanged

@@ -60,7 +60,7 @@ CASES: dict[str, tuple[dict[str, Any], Any, Any]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_nulls_are_dropped_and_defaults_filled(case):
-    """Null goes where it is not allowed, defaults fill what is missing, parents first."""
+    """Null is dropped where it is not allowed, defaults fill missing values, parents first."""
     schema, value, expected = CASES[case]
     obj = {"a": value}
     compile_schema({"type": "object", "properties": {"a": schema}}).default(obj)

@@ -1,4 +1,4 @@
-"""What schemas say of field ownership."""
+"""Field ownership as schemas define it."""
 
 from __future__ import annotations
 

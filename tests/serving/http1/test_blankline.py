@@ -50,7 +50,7 @@ def test_ends_are_found_in_all_parts(data, cuts):
 
 
 def test_a_search_can_be_cut_short():
-    """What was found behind the place is found again."""
+    """The result behind the place is found again."""
     search = BlankLineSearch()
     assert search.end(b"abcd\r\n\r\n", 0) == 8
     search.cut(b"abcd\r\n\r\n", 6)

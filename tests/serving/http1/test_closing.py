@@ -18,7 +18,7 @@ from kcp_py.serving.http1.closing import (
 
 
 def expire(closing, *, unsent=0, closed=False, unread=False):
-    """What is done at the deadline, when that is, and when the next one is."""
+    """The action at the deadline, the deadline, and the next one."""
     now = closing.deadline
     action = closing.expired(now, unsent=unsent, closing=closed, unread=unread)
     return action, now, closing.deadline

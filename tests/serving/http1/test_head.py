@@ -56,7 +56,7 @@ HOST = (b"host", b"x")
     ],
 )
 def test_framing(version, fields, framing):
-    """What a head says of the body behind it."""
+    """The framing of the body by the head."""
     assert body_framing(fields, version) == framing
 
 

@@ -34,7 +34,7 @@ class Play:
     """A reader with a clock, driven by steps.
 
     Steps are bytes to receive, numbers of seconds that pass, and words: `want` the body, the response is `answered`, the client's `eof`,
-    `resume` what is held, with a `turn` or without. `told` has the events in short.
+    `resume` held bytes, with a `turn` or without. `told` has the events in short.
     """
 
     def __init__(self, *steps, limits=LIMITS):
@@ -135,7 +135,7 @@ EXCHANGES = [
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000, 1_000_000], ids=lambda size: f"in reads of {size}")
 @pytest.mark.parametrize(("data", "told"), EXCHANGES)
 def test_events(data, told, size):
-    """The same bytes give the same events, however they are cut into reads; nothing behind a refusal is read."""
+    """Equal bytes give equal events, however they are cut into reads; nothing behind a refusal is read."""
     play = Play(limits=LIMITS._replace(max_head_bytes=150_000))
     if len(data) > MOST:
         size = max(size, 1000)
@@ -145,7 +145,7 @@ def test_events(data, told, size):
 
 
 def test_what_a_request_says():
-    """A request has what its head says: the path and the query apart, names in lower case, how the body is framed."""
+    """A request has the data of its head: path and query separately, names in lower case, the framing of the body."""
     reader = RequestReader(LIMITS, 0)
     head = b"PUT /a%20b?c=d HTTP/1.1\r\nHost: x\r\nX-A: B\r\nContent-Length: 3\r\nExpect: 100-Continue\r\nConnection: close\r\n\r\n"
     (request,) = reader.receive(head, 0)
@@ -227,7 +227,7 @@ def test_holds(steps, hold, told):
 
 
 def test_held_bytes_are_returned():
-    """Whoever takes over the connection gets what was not parsed."""
+    """The next protocol of the connection gets the bytes that were not parsed."""
     play = Play(GET[:-2] + b"upgrade: websocket\r\nconnection: upgrade\r\n\r\nab", b"c")
     assert play.told == ["GET /", "end"]
     assert play.reader.close() == b"abc"
@@ -310,7 +310,7 @@ ENDS = [
 
 @pytest.mark.parametrize(("steps", "told"), ENDS)
 def test_the_client_ends_its_side(steps, told):
-    """A client that has sent its requests may close its side and still gets its responses; half a request is none."""
+    """A client that has sent its requests may close its side and still gets its responses; half a request gets none."""
     play = Play(*steps)
     assert play.told == told
     assert (play.reader.state is State.CLOSED) is (told[-1] in {"closed", 400})
@@ -328,7 +328,7 @@ def test_the_client_ends_its_side(steps, told):
     ],
 )
 def test_long_bodies(data, long):
-    """What is not read behind a response is known before the response begins."""
+    """Before a response begins it is decided whether the rest of the request will be read."""
     assert Play(data).reader.long_body is long
 
 

@@ -13,7 +13,7 @@ TWO = [(b"content-length", b"2")]
 
 
 def write(method, status, headers, *parts, keep_alive=True):
-    """The writes of a response, whether it is complete, whether the connection goes on, and what is wrong."""
+    """The writes of a response, whether it is complete, whether the connection goes on, and the error."""
     writer = ResponseWriter(method, HeadCache(), keep_alive=keep_alive)
     head = writer.start(status, headers, DEFAULTS)
     writes = [head] if head else []
@@ -118,7 +118,7 @@ def test_no_value_ends_its_header(name, value):
 
 
 def test_default_headers_are_checked():
-    """What stands before every head is no way in either."""
+    """Default headers of all responses cannot inject lines either."""
     with pytest.raises(ResponseError):
         HeadCache().get(200, [(b"date", b"a\r\nb: c")])
 

@@ -1,4 +1,4 @@
-"""JSON bodies: what is read, what is refused, repeated keys."""
+"""JSON bodies: decoding, refusals, repeated keys."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_repeated_keys_in_large_documents(document: str, errors: list[str]) -> N
 
 @pytest.mark.parametrize("end", ["}", "}} 1", ",}}", "}]", ',"x"}}', ',"x":1 2}}', "},}", "}x}"])
 def test_faults_of_large_documents(end: str) -> None:
-    """What is wrong is said in the same words as of small ones."""
+    """Errors have the same words as those of small bodies."""
     said = []
     for members in ('"k":"v"', FILLER):
         with pytest.raises(DecodeError) as caught:
@@ -125,7 +125,7 @@ def test_millions_of_levels_are_refused_early(opening: bytes) -> None:
 
 
 def test_long_names_are_not_multiplied_by_depth() -> None:
-    """The path of a member is only joined where an error tells of it."""
+    """The path of a member is only joined where an error shows it."""
     body = b'{"' + b"n" * 1_000_000 + b'":' + b'{"a":' * 100 + b"[" + b"1," * 200_000 + b"1]" + b"}" * 101
     tracemalloc.start()
     try:

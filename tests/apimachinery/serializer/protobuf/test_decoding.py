@@ -63,7 +63,7 @@ def framed(number: int, content: bytes) -> bytes:
 
 
 def test_definitions_decode_to_their_json() -> None:
-    """What is a boolean, a list or a schema in JSON, and JSON within JSON, comes out as Go prints it."""
+    """A JSON boolean, list or schema, and JSON within JSON, is decoded to the text that Go prints."""
     envelope = decode_envelope(ENVELOPE)
     assert (envelope.api_version, envelope.kind) == ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
     decoded = decode(DEFINITION, envelope.raw)
@@ -162,7 +162,7 @@ def test_unknown_fields_are_skipped_and_repeated_ones_merged() -> None:
 
 
 def test_quantities_are_read_as_such() -> None:
-    """They are canonical whatever was sent, and what is none is refused, as JSON's are."""
+    """They become canonical, and texts that are not quantities are refused, as in JSON."""
     limits = message_of()["v1", "LimitRange"]
 
     def sent(text: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Objects to messages: what Go writes, what does not fit, and that what was written is read back."""
+"""Objects to messages: the bytes that Go writes, values that do not fit, and round trips."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMITS = message_of()["v1", "LimitRange"]
 
 
 def test_zero_values_are_written() -> None:
-    """What is no pointer, list or map is written even where it is absent or null."""
+    """Values other than pointers, lists and maps are written even where they are absent or null."""
     empty = encode(CONFIG_MAP, {})
     assert empty == bytes.fromhex("0a100a0012001a0022002a00320038004200")
     nulls = {"metadata": {"name": None, "generation": None, "creationTimestamp": None, "labels": None}, "data": None, "immutable": None}
@@ -89,7 +89,7 @@ def test_what_does_not_fit(message: str, value: Any, problem: str) -> None:
 
 
 def test_times_of_any_year_are_exact() -> None:
-    """Microseconds survive even far from the epoch, offsets are applied, and no time is no content."""
+    """Microseconds survive even far from the epoch, offsets are applied, and a missing time has no content."""
     for text in (
         "0001-01-01T00:00:00.000001Z",
         "9999-12-31T23:59:59.999999Z",
@@ -150,6 +150,6 @@ def test_nesting_without_end_is_refused() -> None:
         encode(META + "ManagedFieldsEntry", {"fieldsV1": deep})
     with pytest.raises(ProtobufError, match="found an object"):
         encode(CONFIG_MAP, {"data": {"a": deep}})
-    # Taken apart from outside, or the interpreter does so level by level.
+    # Freed from outside, or the interpreter recurses level by level.
     while deep:
         deep = deep["not"]

@@ -36,7 +36,7 @@ GROWTH = 64
 @settings(max_examples=25)
 @given(SEEDS, st.sampled_from([1, 3]))
 def test_agrees_with_protobuf(kind: tuple[str, str], seed: int, entries: int) -> None:
-    """What protobuf writes is read, and what is written of that protobuf reads as it was, and would write byte for byte itself."""
+    """Messages of protobuf are read; the bytes written for them equal those of protobuf."""
     name = message_of()[kind]
     message = message_class(name)()
     fill(message, name, Random(seed), entries=entries)

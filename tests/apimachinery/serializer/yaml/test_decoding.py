@@ -181,7 +181,7 @@ def test_json_is_yaml(body):
 
 @given(st.binary(max_size=60) | st.text(alphabet="abn01:-?&*!<>|[]{},'\"#%\n \t.~=", max_size=60).map(str.encode))
 def test_any_bytes_are_decoded_or_refused(body):
-    """Nothing but DecodeError is raised, and what is decoded can be stored."""
+    """Only DecodeError is raised, and decoded values can be stored."""
     try:
         value, _ = decode_yaml_strict(body)
     except DecodeError:
