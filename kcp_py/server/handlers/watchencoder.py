@@ -32,6 +32,8 @@ _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 class WatchEncoder:
     """Makes the frames of one watch. A frame is made once per event and form, and shared by all who watch in that form."""
 
+    __slots__ = ("_backend", "_form", "_frame", "_include", "_protobuf", "_representation", "_table", "_target", "_watch", "items")
+
     def __init__(
         self,
         backend: Backend,
