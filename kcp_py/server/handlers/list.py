@@ -46,6 +46,9 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Resolved) -
     encoder.columns.freeze()
     cluster = str(target.only.name) if target.only is not None else "*"
     with backend.lists.share(cluster, target.resource.keys.prefix) as share:
+        if target.only is not None and target.resource.converter is None:
+            # Reads that wait for webhooks take no turns: a webhook that hangs would delay other lists.
+            await share.begin()
         if representation.media != "json" or representation.pretty:
             await _answer_encoded(exchange, listed, encoder, representation, share=share)
         elif not representation.transform and listed.renderable:
@@ -59,6 +62,7 @@ async def _answer_elements(
 ) -> None:
     """The list element by element."""
     body = await _body_of_elements(exchange, listing, encoder, representation, share=share)
+    share.end_turn()
     if body:
         # Its client may take a minute to read it: nothing that it was made of is alive any more.
         await exchange.respond_in_parts(200, [body])
@@ -122,6 +126,7 @@ async def _answer_encoded(
 ) -> None:
     """The list in any form but compact JSON."""
     body = await _encoded_body(exchange, listing, encoder, representation, share=share)
+    share.end_turn()
     await exchange.respond_in_parts(200, [body], representation.content_type)
 
 
@@ -153,9 +158,8 @@ async def _encoded_body(
 async def _answer_rendered(exchange: Exchange, listing: Listing, representation: Representation, share: Share) -> None:
     """A list whose elements need not be looked at one by one."""
     limit = listing.options.limit
-    async with share.first_read:
-        parts = (await listing.rendered()).parts
-        share.hold(sum(map(len, parts)))
+    parts = (await listing.rendered()).parts
+    share.hold(sum(map(len, parts)))
     head = _compact_head(listing, representation)
     # The first comma is one too many. Parts are large, so that none is copied more than once.
     first = memoryview(parts[0])[1:] if parts else b""

@@ -28,15 +28,26 @@ _READING_AT_ONCE: Final = 8
 class Share:
     """What one list holds."""
 
-    __slots__ = ("_budget", "_cluster", "_held", "first_read", "largest")
+    __slots__ = ("_budget", "_cluster", "_first_reads", "_held", "_in_turn", "largest")
 
-    def __init__(self, budget: ListBudget, cluster: str, first_read: asyncio.Semaphore) -> None:
+    def __init__(self, budget: ListBudget, cluster: str, first_reads: asyncio.Semaphore) -> None:
         self._budget = budget
         self._cluster = cluster
+        self._first_reads = first_reads
         self._held = 0
-        self.first_read = first_read
-        """Entered to read the first page of a large list and to hold its size."""
+        self._in_turn = False
         self.largest = 0
+
+    async def begin(self) -> None:
+        """Wait for the turn to read the first page. The turn ends with the next `hold`, or with the list."""
+        await self._first_reads.acquire()
+        self._in_turn = True
+
+    def end_turn(self) -> None:
+        """Let the next list of the cluster begin; safe to call twice."""
+        if self._in_turn:
+            self._in_turn = False
+            self._first_reads.release()
 
     def hold(self, size: int, *, started: bool = False) -> None:
         """Hold this number of bytes instead of the one before.
@@ -48,6 +59,7 @@ class Share:
         Raises:
             StatusError: 429, the lists of the cluster hold too much.
         """
+        self.end_turn()
         self.largest = max(self.largest, size)
         held = self._budget.held
         total = held.get(self._cluster, 0) + size - self._held
@@ -85,8 +97,10 @@ class ListBudget:
         Raises:
             StatusError: 429, there is no room for it.
         """
-        first_read = self._first_reads.setdefault(cluster, asyncio.Semaphore(_READING_AT_ONCE))
-        share = Share(self, cluster, first_read)
+        first_reads = self._first_reads.get(cluster)
+        if first_reads is None:
+            first_reads = self._first_reads[cluster] = asyncio.Semaphore(_READING_AT_ONCE)
+        share = Share(self, cluster, first_reads)
         key = f"{cluster}|{prefix}"
         size = self._sizes.get(key)
         # List sizes are estimates. A list is always admitted when no other list of its cluster is running.
