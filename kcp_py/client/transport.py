@@ -163,19 +163,18 @@ def _timeouts(answer: float | None) -> dict[str, Any]:
 
 
 async def _lines(response: httpcore.Response) -> AsyncGenerator[bytes, None]:
-    rest = b""
+    # The parts of a line that is not complete: a large object arrives in many, and joining each with the rest would be quadratic.
+    begun: list[bytes] = []
     try:
-        async for part in _parts(response):
-            *lines, rest = (rest + part).split(b"\n")
-            for line in lines:
-                if line:
+        async for part in response.aiter_stream():
+            first, *others = part.split(b"\n")
+            begun.append(first)
+            for other in others:
+                if line := b"".join(begun):
                     yield line
+                begun = [other]
     except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException):
         return
-
-
-def _parts(response: httpcore.Response) -> AsyncIterator[bytes]:
-    return response.aiter_stream()
 
 
 def impersonation(name: str, uid: str, groups: Iterable[str], extra: Mapping[str, Iterable[str]]) -> Headers:

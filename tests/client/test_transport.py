@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
+import httpcore
 import orjson
 import pytest
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.client.transport import impersonation, status_error
+from kcp_py.client.transport import _lines, impersonation, status_error
 
 
 def test_a_status_is_the_error_that_it_was() -> None:
@@ -46,3 +49,17 @@ def test_another_user_is_named_in_headers() -> None:
         ("Impersonate-Uid", "1"),
         ("Impersonate-Extra-x.io%2Fy", "z"),
     ]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("cut", [1, 2, 3, 7, 100])
+async def test_lines_are_whole_however_they_are_cut_into_parts(cut: int) -> None:
+    """Empty lines are heartbeats and left out; a line without an end belongs to a broken connection."""
+    content = b"one\n\n\ntwo two\nthree\nbroken"
+
+    async def parts() -> AsyncIterator[bytes]:
+        for start in range(0, len(content), cut):
+            yield content[start : start + cut]
+
+    lines = [line async for line in _lines(httpcore.Response(200, content=parts()))]
+    assert lines == [b"one", b"two two", b"three"]
