@@ -14,6 +14,7 @@ from kcp_py.registry.rest.listing import Listing
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.storage import Object, StoredObject, WrittenObject
 from kcp_py.registry.rest.watching import StoredWatch
+from kcp_py.registry.scope import StaleScopeError
 from kcp_py.storage.contract import CompactedError
 from kcp_py.watchcache import WatchEndedError, WatchOverflowError
 
@@ -82,7 +83,7 @@ async def changes_of(watch: StoredWatch, registry: Registry, seconds: float | No
                     await watch.watcher.wait()
             except TimeoutError:
                 continue
-    except WatchEndedError:
+    except (WatchEndedError, StaleScopeError):
         return
     except (CompactedError, WatchOverflowError) as error:
         raise watch.expired(error) from error

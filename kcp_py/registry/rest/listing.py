@@ -208,6 +208,8 @@ class Listing:
             return
         try:
             if await holds(self._registry.access.storage, scope.life, revision=self.revision):
+                # The empty cluster is the answer for that revision, even where the cluster is born meanwhile.
+                self._confirmed = True
                 return
         except CompactedError as error:
             raise self._expired() from error

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.meta.options import ListOptions, parse_resource_version
+from kcp_py.apimachinery.meta.options import EXACT, ListOptions, parse_resource_version
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
 from kcp_py.registry.rest.items import UNCONVERTED, AsStored, StoredItems
@@ -36,7 +37,7 @@ class StoredWatch:
     events; pass them to `convert` where `may_convert`, and each to `served_in` and `kind_of`. Call `aclose` at the end.
     """
 
-    __slots__ = ("_registry", "after", "as_stored", "items", "may_convert", "options", "selection", "target", "watcher")
+    __slots__ = ("_registry", "_unborn_at", "after", "as_stored", "items", "may_convert", "options", "selection", "target", "watcher")
 
     selection: Selection
     items: StoredItems
@@ -47,6 +48,8 @@ class StoredWatch:
         self.options = options
         self.after = 0
         """The last revision that the client has seen; 0 where it wants the state that there is."""
+        self._unborn_at = 0
+        """A revision at which the cluster did not exist, from which on its birth and its objects are events; 0 where it has an object."""
         self.as_stored: AsStored | None = None
         """Which items the caller answers without conversion."""
         self.may_convert = False
@@ -87,7 +90,14 @@ class StoredWatch:
             StaleScopeError: they did.
         """
         registry, scope, served = self._registry, self.target.scope, self.target.served
-        await registry.clusters.confirm(scope)
+        if scope.created_revision:
+            await registry.clusters.confirm(scope)
+        else:
+            # The cluster may be born between this answer and the first event: that is no end of the watch.
+            storage = registry.access.storage
+            self._unborn_at = await storage.revision()
+            if not await holds(storage, scope.life, revision=self._unborn_at):
+                raise StaleScopeError(scope.life[0].key)
         if served.per_cluster:
             found = await registry.tables.served_in(scope.name, served)
             if found is None or found.resource is not served.resource:
@@ -124,13 +134,12 @@ class StoredWatch:
             StatusError: see `Listing.portions`.
         """
         options = self.options
-        listing = Listing(
-            self._registry,
-            self.target,
-            ListOptions(
-                label_selector=options.label_selector, field_selector=options.field_selector, resource_version=options.resource_version
-            ),
+        listed = ListOptions(
+            label_selector=options.label_selector, field_selector=options.field_selector, resource_version=options.resource_version
         )
+        if self._unborn_at:
+            listed = replace(listed, resource_version=str(self._unborn_at), resource_version_match=EXACT)
+        listing = Listing(self._registry, self.target, listed)
         checked = False
         async for found in listing.portions(as_stored=self.as_stored):
             if not checked:
@@ -168,7 +177,7 @@ class StoredWatch:
         storage, scope, after = self._registry.access.storage, self.target.only, self.after
         if after and (scope is None or scope.created_revision):
             return
-        current = await storage.revision()
+        current = self._unborn_at or await storage.revision()
         if after and (scope is None or after >= current):
             return
         if after and scope is not None and not await holds(storage, scope.life, revision=after):

@@ -18,6 +18,7 @@ from kcp_py.registry.catalog.wildcard import WildcardTables
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.storage import ReadRequest
 from kcp_py.registry.rest.verbs import Verbs
+from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import UNPARSED
@@ -136,3 +137,38 @@ async def test_a_deleted_collection_is_its_objects(world: World) -> None:
     gone = [(one.target.name, one.deleted) async for one in deleted]
     assert gone == [("one", True), ("two", True)]
     assert [one["metadata"]["name"] for one in (await world.client.list(TEAM, CONFIG_MAPS)).items] == ["three"]
+
+
+@pytest.mark.parametrize("initial_events", [True, False])
+async def test_a_watch_goes_on_when_its_cluster_is_born_while_it_starts(world: World, *, initial_events: bool) -> None:
+    """The first object is an event: the answer had begun before the cluster did, and clients take a clean end for the server's."""
+    unborn = Name("team-c")
+    where = (await target(world, TEAM))._replace(only=world.clusters.uncreated(unborn))
+    watch = Verbs(registry_of(world)).stored.watch(ReadRequest(CONTEXT, where, ListOptions(send_initial_events=initial_events)))
+    await watch.start()
+    await world.client.create(unborn, CONFIG_MAPS, config_map("first"))
+    await watch.check()
+    if initial_events:
+        # An empty cluster, but for what every cluster has.
+        assert [one.item.key for portion in [part async for part in watch.initial()] for one in portion if "first" in one.item.key] == []
+    else:
+        await watch.find_start()
+    watch.begin()
+    seen: list[tuple[str, str]] = []
+    while not seen:
+        await watch.watcher.wait()
+        changes = [await watch.change(event) for event in await watch.watcher.take()]
+        seen += [(change[0], change[1]["metadata"]["name"]) for change in changes if change is not None]
+    assert seen[-1] == ("ADDED", "first")
+    await watch.aclose()
+
+
+async def test_a_watch_starts_anew_where_its_cluster_was_born_before(world: World) -> None:
+    """The scope is worked out again before the answer begins."""
+    unborn = Name("team-c")
+    where = (await target(world, TEAM))._replace(only=world.clusters.uncreated(unborn))
+    await world.client.create(unborn, CONFIG_MAPS, config_map("first"))
+    watch = Verbs(registry_of(world)).stored.watch(ReadRequest(CONTEXT, where))
+    with pytest.raises(StaleScopeError):
+        await watch.start()
+    await watch.aclose()
