@@ -90,7 +90,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "registry": [
         Row("computed custom_resources subresources", "server/handlers/test_computed", "descriptions, seen in what is served"),
         Row("default_events", "server/handlers/test_default_revisions", "events are seen by watches"),
-        Row("scope writerequest strategy", "registry/store", "values and hooks of every write"),
+        Row("clusterstate writerequest strategy", "registry/store", "values and hooks of every write"),
     ],
     "registry/catalog": [
         Row("crdindex crds static table upstream", "registry/catalog/test_tables", "sources, seen in the tables of clusters")
@@ -114,7 +114,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "server/handlers": [
         Row(
-            "answer backend collection create documents get itemencoder manager tablecolumns tap target tree watchencoder",
+            "answer apihandler backend collection create documents get itemencoder manager tablecolumns tap target watchencoder",
             "server/handlers",
             "steps of each answer, asked over HTTP",
         ),

@@ -30,7 +30,7 @@ class LogicalClusterLifecycle(AdmissionPlugin):
 
     async def mutate(self, attributes: Attributes) -> None:
         """Let a LogicalCluster name its URL from the beginning (kcp: `status.URL`)."""
-        if attributes.obj is not None and (url := self._url_of(attributes.request.target.scope.name)):
+        if attributes.obj is not None and (url := self._url_of(attributes.request.target.cluster_state.name)):
             attributes.obj["status"]["URL"] = url
 
     async def validate(self, attributes: Attributes) -> None:
@@ -39,6 +39,6 @@ class LogicalClusterLifecycle(AdmissionPlugin):
         Raises:
             StatusError: 403, in kcp's words.
         """
-        cluster = attributes.request.target.scope.name
+        cluster = attributes.request.target.cluster_state.name
         if attributes.operation == "DELETE" and (cluster == ROOT or is_system(cluster)):
             raise errors.forbidden(attributes.resource.group_resource, attributes.name, "LogicalCluster cannot be deleted")

@@ -27,6 +27,6 @@ class NamespaceLifecycle(AdmissionPlugin):
         Raises:
             StatusError: 404 for a missing namespace, 403 for a terminating one.
         """
-        scope, served = attributes.request.target.scope, attributes.request.target.served
+        cluster_state, served = attributes.request.target.cluster_state, attributes.request.target.served
         if served.resource.namespaced:
-            attributes.compares.extend(await namespace_guard(self._storage, served.resource, scope, attributes.namespace))
+            attributes.compares.extend(await namespace_guard(self._storage, served.resource, cluster_state, attributes.namespace))

@@ -43,6 +43,7 @@ class GroupVersionResource(NamedTuple):
 
 CRDS: Final = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 """The resource that defines the custom resources of a cluster."""
+NAMESPACES: Final = GroupVersionResource("", "v1", "namespaces")
 
 
 class GroupVersionKind(NamedTuple):

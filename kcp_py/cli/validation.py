@@ -117,7 +117,7 @@ class Validator:
                 else:
                     waiting.append((faults, item))
         for kept, item in waiting:
-            kept.extend(await self._judge(item))
+            kept.extend(await self._check(item))
         return [fault for faults in found for fault in sorted(faults, key=lambda fault: fault.line)]
 
     def _objects(self, document: Document) -> Iterator[_Object | Fault]:
@@ -142,7 +142,7 @@ class Validator:
         """Judge a CRD, and know the kind that it defines from here on."""
         document, crd, _ = item
         kinds = list(_kinds_of(crd.get("spec")))
-        faults = await self._judge(item)
+        faults = await self._check(item)
         if any(fault.severity == "error" for fault in faults):
             self._broken |= dict.fromkeys(kinds, f"{document.file}:{document.line('')}")
             return faults
@@ -160,7 +160,7 @@ class Validator:
             self._broken.pop(kind, None)
         return faults
 
-    async def _judge(self, item: _Object) -> list[Fault]:
+    async def _check(self, item: _Object) -> list[Fault]:
         """What a create of an object would be answered with, every fault of it."""
         document, obj, repeated = item
         kind = (obj["apiVersion"], obj["kind"])

@@ -27,6 +27,7 @@ from kcp_py.client.localreads import changes_of, decoded, read_list
 from kcp_py.client.requests import Resolver, request_context, write_request
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 from kcp_py.registry.catalog.table import ResourceTable
+from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.rest.computed import ComputedObjects, ComputedWatch
 from kcp_py.registry.rest.conform import conforming_copy
@@ -38,7 +39,6 @@ from kcp_py.registry.rest.storage import Object, ReadRequest, StoredObject
 from kcp_py.registry.rest.stored import StoredObjects
 from kcp_py.registry.rest.verbs import Verbs
 from kcp_py.registry.rest.watching import StoredWatch
-from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import translate
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.request.user import LOOPBACK, UserInfo
@@ -379,14 +379,14 @@ class LocalClient:
             StatusError: 404 for an unserved resource, 405 for a verb that the subresource does not have, and the errors of the verb.
         """
 
-        async def attempt(scope: ClusterScope | None, served: Served) -> T:
+        async def attempt(cluster_state: ClusterState | None, served: Served) -> T:
             if subresource:
                 entry = served.resource.subresources.get(subresource)
                 if entry is None:
                     raise errors.unknown_path()
                 if verb not in entry.verbs:
                     raise errors.method_not_supported(served.resource.group_resource, verb)
-            target = Resolved(scope, served, namespace, name, subresource)
+            target = Resolved(cluster_state, served, namespace, name, subresource)
             return await call(self._verbs.of(target), target)
 
         if not isinstance(cluster, Wildcard):

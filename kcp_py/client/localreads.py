@@ -10,11 +10,11 @@ import orjson
 
 from kcp_py.apimachinery.meta.partial import partial_object_metadata
 from kcp_py.client.contract import ObjectList
+from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.registry.rest.listing import Listing
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.storage import Object, StoredObject, WrittenObject
 from kcp_py.registry.rest.watching import StoredWatch
-from kcp_py.registry.scope import StaleScopeError
 from kcp_py.storage.contract import CompactedError
 from kcp_py.watchcache import WatchEndedError, WatchOverflowError
 
@@ -34,7 +34,9 @@ async def read_list(listing: Listing, *, metadata_only: bool) -> ObjectList:
             obj = one.obj
             if obj is None and metadata_only:
                 obj = {"metadata": orjson.loads(one.item.value)["metadata"]}
-                obj = one.served.resource.renderer.dress(obj, one.item.mod_revision, one.cluster, wildcard=listing.items.wildcard)
+                obj = one.served.resource.renderer.add_server_fields(
+                    obj, one.item.mod_revision, one.cluster, wildcard=listing.items.wildcard
+                )
             elif obj is None:
                 obj = await listing.items.decoded(one.item, one.served, one.cluster)
             found.append(partial_object_metadata(obj) if metadata_only else obj)
@@ -83,7 +85,7 @@ async def changes_of(watch: StoredWatch, registry: Registry, seconds: float | No
                     await watch.watcher.wait()
             except TimeoutError:
                 continue
-    except (WatchEndedError, StaleScopeError):
+    except (WatchEndedError, StaleStateError):
         return
     except (CompactedError, WatchOverflowError) as error:
         raise watch.expired(error) from error

@@ -20,8 +20,8 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.compilation import HeldNames
 from kcp_py.registry.catalog.crds import CRDSource
 from kcp_py.registry.catalog.tables import ResourceTables
+from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served, ServedResource
-from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.access import translate
 from kcp_py.registry.store.collection import CollectionDeletion, Remaining, holder_gone, remove_finalizer
@@ -171,8 +171,8 @@ class LocalTap:
         prefix = keys.namespace_prefix(cluster, namespace) if namespace else keys.cluster_prefix(cluster)
         try:
             if seen and served_now is not None:
-                scope = await self._clusters.scope(cluster) or self._clusters.uncreated(cluster)
-                target = Resolved(scope, served_now, namespace, "")
+                cluster_state = await self._clusters.state(cluster) or self._clusters.uncreated(cluster)
+                target = Resolved(cluster_state, served_now, namespace, "")
                 request = write_request(self._access, self._user, "delete", target=target, options=DeleteOptions())
             return await self._deletion.run(
                 keys, prefix, strategy, cluster=cluster, settled=settled, served=served, guard=guard, request=request
@@ -200,10 +200,10 @@ class LocalTap:
     ) -> None:
         """`Tap.remove_finalizer`."""
 
-        async def attempt(scope: ClusterScope, served: Served) -> None:
+        async def attempt(cluster_state: ClusterState, served: Served) -> None:
             keys = served.resource.keys
             item = await self._access.storage.get(keys.object_key(cluster, namespace, name))
-            target = Resolved(scope, served, namespace, name)
+            target = Resolved(cluster_state, served, namespace, name)
             request = write_request(self._access, self._user, "update", target=target, options=UpdateOptions())
             strategy = served.resource.strategy
             await remove_finalizer(self._access, keys, item, strategy, finalizer=finalizer, uid=uid, request=request)

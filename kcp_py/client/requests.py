@@ -10,9 +10,9 @@ from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client.contract import FIELD_MANAGER
 from kcp_py.logicalcluster import WILDCARD, Name
 from kcp_py.registry.catalog.tables import ResourceTables
+from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.resource import Served
 from kcp_py.registry.rest.registry import Clusters, changing, forget
-from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.access import GUARD_ATTEMPTS, translate
 from kcp_py.registry.writerequest import FieldManager, Resolved, WriteOptions, WriteRequest
@@ -54,25 +54,25 @@ class Resolver:
         self._tables = tables
         self._clusters = clusters
 
-    async def resolve(self, cluster: Name, resource: GroupVersionResource) -> tuple[ClusterScope, Served]:
+    async def resolve(self, cluster: Name, resource: GroupVersionResource) -> tuple[ClusterState, Served]:
         """The state of the cluster, and the resource as it is served there.
 
         Raises:
             StatusError: 404 for a resource that is not served.
         """
         try:
-            scope = await self._clusters.scope(cluster)
-            if scope is None:
-                scope = self._clusters.uncreated(cluster)
+            cluster_state = await self._clusters.state(cluster)
+            if cluster_state is None:
+                cluster_state = self._clusters.uncreated(cluster)
             served = self._tables.builtin(*resource) or (await self._tables.get(cluster)).find(*resource)
         except StorageError as error:
             raise translate(error) from error
         if served is None:
             raise errors.unserved()
-        return scope, served
+        return cluster_state, served
 
     async def carry_out(
-        self, cluster: Name, resource: GroupVersionResource, attempt: Callable[[ClusterScope, Served], Awaitable[T]]
+        self, cluster: Name, resource: GroupVersionResource, attempt: Callable[[ClusterState, Served], Awaitable[T]]
     ) -> tuple[Served, T]:
         """Carry a request out, again where the cluster or the definition has changed meanwhile.
 
@@ -80,10 +80,10 @@ class Resolver:
             StatusError: 503 when every attempt fails on changes of the cluster.
         """
         for tried in range(GUARD_ATTEMPTS):
-            scope, served = await self.resolve(cluster, resource)
+            cluster_state, served = await self.resolve(cluster, resource)
             try:
-                return served, await attempt(scope, served)
-            except StaleScopeError:
+                return served, await attempt(cluster_state, served)
+            except StaleStateError:
                 await forget(self._clusters, self._tables, cluster, tried)
             except StorageError as error:
                 raise translate(error) from error

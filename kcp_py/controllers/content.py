@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.kinds import CRDS, GroupResource, GroupVersionResource
+from kcp_py.apimachinery.kinds import CRDS, NAMESPACES, GroupResource
 from kcp_py.apis.apiextensions.strategy import CLEANUP_FINALIZER
 from kcp_py.apis.core.namespaces import FINALIZER as NAMESPACE_FINALIZER
 from kcp_py.apis.kcp.logicalclusters import NAME
 from kcp_py.client import Holder, Remaining, StoredResource, Tap
 from kcp_py.logicalcluster import Name
 from kcp_py.tenancy import LOGICAL_CLUSTER
-
-NAMESPACES: Final = GroupVersionResource("", "v1", "namespaces")
 
 _PODS: Final = GroupResource("", "pods")
 

@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from kcp_py.apimachinery.kinds import NAMESPACES
 from kcp_py.apimachinery.meta.timestamps import format_time, parse_time
 from kcp_py.apis.core.namespaces import FINALIZER
 from kcp_py.client import Client, ObjectChange, Tap
-from kcp_py.controllers.content import NAMESPACES, Content, delete_namespace_content
+from kcp_py.controllers.content import Content, delete_namespace_content
 from kcp_py.controllers.deletion import DeletionController, finalizers_remain
 from kcp_py.controllers.runtime.controller import Later
 from kcp_py.controllers.runtime.deadlines import Deadlines

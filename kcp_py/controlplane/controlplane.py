@@ -32,10 +32,10 @@ from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin
 from kcp_py.registry.store import Access
 from kcp_py.server.bodybudget import BodyBudget
 from kcp_py.server.chain import ASGIApp, ChainSettings, Filter, create_asgi_app
-from kcp_py.server.handlers.backend import Backend, Limits
+from kcp_py.server.handlers.apihandler import APIHandler
+from kcp_py.server.handlers.backend import Backend, RequestLimits
 from kcp_py.server.handlers.documents import Documents
 from kcp_py.server.handlers.tap import TapHandler
-from kcp_py.server.handlers.tree import ResourceTree
 from kcp_py.server.pages.fixed import create_fixed_pages
 from kcp_py.server.pages.health import HealthChecks
 from kcp_py.storage.compaction import CompactionPolicy, run_compaction, run_shared_compaction
@@ -150,7 +150,7 @@ class ControlPlane:
 
     async def root_cluster_uid(self) -> str:
         """The uid of the logical cluster `root`, which identifies the data of the store."""
-        root = await self.backend.clusters.scope(ROOT)
+        root = await self.backend.clusters.state(ROOT)
         return root.uid if root is not None else ""
 
     async def _build(self) -> None:
@@ -192,7 +192,7 @@ class ControlPlane:
             tokens=ContinueTokens(await _token_key(storage, root)),
             implicit_clusters=options.logical_clusters == "implicit",
             metrics=RequestMetrics(self._registry),
-            limits=Limits(max_body_bytes=options.max_request_body_bytes, min_watch_seconds=int(options.min_request_timeout)),
+            limits=RequestLimits(max_body_bytes=options.max_request_body_bytes, min_watch_seconds=int(options.min_request_timeout)),
         )
         self.client = LocalClient(self.backend)
         self.tap = LocalTap(access, tables=tables, crds=catalog.crds, clusters=clusters, fanout=fanout)
@@ -267,7 +267,7 @@ class ControlPlane:
         address = options.external_url(options.secure_port).partition("://")[2]
         documents = Documents(self.backend, server_address=address)
         pages = create_fixed_pages(checks=checks, registry=self._registry, paths=documents.paths)
-        return create_asgi_app(settings, resources=ResourceTree(self.backend, documents, TapHandler(self.backend, self.tap)), pages=pages)
+        return create_asgi_app(settings, resources=APIHandler(self.backend, documents, TapHandler(self.backend, self.tap)), pages=pages)
 
     async def _check_feed(self) -> None:
         if not self._feed_running:

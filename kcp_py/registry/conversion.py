@@ -20,7 +20,7 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersion
 from kcp_py.egress import Answer, CallError, Endpoint, Service
-from kcp_py.registry.rendering import undress
+from kcp_py.registry.rendering import strip_server_fields
 from kcp_py.registry.uid import new_uid
 from kcp_py.schema.crd.conversion_review import (
     ReviewError,
@@ -130,7 +130,7 @@ class WebhookConverter:
             except ReviewError as error:
                 where = "metadata" if alone else f"metadata in object at index {index}"
                 raise _failure(f"{subject} returned invalid {where}: {error}") from None
-            undress(converted)
+            strip_server_fields(converted)
             objects[at] = converted
 
     async def _ask(self, bodies: Sequence[bytes], api_version: str) -> list[Any]:

@@ -14,8 +14,8 @@ import orjson
 
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.clusterstate import CLUSTER_OBJECT
 from kcp_py.registry.resource import DefaultObjects, Origin
-from kcp_py.registry.scope import CLUSTER_OBJECT
 from kcp_py.schema.crd.names_conditions import is_condition_true
 from kcp_py.storage.contract import Compare, Event, KeyValue, Storage
 from kcp_py.storage.keys import ResourceKeys, Route

@@ -13,10 +13,10 @@ from typing import Final
 import orjson
 
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apimachinery.kinds import NAMESPACES
+from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import ServedResource
-from kcp_py.registry.scope import ClusterScope
 from kcp_py.storage.contract import Compare, Storage
 from kcp_py.storage.keys import ResourceKeys, resource_keys
 
@@ -25,8 +25,6 @@ DEFAULT_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-
 
 IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
 """Those that cannot be deleted (upstream's NamespaceLifecycle admission)."""
-
-NAMESPACES: Final = GroupResource("", "namespaces")
 
 _UID_SPACE: Final = uuid.UUID("6b637020-7079-5e61-8d65-737061636573")
 
@@ -58,7 +56,7 @@ def _namespace(name: str, uid: str, created_at: str) -> bytes:
     )
 
 
-async def namespace_guard(storage: Storage, resource: ServedResource, scope: ClusterScope, namespace: str) -> Sequence[Compare]:
+async def namespace_guard(storage: Storage, resource: ServedResource, cluster_state: ClusterState, namespace: str) -> Sequence[Compare]:
     """Check that a namespace exists and is not terminating (upstream's NamespaceLifecycle admission).
 
     Returns:
@@ -67,15 +65,15 @@ async def namespace_guard(storage: Storage, resource: ServedResource, scope: Clu
     Raises:
         StatusError: 404 for a missing namespace, 403 for a terminating one.
     """
-    by_default = namespace in DEFAULT_NAMESPACES and not scope.terminating
+    by_default = namespace in DEFAULT_NAMESPACES and not cluster_state.terminating
     if by_default and namespace in IMMORTAL:
         return ()
-    key = namespace_keys(resource.keys.root).object_key(scope.name, "", namespace)
+    key = namespace_keys(resource.keys.root).object_key(cluster_state.name, "", namespace)
     item = await storage.get(key)
     if item is None:
         if by_default:
             return (Compare(key, mod_revision=0),)
-        raise errors.not_found(NAMESPACES, namespace)
+        raise errors.not_found(NAMESPACES.group_resource, namespace)
     if b'"deletionTimestamp":"' in item.value and orjson.loads(item.value)["metadata"].get("deletionTimestamp"):
         raise terminating(resource, namespace)
     return (Compare(key, mod_revision=item.mod_revision),)

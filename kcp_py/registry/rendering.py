@@ -104,7 +104,7 @@ class Renderer:
 
         return splice
 
-    def dress(self, obj: dict[str, Any], mod_revision: int, cluster: str, *, wildcard: bool = False) -> dict[str, Any]:
+    def add_server_fields(self, obj: dict[str, Any], mod_revision: int, cluster: str, *, wildcard: bool = False) -> dict[str, Any]:
         """Add the fields that storage leaves out to the metadata of a decoded object, in place."""
         metadata = obj["metadata"]
         if mod_revision:
@@ -130,7 +130,7 @@ def _cannot_splice(item: KeyValue) -> None:
     del item
 
 
-def undress(obj: dict[str, Any]) -> None:
+def strip_server_fields(obj: dict[str, Any]) -> None:
     """Take from a client's object, in place, what storage leaves out and only the server says."""
     metadata = obj["metadata"]
     metadata.pop("resourceVersion", None)

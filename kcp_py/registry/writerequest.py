@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.meta.options import CreateOptions, DeleteOptions, PatchOptions, UpdateOptions
+from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served, ServedResource, scale_paths
 from kcp_py.registry.scale import ScalePaths
-from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.subresources import Code
 from kcp_py.request.context import RequestContext
 from kcp_py.request.user import UserInfo
@@ -42,7 +42,7 @@ class FieldManager(NamedTuple):
 class Resolved(NamedTuple):
     """What a request is about."""
 
-    only: ClusterScope | None
+    only: ClusterState | None
     """The logical cluster; None for all clusters, over which objects are read."""
     served: Served
     """The resource as the cluster serves it, or as one of all clusters does."""
@@ -54,7 +54,7 @@ class Resolved(NamedTuple):
     """`status`, `finalize`, `scale`, that of a computed resource, or empty."""
 
     @property
-    def scope(self) -> ClusterScope:
+    def cluster_state(self) -> ClusterState:
         """The one logical cluster of a request, as every write has it.
 
         Raises:

@@ -13,11 +13,11 @@ from kcp_py.server.exchange import TEXT, Exchange, Header
 from kcp_py.server.negotiation import DEFAULT, Representation, negotiate_status, wants_pretty
 
 _PLAIN_CODES: Final = frozenset((404, 501))
-"""Written in plain text if the error has no reason."""
+"""EncodedStatus in plain text if the error has no reason."""
 _NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
 
 
-class Written(NamedTuple):
+class EncodedStatus(NamedTuple):
     """A response that is ready to be sent."""
 
     code: int
@@ -26,16 +26,16 @@ class Written(NamedTuple):
     headers: tuple[Header, ...]
 
 
-def write_status(error: StatusError, representation: Representation = DEFAULT) -> Written:
+def write_status(error: StatusError, representation: Representation = DEFAULT) -> EncodedStatus:
     """Render an error. The transform of the representation does not matter: errors are always Status objects."""
     if not error.reason and error.code in _PLAIN_CODES:
-        return Written(error.code, f"{error.message}\n".encode(), TEXT, (_NO_SNIFFING,))
+        return EncodedStatus(error.code, f"{error.message}\n".encode(), TEXT, (_NO_SNIFFING,))
     retry_after = error.retry_after_seconds
     headers: tuple[Header, ...] = () if retry_after is None else ((b"retry-after", b"%d" % retry_after),)
     status = error.to_status()
     if representation.media != "json":
         encode = encode_yaml if representation.media == "yaml" else encode_object
-        return Written(error.code, encode(_printable(status)), representation.content_type, headers)
+        return EncodedStatus(error.code, encode(_printable(status)), representation.content_type, headers)
     # Upstream's encoder ends compact objects with a line feed, and indented ones without.
     option = orjson.OPT_INDENT_2 if representation.pretty else orjson.OPT_APPEND_NEWLINE
     try:
@@ -43,7 +43,7 @@ def write_status(error: StatusError, representation: Representation = DEFAULT) -
     except (orjson.JSONEncodeError, UnicodeEncodeError):
         # Messages may quote hostile input with lone surrogates.
         body = orjson.dumps(_printable(status), option=option)
-    return Written(error.code, body, b"application/json", headers)
+    return EncodedStatus(error.code, body, b"application/json", headers)
 
 
 def representation_of_errors(exchange: Exchange) -> Representation:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from kcp_py.serving.http1.events import Header
 from kcp_py.serving.http1.responses import HeadCache
-from kcp_py.serving.http1.states import Limits
+from kcp_py.serving.http1.states import ReadLimits
 from kcp_py.serving.parsing import HeadBudget, ParsingQueue
 from kcp_py.serving.records import Buffer
 
@@ -57,7 +57,7 @@ class ServerContext:
         self,
         app: ASGIApp,
         state: ServerState,
-        limits: Limits,
+        limits: ReadLimits,
         *,
         app_state: Mapping[str, Any] | None = None,
         loop: asyncio.AbstractEventLoop | None = None,

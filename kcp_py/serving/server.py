@@ -27,7 +27,7 @@ from kcp_py.serving.accepting import Acceptor
 from kcp_py.serving.connection import Connection
 from kcp_py.serving.connectionlimits import ConnectionLimits, connections_that_fit
 from kcp_py.serving.context import ASGIApp, ServerContext
-from kcp_py.serving.http1.states import Limits
+from kcp_py.serving.http1.states import ReadLimits
 
 STARTUP_FAILED: Final = 3
 """The exit code where the application's lifespan fails, as uvicorn's."""
@@ -94,7 +94,7 @@ async def serve(
         tls=tls,
         handshake_timeout=options.tls_handshake_timeout,
     )
-    limits = Limits(
+    limits = ReadLimits(
         max_head_bytes=options.max_request_header_bytes,
         head_timeout=options.request_header_timeout,
         idle_timeout=max(1, round(options.keep_alive_timeout)),
@@ -135,7 +135,7 @@ class _Server(uvicorn.Server):
         app: ASGIApp,
         acceptor: Acceptor,
         *,
-        limits: Limits,
+        limits: ReadLimits,
         on_shutdown: Callable[[], Any],
         on_ready: Callable[[], None],
         stop: asyncio.Event | None,

@@ -1,6 +1,6 @@
 """The life of logical clusters: existence, creation and deletion.
 
-Belongs here: the LogicalCluster object as the life of a cluster, and the registry's view of it (`ClusterScope`). Does not belong
+Belongs here: the LogicalCluster object as the life of a cluster, and the registry's view of it (`ClusterState`). Does not belong
 here: HTTP, the content of clusters, authorization.
 """
 

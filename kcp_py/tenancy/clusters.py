@@ -11,11 +11,11 @@ import orjson
 from kcp_py.apis.kcp.logicalclusters import NAME, delete_after, is_inactive
 from kcp_py.logicalcluster import ROOT, Name, is_system
 from kcp_py.registry.clustercache import ClusterCache
+from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.default_events import DefaultEvents
 from kcp_py.registry.namespaces import default_namespaces, namespace_keys
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import ServedResource
-from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store import Access
 from kcp_py.storage.contract import Compare, ConflictError, KeyValue, Put, readable
 from kcp_py.tenancy.logicalcluster import cluster_url, logical_cluster_keys, new_logical_cluster
@@ -27,10 +27,10 @@ Gone = Callable[[Name], None]
 """Called when a cluster is deleted or deactivated, so that its cached values are dropped and its watches end."""
 
 
-class LogicalClusters(ClusterCache[ClusterScope | None]):
-    """Scopes of clusters, computed from their LogicalCluster objects on demand; a bounded number is cached.
+class LogicalClusters(ClusterCache[ClusterState | None]):
+    """States of clusters, computed from their LogicalCluster objects on demand; a bounded number is cached.
 
-    `get` returns only clusters that have an object; `scope` also returns those that exist without one.
+    `get` returns only clusters that have an object; `state` also returns those that exist without one.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
             fanout: the changes of the store.
             root: the store's prefix.
             url: the server's base URL, for the status of new clusters.
-            capacity: the number of cached scopes.
+            capacity: the number of cached states.
             builtins: the built-in resources in addition to namespaces; their default objects exist as long as the cluster.
         """
         super().__init__(self._load, capacity=capacity)
@@ -75,66 +75,66 @@ class LogicalClusters(ClusterCache[ClusterScope | None]):
         """The storage key of a cluster's object."""
         return self._keys.object_key(cluster, "", NAME)
 
-    async def scope(self, cluster: Name) -> ClusterScope | None:
-        """The scope of a cluster, or None if it does not exist. `root` and `system:` clusters always exist."""
-        scope = self.cached(cluster)
-        if scope is None:
-            scope = await self.get(cluster)
-            if scope is None and (cluster == ROOT or is_system(cluster)):
+    async def state(self, cluster: Name) -> ClusterState | None:
+        """The state of a cluster, or None if it does not exist. `root` and `system:` clusters always exist."""
+        cluster_state = self.cached(cluster)
+        if cluster_state is None:
+            cluster_state = await self.get(cluster)
+            if cluster_state is None and (cluster == ROOT or is_system(cluster)):
                 return self.uncreated(cluster)
-        return scope
+        return cluster_state
 
     async def names(self) -> Sequence[Name]:
         """All clusters that exist, in the order of keys."""
         found = await self._access.storage.range(self._keys.prefix, keys_only=True)
         return [self._keys.parse(item.key).cluster for item in found.items]
 
-    async def confirm(self, scope: ClusterScope) -> None:
-        """Check that a scope is still valid, according to the events that were distributed.
+    async def confirm(self, cluster_state: ClusterState) -> None:
+        """Check that a state is still valid, according to the events that were distributed.
 
         Raises:
-            StaleScopeError: the cluster was deleted, created, activated or deactivated since the scope was computed.
+            StaleStateError: the cluster was deleted, created, activated or deactivated since the state was computed.
             StorageError: the store cannot be read.
         """
-        current = self.cached(scope.name) or await self.get(scope.name)
-        before = (scope.created_revision, scope.inactive, bool(scope.delete_after))
+        current = self.cached(cluster_state.name) or await self.get(cluster_state.name)
+        before = (cluster_state.created_revision, cluster_state.inactive, bool(cluster_state.delete_after))
         if before != ((current.created_revision, current.inactive, bool(current.delete_after)) if current else (0, False, False)):
-            raise StaleScopeError(self.key(scope.name))
+            raise StaleStateError(self.key(cluster_state.name))
 
-    def uncreated(self, cluster: Name) -> ClusterScope:
-        """The scope of a cluster that has no object yet. Reads find the cluster empty, and the first write creates it."""
+    def uncreated(self, cluster: Name) -> ClusterState:
+        """The state of a cluster that has no object yet. Reads find the cluster empty, and the first write creates it."""
         now = self._access.now()
         key = self.key(cluster)
         value = encode_stored(new_logical_cluster(cluster, self._access.new_uid(), now, url=self._url))
         virtual_uid = str(uuid.uuid5(_VIRTUAL_UID_SPACE, cluster))
         absent = (Compare(key, mod_revision=0),)
-        return ClusterScope(
+        return ClusterState(
             cluster, virtual_uid, 0, now, guard=absent, create_with=(Put(key, value),), life=(Compare(key, create_revision=0),)
         )
 
     async def ensure(self, cluster: Name) -> None:
         """Create the object of the cluster unless it exists."""
         if await self._access.storage.get(self.key(cluster)) is None:
-            scope = self.uncreated(cluster)
+            cluster_state = self.uncreated(cluster)
             try:
-                await self._access.storage.transact(scope.guard, scope.create_with)
+                await self._access.storage.transact(cluster_state.guard, cluster_state.create_with)
             except ConflictError:
                 return
 
-    async def scopes(self, first: Name | None, limit: int, revision: int) -> Sequence[ClusterScope]:
+    async def states(self, first: Name | None, limit: int, revision: int) -> Sequence[ClusterState]:
         """The clusters that existed at a revision (0: now), in name order from `first` (None: the first one) on."""
         start = self._keys.cluster_prefix(first) if first else ""
         found = await readable(self._access.storage.range(self._keys.prefix, start=start, limit=limit, revision=revision))
-        return [self._scope_of(self._keys.parse(item.key).cluster, item) for item in found.items]
+        return [self._state_of(self._keys.parse(item.key).cluster, item) for item in found.items]
 
-    async def _load(self, cluster: Name) -> ClusterScope | None:
+    async def _load(self, cluster: Name) -> ClusterState | None:
         item = await self._access.storage.get(self.key(cluster))
-        return None if item is None else self._scope_of(cluster, item)
+        return None if item is None else self._state_of(cluster, item)
 
-    def _scope_of(self, cluster: Name, item: KeyValue) -> ClusterScope:
+    def _state_of(self, cluster: Name, item: KeyValue) -> ClusterState:
         obj: dict[str, Any] = orjson.loads(item.value)
         metadata = obj["metadata"]
-        return ClusterScope(
+        return ClusterState(
             cluster,
             metadata["uid"],
             item.create_revision,

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.apimachinery.kinds import CRDS, GroupVersionResource
 from kcp_py.client.contract import Client
 from kcp_py.logicalcluster import Name
 
 TEAM: Final = Name("team-a")
 OTHER: Final = Name("team-b")
 CONFIG_MAPS: Final = GroupVersionResource("", "v1", "configmaps")
-NAMESPACES: Final = GroupVersionResource("", "v1", "namespaces")
-CRDS: Final = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 WIDGETS: Final = GroupVersionResource("example.com", "v1", "widgets")
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.apimachinery.kinds import CRDS, GroupVersionResource
 from kcp_py.client.contract import Client, ObjectList
 from kcp_py.logicalcluster import WILDCARD
-from kcp_py.testing.client_objects import CONFIG_MAPS, CRDS, OTHER, TEAM, WIDGETS, config_map, serve_widgets, widget
+from kcp_py.testing.client_objects import CONFIG_MAPS, OTHER, TEAM, WIDGETS, config_map, serve_widgets, widget
 
 
 def _names(found: ObjectList) -> list[str]:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import NAMESPACES
 from kcp_py.client.contract import Client
 from kcp_py.registry.rest.patch import JSON_PATCH, STRATEGIC_MERGE_PATCH
 from kcp_py.request.user import SYSTEM_MASTERS, UserInfo
-from kcp_py.testing.client_objects import CONFIG_MAPS, NAMESPACES, OTHER, TEAM, WIDGETS, config_map, serve_widgets, widget
+from kcp_py.testing.client_objects import CONFIG_MAPS, OTHER, TEAM, WIDGETS, config_map, serve_widgets, widget
 
 HOLD = "example.com/hold"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.registry.scope import StaleScopeError
+from kcp_py.registry.clusterstate import StaleStateError
 from tests.client.registry import NAMESPACES, config_map, namespace
 from tests.registry.store.conftest import TEAM, World
 
@@ -35,5 +35,5 @@ async def test_a_deletion_in_between_is_seen_by_the_transaction(world: World) ->
     """The decision holds when the object is stored: it is worked out again otherwise."""
     await world.client.create(TEAM, NAMESPACES, namespace("shop"))
     world.storage.before_write(lambda: world.client.delete(TEAM, NAMESPACES, "", "shop"))
-    with pytest.raises(StaleScopeError):
+    with pytest.raises(StaleStateError):
         await world.create(config_map("one", "shop"))

@@ -12,6 +12,7 @@ import pytest
 
 from kcp_py.aio import Supervisor
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import CRDS, NAMESPACES
 from kcp_py.client import EVERYTHING, ObjectChange, ObjectFilter
 from kcp_py.client.remote import RemoteClient
 from kcp_py.client.remotetap import RemoteTap
@@ -21,7 +22,7 @@ from kcp_py.controlplane import ControlPlane
 from kcp_py.kubeconfig import KubeconfigContext
 from kcp_py.request.user import UserInfo
 from kcp_py.tenancy import LOGICAL_CLUSTER
-from kcp_py.testing.client_objects import CONFIG_MAPS, CRDS, NAMESPACES, OTHER, TEAM, WIDGETS, config_map, serve_widgets, widget, widget_crd
+from kcp_py.testing.client_objects import CONFIG_MAPS, OTHER, TEAM, WIDGETS, config_map, serve_widgets, widget, widget_crd
 from tests.client.served import options_of, served
 
 pytestmark = pytest.mark.anyio

@@ -38,7 +38,7 @@ class Names(RestStorage):
     """A computed resource: the name of the cluster."""
 
     async def list(self, request: ReadRequest) -> Sequence[Object]:
-        return [{"metadata": {"name": str(request.target.scope.name)}}]
+        return [{"metadata": {"name": str(request.target.cluster_state.name)}}]
 
 
 class GoldSource(ResourceSource):

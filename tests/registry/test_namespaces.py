@@ -9,9 +9,9 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import WILDCARD, Name
+from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.namespaces import DEFAULT_NAMESPACES, default_namespaces, namespace_guard, namespace_keys
 from kcp_py.registry.resource import ServedResource
-from kcp_py.registry.scope import ClusterScope
 from kcp_py.storage.contract import Compare
 from tests.client.registry import LOGICAL_CLUSTERS, NAMESPACES, ROOT, Registry, namespace
 from tests.registry.conftest import A, B, Elsewhere, SteppedStorage
@@ -95,11 +95,11 @@ async def test_a_stored_one_takes_the_place_of_the_virtual_one(registry: Registr
     assert (await registry.client.get(A, NAMESPACES, "", "default"))["metadata"]["labels"]["a"] == "b"
 
 
-async def scope_of(registry: Registry, **changes: Any) -> ClusterScope:
+async def state_of(registry: Registry, **changes: Any) -> ClusterState:
     await registry.clusters.ensure(A)
-    scope = await registry.clusters.scope(A)
-    assert scope is not None
-    return scope._replace(**changes)
+    cluster_state = await registry.clusters.state(A)
+    assert cluster_state is not None
+    return cluster_state._replace(**changes)
 
 
 @pytest.mark.parametrize("name", ["default", "kube-public", "kube-system"])
@@ -107,42 +107,44 @@ async def test_immortal_namespaces_need_no_check(
     registry: Registry, storage: SteppedStorage, config_maps: ServedResource, name: str
 ) -> None:
     """They are there as long as their cluster takes anything, stored or not: nothing is read and nothing compared."""
-    scope = await scope_of(registry)
+    cluster_state = await state_of(registry)
 
     async def read() -> None:
         raise AssertionError
 
     storage.after_read(read)
-    assert await namespace_guard(registry.storage, config_maps, scope, name) == ()
+    assert await namespace_guard(registry.storage, config_maps, cluster_state, name) == ()
 
 
 async def test_a_namespace_is_checked_as_it_was_read(registry: Registry, elsewhere: Elsewhere, config_maps: ServedResource) -> None:
     """Objects that are stored in it depend on its revision; a virtual namespace must not have been stored meanwhile."""
-    scope = await scope_of(registry)
+    cluster_state = await state_of(registry)
     revision = await elsewhere.put(key("shop"), namespace("shop"))
-    assert await namespace_guard(registry.storage, config_maps, scope, "shop") == (Compare(key("shop"), mod_revision=revision),)
+    assert await namespace_guard(registry.storage, config_maps, cluster_state, "shop") == (Compare(key("shop"), mod_revision=revision),)
     lease = key("kube-node-lease")
-    assert await namespace_guard(registry.storage, config_maps, scope, "kube-node-lease") == (Compare(lease, mod_revision=0),)
+    assert await namespace_guard(registry.storage, config_maps, cluster_state, "kube-node-lease") == (Compare(lease, mod_revision=0),)
     revision = await elsewhere.put(lease, namespace("kube-node-lease"))
-    assert await namespace_guard(registry.storage, config_maps, scope, "kube-node-lease") == (Compare(lease, mod_revision=revision),)
+    assert await namespace_guard(registry.storage, config_maps, cluster_state, "kube-node-lease") == (
+        Compare(lease, mod_revision=revision),
+    )
 
 
 async def test_a_missing_namespace(registry: Registry, elsewhere: Elsewhere, config_maps: ServedResource) -> None:
     """404, also where another cluster has one of that name."""
-    scope = await scope_of(registry)
+    cluster_state = await state_of(registry)
     await elsewhere.put(key("shop", B), namespace("shop"))
     with pytest.raises(StatusError) as caught:
-        await namespace_guard(registry.storage, config_maps, scope, "shop")
+        await namespace_guard(registry.storage, config_maps, cluster_state, "shop")
     assert (caught.value.code, caught.value.reason, caught.value.message) == (404, "NotFound", 'namespaces "shop" not found')
 
 
 @pytest.mark.parametrize("name", ["shop", "kube-node-lease"])
 async def test_a_terminating_namespace(registry: Registry, elsewhere: Elsewhere, config_maps: ServedResource, name: str) -> None:
     """403 with upstream's message and cause."""
-    scope = await scope_of(registry)
+    cluster_state = await state_of(registry)
     await elsewhere.put(key(name), {**namespace(name), "metadata": {"name": name, **DELETED}})
     with pytest.raises(StatusError) as caught:
-        await namespace_guard(registry.storage, config_maps, scope, name)
+        await namespace_guard(registry.storage, config_maps, cluster_state, name)
     assert (caught.value.code, caught.value.reason) == (403, "Forbidden")
     assert caught.value.message.endswith(f"unable to create new content in namespace {name} because it is being terminated")
     assert caught.value.details is not None
@@ -153,10 +155,10 @@ async def test_a_terminating_namespace(registry: Registry, elsewhere: Elsewhere,
 
 async def test_the_word_deletion_alone_deletes_nothing(registry: Registry, elsewhere: Elsewhere, config_maps: ServedResource) -> None:
     """An annotation may quote a terminating object."""
-    scope = await scope_of(registry)
+    cluster_state = await state_of(registry)
     quoting = {**namespace("shop"), "metadata": {"name": "shop", "annotations": {"deletionTimestamp": BORN}}}
     await elsewhere.put(key("shop"), quoting)
-    assert await namespace_guard(registry.storage, config_maps, scope, "shop")
+    assert await namespace_guard(registry.storage, config_maps, cluster_state, "shop")
 
 
 @pytest.mark.parametrize("name", DEFAULT_NAMESPACES)
@@ -164,9 +166,9 @@ async def test_a_terminating_cluster_has_no_virtual_namespaces_left(
     registry: Registry, elsewhere: Elsewhere, config_maps: ServedResource, name: str
 ) -> None:
     """Objects are not created in a namespace that is not stored; a stored one decides for itself."""
-    scope = await scope_of(registry, terminating=True)
+    cluster_state = await state_of(registry, terminating=True)
     with pytest.raises(StatusError) as caught:
-        await namespace_guard(registry.storage, config_maps, scope, name)
+        await namespace_guard(registry.storage, config_maps, cluster_state, name)
     assert caught.value.code == 404
     await elsewhere.put(key(name), namespace(name))
-    assert await namespace_guard(registry.storage, config_maps, scope, name)
+    assert await namespace_guard(registry.storage, config_maps, cluster_state, name)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcp_py.registry.rendering import CLUSTER_ANNOTATION, Renderer, encode_stored, undress
+from kcp_py.registry.rendering import CLUSTER_ANNOTATION, Renderer, encode_stored, strip_server_fields
 from kcp_py.storage.contract import KeyValue
 
 _TEXT = st.text(max_size=6)
@@ -70,7 +70,7 @@ def test_the_cluster_may_be_said_to_wildcard_requests_only(annotations: dict[str
 
 
 def undressed(obj: dict[str, Any]) -> dict[str, Any]:
-    undress(obj)
+    strip_server_fields(obj)
     return obj
 
 
@@ -101,7 +101,7 @@ def test_a_splice_is_the_decoded_object_dressed_and_printed(
     rendering = renderer(bare_items=bare_items, annotated=annotated)
     item = stored(value, revision)
     spliced = rendering.splice(item, "team-a", wildcard=wildcard, in_list=in_list)
-    dressed = rendering.dress(orjson.loads(value), revision, "team-a", wildcard=wildcard)
+    dressed = rendering.add_server_fields(orjson.loads(value), revision, "team-a", wildcard=wildcard)
     assert spliced is not None
     assert orjson.loads(spliced) == orjson.loads(rendering.encode(dressed, in_list=in_list))
     assert rendering.splicer("team-a", wildcard=wildcard, in_list=in_list)(item) == spliced
@@ -155,13 +155,13 @@ def test_clients_cannot_store_what_the_server_says() -> None:
     """Revision, cluster and self link go; annotations that are left empty go with them, others stay."""
     said = {"resourceVersion": "7", "clusterName": "other", "selfLink": "/x"}
     obj = config_map(annotations={CLUSTER_ANNOTATION: "other", "a": "b"}, **said)
-    undress(obj)
+    strip_server_fields(obj)
     assert obj == config_map(annotations={"a": "b"})
     obj = config_map(annotations={CLUSTER_ANNOTATION: "other"}, **said)
-    undress(obj)
+    strip_server_fields(obj)
     assert obj == config_map()
 
 
 def test_an_object_without_a_revision_is_dressed_without_one() -> None:
     """As the answer to a dry run of a create."""
-    assert "resourceVersion" not in renderer().dress(config_map(), 0, "a")["metadata"]
+    assert "resourceVersion" not in renderer().add_server_fields(config_map(), 0, "a")["metadata"]

@@ -17,7 +17,7 @@ from kcp_py.serving.accepting import Acceptor
 from kcp_py.serving.connection import Connection
 from kcp_py.serving.connectionlimits import ConnectionLimits, ConnectionSlot
 from kcp_py.serving.context import ServerContext
-from kcp_py.serving.http1.states import Limits
+from kcp_py.serving.http1.states import ReadLimits
 from kcp_py.serving.server import listen
 from kcp_py.serving.tls import ReloadingContext
 
@@ -272,7 +272,7 @@ async def test_a_connection_that_goes_on_over_websocket_keeps_its_seat(listener)
         await receive()
 
     state: Any = ServerState()
-    context = ServerContext(app, state, Limits(max_head_bytes=1000, head_timeout=60, idle_timeout=60))
+    context = ServerContext(app, state, ReadLimits(max_head_bytes=1000, head_timeout=60, idle_timeout=60))
     limits = ConnectionLimits(total=1, per_address=0)
     acceptor = Acceptor(listener, limits, tls=None, handshake_timeout=60)
     acceptor.start(lambda: Connection(context))

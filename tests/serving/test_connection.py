@@ -15,7 +15,7 @@ from uvicorn.server import ServerState
 
 from kcp_py.serving.connection import Connection
 from kcp_py.serving.context import ServerContext
-from kcp_py.serving.http1.states import Limits
+from kcp_py.serving.http1.states import ReadLimits
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -252,7 +252,7 @@ async def test_a_lost_connection_is_freed_at_once():
     app = Recorder()
     state: Any = ServerState()
     written: list[bytes] = []
-    connection = Connection(ServerContext(app, state, Limits(max_head_bytes=1000, head_timeout=60, idle_timeout=60)))
+    connection = Connection(ServerContext(app, state, ReadLimits(max_head_bytes=1000, head_timeout=60, idle_timeout=60)))
     connection.connection_made(Written(written))
     connection.data_received(REQUEST)
     while not written:
@@ -339,7 +339,7 @@ async def test_a_body_may_be_slow_and_large(plain, serving):
 def _connected(**limits):
     """A connection to a `Recorder`, and the bytes that are written to it."""
     state: Any = ServerState()
-    context = ServerContext(Recorder(), state, Limits(**{"max_head_bytes": 1000, "head_timeout": 60, "idle_timeout": 60, **limits}))
+    context = ServerContext(Recorder(), state, ReadLimits(**{"max_head_bytes": 1000, "head_timeout": 60, "idle_timeout": 60, **limits}))
     written: list[bytes] = []
     connection = Connection(context)
     connection.connection_made(Written(written))

@@ -14,7 +14,7 @@ from kcp_py.serving.connection import Connection
 from kcp_py.serving.context import ServerContext
 from kcp_py.serving.http1.closing import LINGER_SECONDS
 from kcp_py.serving.http1.reader import DRAIN_BYTES, DRAIN_SECONDS, MAX_FIELDS, UNREAD_BYTES
-from kcp_py.serving.http1.states import Hold, Limits
+from kcp_py.serving.http1.states import Hold, ReadLimits
 from kcp_py.serving.parsing import HeadBudget
 
 MOST = 10_000
@@ -125,7 +125,7 @@ class Edge:
         self.left = 0
         self.release = asyncio.Event()
         self.turned = turned = asyncio.Event()
-        limits = Limits(max_head_bytes=max_head_bytes, head_timeout=HEAD_SECONDS, idle_timeout=IDLE_SECONDS)
+        limits = ReadLimits(max_head_bytes=max_head_bytes, head_timeout=HEAD_SECONDS, idle_timeout=IDLE_SECONDS)
         loop: Any = self.clock
         state: Any = self.state
         self.context = ServerContext(self.app, state, limits, loop=loop)

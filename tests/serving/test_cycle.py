@@ -15,7 +15,7 @@ from kcp_py.serving.context import ServerContext
 from kcp_py.serving.cycle import Cycle
 from kcp_py.serving.flow import FlowControl
 from kcp_py.serving.http1.responses import HeadCache, ResponseWriter
-from kcp_py.serving.http1.states import Limits
+from kcp_py.serving.http1.states import ReadLimits
 
 HEADERS = [(b"audit-id", b"a1"), (b"content-type", b"text/plain"), (b"content-length", b"2")]
 BODY = {"type": "http.response.body", "body": b"ok"}
@@ -76,7 +76,7 @@ def cycle_on(link, *, method="GET", keep_alive=True, expects_continue=False):
 
 
 def our_connection(app, state):
-    return Connection(ServerContext(app, state, Limits(max_head_bytes=1000, head_timeout=60, idle_timeout=60)))
+    return Connection(ServerContext(app, state, ReadLimits(max_head_bytes=1000, head_timeout=60, idle_timeout=60)))
 
 
 def their_connection(app, state):

@@ -21,7 +21,7 @@ from kcp_py.apimachinery.serializer.protobuf import encode_object, encode_watch_
 from kcp_py.controlplane import ControlPlane
 from kcp_py.options import Options
 from kcp_py.serving.context import ServerContext
-from kcp_py.serving.http1.states import Limits
+from kcp_py.serving.http1.states import ReadLimits
 from kcp_py.serving.tls import ReloadingContext
 from kcp_py.serving.websocket import WatchSocket, request_head
 
@@ -306,7 +306,7 @@ async def test_client_that_only_pings():
             pass
 
     state: Any = ServerState()
-    context = ServerContext(app, state, Limits(max_head_bytes=1000, head_timeout=60, idle_timeout=60))
+    context = ServerContext(app, state, ReadLimits(max_head_bytes=1000, head_timeout=60, idle_timeout=60))
     headers = [(name.lower().encode(), value.encode()) for name, value in {"Host": "x", **UPGRADE}.items()]
     scope = {"method": "GET", "scheme": "http", "raw_path": b"/", "query_string": b"watch=1", "headers": headers}
     socket, transport = WatchSocket(context, scope, None), Unread()

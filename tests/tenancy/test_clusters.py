@@ -9,7 +9,7 @@ import pytest
 
 from kcp_py.logicalcluster import ROOT as ROOT_CLUSTER
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.scope import ClusterScope, StaleScopeError
+from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.store import Access
 from kcp_py.storage.contract import Compare, ConflictError, Delete, Put
 from kcp_py.tenancy import LogicalClusters, new_logical_cluster
@@ -32,17 +32,17 @@ def stored(uid: str = "1", **metadata: Any) -> dict[str, Any]:
 
 async def life(registry: Registry, cluster: Name = A) -> str | None:
     """The uid under which the cluster is known."""
-    scope = await registry.clusters.scope(cluster)
-    return None if scope is None else scope.uid
+    cluster_state = await registry.clusters.state(cluster)
+    return None if cluster_state is None else cluster_state.uid
 
 
-async def test_a_scope_says_what_the_object_says(registry: Registry, elsewhere: Elsewhere) -> None:
+async def test_a_state_says_what_the_object_says(registry: Registry, elsewhere: Elsewhere) -> None:
     """One life of the cluster, guarded by the revision that was read."""
     created = await elsewhere.put(registry.clusters.key(A), stored())
     revision = await elsewhere.put(registry.clusters.key(A), stored(labels={"a": "b"}))
     guard = (Compare(registry.clusters.key(A), mod_revision=revision),)
     life = (Compare(registry.clusters.key(A), create_revision=created),)
-    assert await registry.clusters.scope(A) == ClusterScope(A, "1", created, BORN, guard=guard, life=life)
+    assert await registry.clusters.state(A) == ClusterState(A, "1", created, BORN, guard=guard, life=life)
     assert registry.clusters.key(A) == f"{ROOT}/core.kcp.io/logicalclusters/{A}/cluster"
     assert registry.clusters.key(A).startswith(registry.clusters.prefix)
 
@@ -60,20 +60,20 @@ async def test_a_scope_says_what_the_object_says(registry: Registry, elsewhere: 
 async def test_states(registry: Registry, elsewhere: Elsewhere, metadata: dict[str, Any], *, terminating: bool, inactive: bool) -> None:
     """The state of the cluster follows its object as soon as the event is distributed."""
     await elsewhere.put(registry.clusters.key(A), stored())
-    await registry.clusters.scope(A)
+    await registry.clusters.state(A)
     await elsewhere.put(registry.clusters.key(A), stored(**metadata))
-    scope = await registry.clusters.scope(A)
-    assert scope is not None
-    assert (scope.terminating, scope.inactive) == (terminating, inactive)
+    cluster_state = await registry.clusters.state(A)
+    assert cluster_state is not None
+    assert (cluster_state.terminating, cluster_state.inactive) == (terminating, inactive)
 
 
 async def test_clusters_that_always_exist(registry: Registry) -> None:
     """`root` and system clusters do without an object; others do not."""
-    assert await registry.clusters.scope(A) is None
+    assert await registry.clusters.state(A) is None
     for cluster in (ROOT_CLUSTER, SYSTEM):
-        scope = await registry.clusters.scope(cluster)
-        assert scope is not None
-        assert (scope.name, scope.created_revision, scope.guard) == (
+        cluster_state = await registry.clusters.state(cluster)
+        assert cluster_state is not None
+        assert (cluster_state.name, cluster_state.created_revision, cluster_state.guard) == (
             cluster,
             0,
             (Compare(registry.clusters.key(cluster), mod_revision=0),),
@@ -84,12 +84,12 @@ async def test_clusters_that_always_exist(registry: Registry) -> None:
 
 async def test_a_cluster_that_is_not_created_yet(registry: Registry) -> None:
     """It has one uid for all readers and an empty past; its first object brings it into being in the same transaction, once."""
-    scope, again = registry.clusters.uncreated(A), registry.clusters.uncreated(A)
-    assert scope.uid == again.uid != registry.clusters.uncreated(B).uid
-    await registry.storage.transact(scope.guard, scope.create_with)
-    born = await registry.clusters.scope(A)
+    cluster_state, again = registry.clusters.uncreated(A), registry.clusters.uncreated(A)
+    assert cluster_state.uid == again.uid != registry.clusters.uncreated(B).uid
+    await registry.storage.transact(cluster_state.guard, cluster_state.create_with)
+    born = await registry.clusters.state(A)
     assert born is not None
-    assert born.uid != scope.uid
+    assert born.uid != cluster_state.uid
     with pytest.raises(ConflictError):
         await registry.storage.transact(again.guard, again.create_with)
 
@@ -104,37 +104,37 @@ async def test_the_url_of_a_new_cluster() -> None:
         assert orjson.loads(create_with.value)["status"] == status
 
 
-async def test_a_scope_is_confirmed_for_its_life(registry: Registry, elsewhere: Elsewhere) -> None:
+async def test_a_state_is_confirmed_for_its_life(registry: Registry, elsewhere: Elsewhere) -> None:
     """Changes of the cluster leave it valid; after the end, or once another cluster has the name, it is stale."""
     key = registry.clusters.key(A)
     uncreated = registry.clusters.uncreated(A)
     await registry.clusters.confirm(uncreated)
     await elsewhere.put(key, stored())
-    with pytest.raises(StaleScopeError):
+    with pytest.raises(StaleStateError):
         await registry.clusters.confirm(uncreated)
-    first = await registry.clusters.scope(A)
+    first = await registry.clusters.state(A)
     assert first is not None
     await elsewhere.put(key, stored(labels={"a": "b"}))
     await registry.clusters.confirm(first)
     await elsewhere.delete(key)
-    with pytest.raises(StaleScopeError):
+    with pytest.raises(StaleStateError):
         await registry.clusters.confirm(first)
     await elsewhere.put(key, stored())
-    with pytest.raises(StaleScopeError):
+    with pytest.raises(StaleStateError):
         await registry.clusters.confirm(first)
 
 
 @pytest.mark.parametrize("annotation", ["core.kcp.io/inactive", "kcp-py.io/delete-after"])
-async def test_a_scope_is_stale_once_its_cluster_is_not_served(registry: Registry, elsewhere: Elsewhere, annotation: str) -> None:
+async def test_a_state_is_stale_once_its_cluster_is_not_served(registry: Registry, elsewhere: Elsewhere, annotation: str) -> None:
     """A watch that begins while its cluster is switched off or deleted does not go on in it."""
     key = registry.clusters.key(A)
     await elsewhere.put(key, stored())
-    scope = await registry.clusters.scope(A)
-    assert scope is not None
+    cluster_state = await registry.clusters.state(A)
+    assert cluster_state is not None
     await elsewhere.put(key, stored(annotations={annotation: "true"}))
-    with pytest.raises(StaleScopeError):
-        await registry.clusters.confirm(scope)
-    off = await registry.clusters.scope(A)
+    with pytest.raises(StaleStateError):
+        await registry.clusters.confirm(cluster_state)
+    off = await registry.clusters.state(A)
     assert off is not None
     await registry.clusters.confirm(off)
 
@@ -158,7 +158,7 @@ async def test_clusters_in_order(registry: Registry, elsewhere: Elsewhere) -> No
     await elsewhere.delete(registry.clusters.key(B))
 
     async def names(first: Name | None, limit: int, revision: int) -> list[str]:
-        return [scope.name for scope in await registry.clusters.scopes(first, limit, revision)]
+        return [cluster_state.name for cluster_state in await registry.clusters.states(first, limit, revision)]
 
     assert await names(None, 0, 0) == [A, C]
     assert await names(None, 0, then) == [A, B, C]
@@ -168,15 +168,15 @@ async def test_clusters_in_order(registry: Registry, elsewhere: Elsewhere) -> No
     assert len(registry.clusters) == 0
 
 
-async def test_scopes_are_bounded(registry: Registry) -> None:
+async def test_states_are_bounded(registry: Registry) -> None:
     """One that had to go is read again."""
     clusters = LogicalClusters(registry.access, registry.fanout, root=ROOT, capacity=2)
     for cluster in (A, B, C):
         await clusters.ensure(cluster)
         await registry.fanout.reached(await registry.storage.revision())
-        await clusters.scope(cluster)
-    assert (len(clusters), clusters.cached(A), clusters.cached(C)) == (2, None, await clusters.scope(C))
-    assert await clusters.scope(A) is not None
+        await clusters.state(cluster)
+    assert (len(clusters), clusters.cached(A), clusters.cached(C)) == (2, None, await clusters.state(C))
+    assert await clusters.state(A) is not None
 
 
 async def test_the_end_is_told(registry: Registry, elsewhere: Elsewhere) -> None:
@@ -197,16 +197,16 @@ async def test_a_removed_cluster_is_forgotten(registry: Registry, elsewhere: Els
     """All cached values of a deleted cluster are dropped, including its table."""
     await registry.clusters.ensure(A)
     await registry.fanout.reached(await registry.storage.revision())
-    await registry.clusters.scope(A)
+    await registry.clusters.state(A)
     await registry.tables.get(A)
     assert registry.tables.cached(A) is not None
     await elsewhere.delete(registry.clusters.key(A))
     assert (registry.clusters.cached(A), registry.tables.cached(A)) == (None, None)
-    assert await registry.clusters.scope(A) is None
+    assert await registry.clusters.state(A) is None
 
 
-async def test_a_cluster_made_again_while_its_scope_is_read(registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
-    """A scope from before the deletion is refused for writes, and is not returned afterwards."""
+async def test_a_cluster_made_again_while_its_state_is_read(registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
+    """A state from before the deletion is refused for writes, and is not returned afterwards."""
     key = registry.clusters.key(A)
     await elsewhere.put(key, stored("old"))
 
@@ -216,7 +216,7 @@ async def test_a_cluster_made_again_while_its_scope_is_read(registry: Registry, 
         assert await life(registry) == "new"
 
     storage.after_read(make_again)
-    old = await registry.clusters.scope(A)
+    old = await registry.clusters.state(A)
     assert old is not None
     assert old.uid == "old"
     assert await life(registry) == "new"
@@ -224,7 +224,7 @@ async def test_a_cluster_made_again_while_its_scope_is_read(registry: Registry, 
         await registry.storage.transact(old.guard, (Put(f"{ROOT}/core/configmaps/{A}/default/late", b"{}"),))
 
 
-async def test_a_cluster_removed_while_its_scope_is_read(registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
+async def test_a_cluster_removed_while_its_state_is_read(registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
     """It is not remembered as one that exists."""
     key = registry.clusters.key(A)
     await elsewhere.put(key, stored())
@@ -233,7 +233,7 @@ async def test_a_cluster_removed_while_its_scope_is_read(registry: Registry, sto
     assert await life(registry) is None
 
 
-async def test_a_cluster_born_while_its_scope_is_read(registry: Registry, storage: SteppedStorage) -> None:
+async def test_a_cluster_born_while_its_state_is_read(registry: Registry, storage: SteppedStorage) -> None:
     """Absence is not remembered: the next one finds it."""
     storage.after_read(lambda: registry.clusters.ensure(A))
     assert await life(registry) is None
@@ -247,30 +247,30 @@ async def test_a_write_here_is_known_at_once(registry: Registry, storage: Steppe
     seen: list[Any] = []
 
     async def look() -> None:
-        seen.extend((await registry.clusters.scope(A), registry.clusters.cached(A)))
+        seen.extend((await registry.clusters.state(A), registry.clusters.cached(A)))
 
     storage.after_commit(look)
     await registry.client.delete(A, LOGICAL_CLUSTERS, "", "cluster")
-    scope, cached = seen
-    assert scope.terminating
+    cluster_state, cached = seen
+    assert cluster_state.terminating
     assert cached is None
-    assert await registry.clusters.scope(A) == scope == registry.clusters.cached(A)
+    assert await registry.clusters.state(A) == cluster_state == registry.clusters.cached(A)
 
 
-async def test_objects_do_not_touch_scopes(registry: Registry) -> None:
+async def test_objects_do_not_touch_states(registry: Registry) -> None:
     """A cluster that is written to stays remembered."""
     await registry.client.create(A, CONFIG_MAPS, config_map("one"))
     await registry.fanout.reached(await registry.storage.revision())
-    scope = await registry.clusters.scope(A)
+    cluster_state = await registry.clusters.state(A)
     await registry.client.create(A, CONFIG_MAPS, config_map("two"))
-    assert registry.clusters.cached(A) is scope is not None
+    assert registry.clusters.cached(A) is cluster_state is not None
 
 
 async def test_all_is_forgotten_when_events_may_have_been_missed(registry: Registry) -> None:
-    """A feed that begins again has every scope read again."""
+    """A feed that begins again has every state read again."""
     await registry.clusters.ensure(A)
     await registry.fanout.reached(await registry.storage.revision())
-    await registry.clusters.scope(A)
+    await registry.clusters.state(A)
     assert len(registry.clusters) == 1
     await feed_begins_again(registry)
     assert len(registry.clusters) == 0

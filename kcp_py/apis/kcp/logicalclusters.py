@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, not_supported
 from kcp_py.apimachinery.meta.timestamps import format_time, parse_time
-from kcp_py.registry.scope import CLUSTER_OBJECT
+from kcp_py.registry.clusterstate import CLUSTER_OBJECT
 from kcp_py.registry.strategy import Strategy
 
 NAME: Final = CLUSTER_OBJECT

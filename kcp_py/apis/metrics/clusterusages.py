@@ -90,11 +90,11 @@ class ClusterUsages(RestStorage):
         """
         if request.target.name != NAME:
             raise errors.not_found(request.target.resource.group_resource, request.target.name)
-        return await self._usage(request.target.scope.name)
+        return await self._usage(request.target.cluster_state.name)
 
     async def list(self, request: ReadRequest) -> Sequence[Object]:
         """The one usage of the cluster."""
-        return [await self._usage(request.target.scope.name)]
+        return [await self._usage(request.target.cluster_state.name)]
 
     async def _usage(self, cluster: Name) -> Object:
         """A count that begins after the call, by this request or by another one that waits."""

@@ -24,7 +24,7 @@ from kcp_py.controllers.garbage.reporting import report_invalid_owner
 from kcp_py.controllers.runtime.queue import Key, WorkQueue
 from kcp_py.logicalcluster import Name
 
-_TEND: Final = ""
+_GRAPH: Final = ""
 """The key of a cluster's graph itself."""
 _CHECK: Final = "?"
 """The key that has all objects of a cluster looked at."""
@@ -105,8 +105,8 @@ class GarbageCollector:
 
     async def reconcile(self, key: Key) -> int:
         """`Controller.reconcile`."""
-        if key.name == _TEND:
-            await self._tend(key.cluster)
+        if key.name == _GRAPH:
+            await self._process_graph(key.cluster)
         elif key.name == _CHECK:
             await self._check(key.cluster)
         else:
@@ -134,7 +134,7 @@ class GarbageCollector:
         if graph is None:
             if after is not None and not after.awaits:
                 return  # this cluster's graph has not been used yet
-            graph = self._ask_for(cluster)
+            graph = self._graph_of(cluster)
         if graph.ready:
             self._note(cluster, graph, item, before, after)
         else:
@@ -159,26 +159,26 @@ class GarbageCollector:
                 due = [item]
         for owner in unblocked:
             self._queue.add(Key(cluster, "", owner))
-        self._see_to(cluster, graph, due)
+        self._schedule(cluster, graph, due)
 
-    def _see_to(self, cluster: Name, graph: Graph, items: Iterable[str]) -> None:
+    def _schedule(self, cluster: Name, graph: Graph, items: Iterable[str]) -> None:
         """Have items looked at. There may be very many: they are queued in portions."""
         before = len(graph.due)
         graph.due.extend(items)
         if not before and graph.due:
-            self._queue.add(Key(cluster, "", _TEND))
+            self._queue.add(Key(cluster, "", _GRAPH))
 
-    def _ask_for(self, cluster: Name) -> Graph:
+    def _graph_of(self, cluster: Name) -> Graph:
         """The graph of a cluster, which is filled soon if it is not."""
         graph = self._graphs.get(cluster)
         if graph is None:
             graph = self._graphs.add(cluster)
-            self._queue.add(Key(cluster, "", _TEND))
+            self._queue.add(Key(cluster, "", _GRAPH))
         return graph
 
     # The graph.
 
-    async def _tend(self, cluster: Name) -> None:
+    async def _process_graph(self, cluster: Name) -> None:
         graph = self._graphs.get(cluster)
         if graph is None:
             return
@@ -187,7 +187,7 @@ class GarbageCollector:
         for _ in range(min(_PORTION, len(graph.due))):
             self._queue.add(Key(cluster, "", graph.due.popleft()))
         if graph.due:
-            self._queue.add(Key(cluster, "", _TEND))
+            self._queue.add(Key(cluster, "", _GRAPH))
 
     async def _fill(self, cluster: Name, graph: Graph) -> None:
         graph.clear()
@@ -204,7 +204,7 @@ class GarbageCollector:
                 self._note(cluster, graph, item, before, after)
             await time_slice.yield_if_due()
         graph.ready = True
-        self._see_to(cluster, graph, graph.all_awaiting())
+        self._schedule(cluster, graph, graph.all_awaiting())
 
     def _stored(self, cluster: Name | None) -> AsyncGenerator[ObjectChange, None]:
         return self._tap.stored_objects(cluster, concerned=_CONCERNED)
@@ -250,14 +250,14 @@ class GarbageCollector:
             await self._end(cluster, served.resource, item, facts)
         elif not facts.deleting and facts.owners:
             try:
-                await self._judge(cluster, served, item, obj, facts)
+                await self._collect(cluster, served, item, obj, facts)
             except InvalidOwnerError as error:
                 await self._report(cluster, served, item, facts.uid, error.owner)
 
     async def _report(self, cluster: Name, served: ApiResource, item: Item, uid: str, owner: Reference) -> None:
         await report_invalid_owner(self._client, cluster, item, served=served, uid=uid, owner=owner, now=self._now())
 
-    async def _judge(self, cluster: Name, served: ApiResource, item: Item, obj: dict[str, Any], facts: Facts) -> None:
+    async def _collect(self, cluster: Name, served: ApiResource, item: Item, obj: dict[str, Any], facts: Facts) -> None:
         resource = served.resource
         solid, dangling, waiting, misplaced = await self._owners.classify(cluster, item, facts.owners)
         for reference in misplaced:
@@ -272,9 +272,9 @@ class GarbageCollector:
         finalizers = metadata.get("finalizers") or ()
         propagation = "Orphan" if ORPHAN in finalizers else "Foreground" if FOREGROUND in finalizers else "Background"
         if waiting:
-            graph = self._ask_for(cluster)
+            graph = self._graph_of(cluster)
             if not graph.ready:
-                self._see_to(cluster, graph, [item.text])
+                self._schedule(cluster, graph, [item.text])
                 return
             dependents = graph.dependents(facts.uid)
             if dependents:
@@ -318,9 +318,9 @@ class GarbageCollector:
 
     async def _end(self, cluster: Name, resource: GroupVersionResource, item: Item, facts: Facts) -> None:
         """Go on with a deletion that waits for dependents."""
-        graph = self._ask_for(cluster)
+        graph = self._graph_of(cluster)
         if not graph.ready:
-            self._see_to(cluster, graph, [item.text])
+            self._schedule(cluster, graph, [item.text])
             return
         known = graph.awaiting(item.text)
         if known is None or known.awaits != facts.awaits:
@@ -330,7 +330,7 @@ class GarbageCollector:
         elif graph.blocking(facts.uid):
             if graph.is_in_cycle(item.text):
                 await self._unblock(cluster, resource, item, facts.uid)
-            self._see_to(cluster, graph, [one for one in graph.dependents(facts.uid) if not graph.awaiting(one)])
+            self._schedule(cluster, graph, [one for one in graph.dependents(facts.uid) if not graph.awaiting(one)])
             return
         await self._tap.remove_finalizer(cluster, resource, item.namespace, item.name, finalizer=facts.awaits, uid=facts.uid)
 

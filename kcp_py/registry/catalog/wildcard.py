@@ -9,15 +9,15 @@ from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.table import ResourceTable, ResourceUnion
 from kcp_py.registry.catalog.tables import ResourceTables
+from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served, ServedResource
-from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.defaults import crd_revision_at
-from kcp_py.registry.store.scan import ScopeScan, ServedScan
+from kcp_py.registry.store.scan import ServedScan, StateScan
 from kcp_py.storage.contract import Storage
 from kcp_py.watchcache import Fanout
 
-ScopeOf = Callable[[Name], Awaitable[ClusterScope | None]]
-"""The scope of a cluster; None where there is no such cluster."""
+StateOf = Callable[[Name], Awaitable[ClusterState | None]]
+"""The state of a cluster; None where there is no such cluster."""
 
 
 class WildcardTables:
@@ -79,7 +79,7 @@ class WildcardTables:
             found.update(dict.fromkeys(await source.clusters(GroupResource(group, resource))))
         return list(found)
 
-    def serving(self, served: Served, *, scope_of: ScopeOf, scopes: ScopeScan) -> ServedScan | None:
+    def serving(self, served: Served, *, state_of: StateOf, states: StateScan) -> ServedScan | None:
         """For a scan over all clusters, which of them serve a resource: all that exist, or those in whose tables it is.
 
         None where no cluster has default objects of the resource. That is not for one cluster's definition to decide: the same name can
@@ -87,32 +87,32 @@ class WildcardTables:
 
         Args:
             served: the resource, as some cluster serves it.
-            scope_of: the scope of one cluster.
-            scopes: all clusters that exist.
+            state_of: the state of one cluster.
+            states: all clusters that exist.
         """
         resource = served.resource
         if resource.default_objects is None and resource.group_resource not in self._defaults:
             return None
 
-        async def existing(first: Name | None, limit: int, revision: int) -> Sequence[tuple[ClusterScope, Served]]:
-            return [(scope, served) for scope in await scopes(first, limit, revision)]
+        async def existing(first: Name | None, limit: int, revision: int) -> Sequence[tuple[ClusterState, Served]]:
+            return [(cluster_state, served) for cluster_state in await states(first, limit, revision)]
 
-        async def defining(first: Name | None, limit: int, revision: int) -> Sequence[tuple[ClusterScope, Served]]:
+        async def defining(first: Name | None, limit: int, revision: int) -> Sequence[tuple[ClusterState, Served]]:
             prefix_of = resource.keys.cluster_prefix
             clusters = await self.clusters(resource.group, resource.resource)
-            found: list[tuple[ClusterScope, Served]] = []
+            found: list[tuple[ClusterState, Served]] = []
             time_slice = TimeSlice()
             # In the order of keys, which is not that of names.
             for cluster in sorted((name for name in clusters if first is None or prefix_of(name) >= prefix_of(first)), key=prefix_of):
                 await time_slice.yield_if_due()
                 table = await self._tables.get(cluster)
                 own = table.find_same(served)
-                scope = await scope_of(cluster) if own is not None else None
+                cluster_state = await state_of(cluster) if own is not None else None
                 if own is not None and own.origin is not None and self._may_be_other(cluster, table, own.origin.revision, revision):
                     written = await crd_revision_at(self._storage, own.origin, revision)
                     own = own._replace(origin=own.origin._replace(revision=written)) if written else None
-                if own is not None and scope is not None:
-                    found.append((scope, own))
+                if own is not None and cluster_state is not None:
+                    found.append((cluster_state, own))
                     if len(found) == limit:
                         break
             return found

@@ -20,12 +20,12 @@ from kcp_py.registry.rest.scale import SCALE_TYPE
 from kcp_py.registry.rest.update import check_identity, other_uid
 from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.store import Access, Current, apply_configuration, check_configuration, update
-from kcp_py.registry.store.access import Written
+from kcp_py.registry.store.access import StoreResult
 from kcp_py.registry.subresources import SCALE_KIND
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 
 
-async def apply(access: Access, request: WriteRequest, body: bytes) -> Written:
+async def apply(access: Access, request: WriteRequest, body: bytes) -> StoreResult:
     """Apply a configuration; `created` tells whether that made the object.
 
     Args:
@@ -35,7 +35,7 @@ async def apply(access: Access, request: WriteRequest, body: bytes) -> Written:
 
     Raises:
         StatusError: 400, 409 for conflicts, 422, 500 for a configuration that does not fit the type, and whatever admission says.
-        StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
+        StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
     """
     target, options, manager = request.target, request.options, request.manager
     assert isinstance(options, PatchOptions), "an apply has the options of a patch"

@@ -19,6 +19,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.options import ListOptions
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import Operation, attributes_of
+from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served
 from kcp_py.registry.rest.create import check_namespace
 from kcp_py.registry.rest.items import left_out_warnings
@@ -30,7 +31,6 @@ from kcp_py.registry.rest.selection import Selection
 from kcp_py.registry.rest.storage import Object, ObjectEvent, ReadRequest, RestStorage, WrittenObject
 from kcp_py.registry.rest.stored import DeletedObjects
 from kcp_py.registry.rest.update import check_identity
-from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import translate
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.storage.contract import StorageError
@@ -65,11 +65,11 @@ class ComputedObjects:
 
         Raises:
             StatusError: of the storage.
-            StaleScopeError: the cluster changed meanwhile.
+            StaleStateError: the cluster changed meanwhile.
         """
-        scope = request.target.scope
+        cluster_state = request.target.cluster_state
         found = await self._rest.get(request)
-        await self._registry.clusters.confirm(scope)
+        await self._registry.clusters.confirm(cluster_state)
         return answered(_object(found), request.target)
 
     async def list(self, request: ReadRequest) -> ObjectList:
@@ -79,7 +79,7 @@ class ComputedObjects:
 
         Raises:
             StatusError: 400 for a continue token: lists of computed objects are answered whole.
-            StaleScopeError: the cluster changed meanwhile.
+            StaleStateError: the cluster changed meanwhile.
         """
         target, options = request.target, request.options
         if options.continue_token:
@@ -92,17 +92,17 @@ class ComputedObjects:
             await self._registry.clusters.confirm(target.only)
             return ObjectList(found, revision)
         left_out: dict[Name, StatusError] = {}
-        async for scope in _scopes(self._registry, target.served):
+        async for cluster_state in _states(self._registry, target.served):
             try:
-                await self._select(request._replace(target=target._replace(only=scope)), selection, found, wildcard=True)
+                await self._select(request._replace(target=target._replace(only=cluster_state)), selection, found, wildcard=True)
             except StatusError as error:
-                left_out[scope.name] = error
+                left_out[cluster_state.name] = error
             except StorageError as error:
-                left_out[scope.name] = translate(error)
+                left_out[cluster_state.name] = translate(error)
             except Exception:  # noqa: BLE001 - the code of a resource is that of others
                 resource = str(target.resource.group_resource)
-                _log.exception("list_failed", audit_id=request.context.audit_id, cluster=scope.name, resource=resource)
-                left_out[scope.name] = errors.internal(_HIDDEN)
+                _log.exception("list_failed", audit_id=request.context.audit_id, cluster=cluster_state.name, resource=resource)
+                left_out[cluster_state.name] = errors.internal(_HIDDEN)
         request.context.warnings.extend(left_out_warnings(left_out))
         return ObjectList(found, revision)
 
@@ -125,11 +125,11 @@ class ComputedObjects:
             StatusError: 405 over all clusters, 422 where initial events are asked for: their end is known to the generator alone. Clients
                 list first then, as with servers that do not know the option.
         """
-        scope = request.target.scope
+        cluster_state = request.target.cluster_state
         if request.options.send_initial_events:
             problem = fielderrors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for watches of computed resources")
             raise errors.invalid("ListOptions.meta.k8s.io", "", [problem])
-        return ComputedWatch(self._registry, self._rest, request, scope)
+        return ComputedWatch(self._registry, self._rest, request, cluster_state)
 
     async def create(self, request: WriteRequest, obj: Object) -> Object:
         """What a POST answers with.
@@ -196,25 +196,25 @@ class ComputedObjects:
 class ComputedWatch:
     """One watch of a computed resource, which its generator, the cluster, the server or its client ends."""
 
-    def __init__(self, registry: Registry, rest: RestStorage, request: ReadRequest, scope: ClusterScope) -> None:
+    def __init__(self, registry: Registry, rest: RestStorage, request: ReadRequest, cluster_state: ClusterState) -> None:
         self._registry = registry
         self.target: Final = request.target
         self._request = request
-        self._scope = scope
+        self._state = cluster_state
         self._selected = _SelectedEvents(Selection(request.options, request.target.resource))
         events = rest.watch(request)
         assert isinstance(events, AsyncGenerator), "computed watches are generators"
         self._events: AsyncGenerator[ObjectEvent, None] = events
         # Nothing is ever stored below this prefix: the watcher notices the end of the cluster and of the server alone.
-        self.watcher: Final[Watcher] = registry.fanout.reserve(request.target.resource.keys.prefix, cluster=scope.name)
+        self.watcher: Final[Watcher] = registry.fanout.reserve(request.target.resource.keys.prefix, cluster=cluster_state.name)
 
     async def start(self) -> None:
         """Check that the cluster is still that of the request.
 
         Raises:
-            StaleScopeError: it is not.
+            StaleStateError: it is not.
         """
-        await self._registry.clusters.confirm(self._scope)
+        await self._registry.clusters.confirm(self._state)
         self._registry.fanout.begin(self.watcher, self._registry.fanout.revision)
 
     async def aclose(self) -> None:
@@ -304,7 +304,7 @@ def answered(obj: Object, target: Resolved, *, wildcard: bool = False) -> Object
     if kind is not None:
         return {"apiVersion": str(kind.group_version), "kind": kind.kind, **obj}
     document = {"apiVersion": resource.group_version, "kind": resource.kind, **obj}
-    return resource.renderer.dress(document, 0, target.scope.name, wildcard=wildcard)
+    return resource.renderer.add_server_fields(document, 0, target.cluster_state.name, wildcard=wildcard)
 
 
 def _object(found: object) -> Object:
@@ -312,13 +312,13 @@ def _object(found: object) -> Object:
     return found
 
 
-async def _scopes(registry: Registry, served: Served) -> AsyncGenerator[ClusterScope, None]:
+async def _states(registry: Registry, served: Served) -> AsyncGenerator[ClusterState, None]:
     """All clusters that exist and serve a resource."""
     first: Name | None = None
-    while page := await registry.clusters.scopes(first, _CLUSTERS_AT_ONCE + 1, 0):
-        for scope in page[:_CLUSTERS_AT_ONCE]:
-            if await registry.tables.served_in(scope.name, served) is not None:
-                yield scope
+    while page := await registry.clusters.states(first, _CLUSTERS_AT_ONCE + 1, 0):
+        for cluster_state in page[:_CLUSTERS_AT_ONCE]:
+            if await registry.tables.served_in(cluster_state.name, served) is not None:
+                yield cluster_state
         if len(page) <= _CLUSTERS_AT_ONCE:
             return
         first = page[-1].name

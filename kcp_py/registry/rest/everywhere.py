@@ -48,21 +48,21 @@ async def find_everywhere(registry: Registry, target: Resolved, cluster: str = "
     if not found:
         raise errors.not_found(target.resource.group_resource, target.name)
     if len(found) > 1:
-        raise _ambiguous(target, [one.scope.name for one in found])
+        raise _ambiguous(target, [one.cluster_state.name for one in found])
     return found[0]
 
 
 async def _look(registry: Registry, target: Resolved, cluster: Name) -> Resolved | None:
     """The target in one cluster; None where there is no such object."""
-    scope = await registry.clusters.scope(cluster)
-    if scope is None:
+    cluster_state = await registry.clusters.state(cluster)
+    if cluster_state is None:
         return None
     served = await registry.tables.served_in(cluster, target.served)
     if served is None or served.resource.namespaced is not target.resource.namespaced:
         return None
-    if await find(registry.access, scope, served, target.namespace, target.name) is None:
+    if await find(registry.access, cluster_state, served, target.namespace, target.name) is None:
         return None
-    return target._replace(only=scope, served=served)
+    return target._replace(only=cluster_state, served=served)
 
 
 def _ambiguous(target: Resolved, clusters: Sequence[Name]) -> StatusError:

@@ -57,7 +57,7 @@ class StoredItems:
             StatusError: it cannot be converted.
         """
         obj = (await self._load(served, [item], cluster))[0] if self._may_fail(served) else await load_one(served, item)
-        return served.resource.renderer.dress(obj, item.mod_revision, cluster, wildcard=self.wildcard)
+        return served.resource.renderer.add_server_fields(obj, item.mod_revision, cluster, wildcard=self.wildcard)
 
     def _may_fail(self, served: Served) -> bool:
         return self.wildcard and served.resource.converter is not None
@@ -99,7 +99,7 @@ class StoredItems:
                     objects[at] = UNCONVERTED
                 return
             for at, obj in zip(together, loaded, strict=True):
-                objects[at] = served.resource.renderer.dress(obj, states[at][0].mod_revision, cluster, wildcard=self.wildcard)
+                objects[at] = served.resource.renderer.add_server_fields(obj, states[at][0].mod_revision, cluster, wildcard=self.wildcard)
 
         # Several clusters at once: the slow webhook of one must not delay all.
         clusters = list(places.items())

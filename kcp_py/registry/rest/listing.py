@@ -98,8 +98,8 @@ class Listing:
                 self.revision = asked
             else:
                 self._not_older_than = asked
-        scope = target.only
-        if scope is not None and 0 < self.revision < scope.created_revision:
+        cluster_state = target.only
+        if cluster_state is not None and 0 < self.revision < cluster_state.created_revision:
             raise errors.expired(errors.LIST_EXPIRED)
 
     def _token_scope(self) -> str:
@@ -203,11 +203,11 @@ class Listing:
 
     async def _check_life(self) -> None:
         """Refuse a revision at which a cluster that does not exist now did exist: it was another one of the same name."""
-        scope = self.target.only
-        if self._confirmed or scope is None or scope.created_revision or not self.revision:
+        cluster_state = self.target.only
+        if self._confirmed or cluster_state is None or cluster_state.created_revision or not self.revision:
             return
         try:
-            if await holds(self._registry.access.storage, scope.life, revision=self.revision):
+            if await holds(self._registry.access.storage, cluster_state.life, revision=self.revision):
                 # The empty cluster is the answer for that revision, even where the cluster is born meanwhile.
                 self._confirmed = True
                 return
@@ -219,10 +219,10 @@ class Listing:
         """Check, after the first read, that the cluster is still the one that was asked for.
 
         Raises:
-            StaleScopeError: it is not; the data that was read must not be answered.
+            StaleStateError: it is not; the data that was read must not be answered.
         """
         if not self._confirmed:
-            await self._registry.clusters.confirm(self.target.scope)
+            await self._registry.clusters.confirm(self.target.cluster_state)
             self._confirmed = True
 
     def _came_to(self, page: Page | RenderedPage, last: str) -> None:

@@ -20,7 +20,7 @@ from kcp_py.registry.rest.kinds import body_kind
 from kcp_py.registry.rest.update import check_identity, other_uid, scaled
 from kcp_py.registry.scale import scale_of
 from kcp_py.registry.store import Access, Current, update
-from kcp_py.registry.store.access import Written
+from kcp_py.registry.store.access import StoreResult
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 
 JSON_PATCH: Final = "application/json-patch+json"
@@ -66,7 +66,7 @@ async def read_patch(body: bytes, patch_type: str, *, strict: bool) -> Patch:
     return Patch(patch_type, document, faults, body)
 
 
-async def patch(access: Access, request: WriteRequest, change: Patch) -> Written:
+async def patch(access: Access, request: WriteRequest, change: Patch) -> StoreResult:
     """Change an object, its status or its Scale as a patch says, against its latest state.
 
     Args:
@@ -76,18 +76,18 @@ async def patch(access: Access, request: WriteRequest, change: Patch) -> Written
 
     Raises:
         StatusError: 400, 404, 409, 422 and whatever admission says.
-        StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
+        StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
     """
     target, options = request.target, request.options
     assert isinstance(options, PatchOptions), "a patch has its own options"
     patch_type, document, repeated, body = change
     strict = options.field_validation != "Ignore"
     warnings_before = len(request.warnings)
-    cluster = target.scope.name
+    cluster = target.cluster_state.name
     kind, paths = body_kind(target), target.scale
 
     async def read(current: Current) -> dict[str, Any]:
-        obj = target.resource.renderer.dress(await current.load(), current.item.mod_revision, cluster)
+        obj = target.resource.renderer.add_server_fields(await current.load(), current.item.mod_revision, cluster)
         return obj if paths is None else scale_of(obj, paths)
 
     async def transform(current: Current | None) -> dict[str, Any]:

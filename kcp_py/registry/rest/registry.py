@@ -13,9 +13,9 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.catalog.wildcard import WildcardTables
+from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served
 from kcp_py.registry.rest.conversions import WildcardConversions
-from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.scan import ServedScan
 from kcp_py.watchcache import Fanout
@@ -24,36 +24,36 @@ from kcp_py.watchcache import Fanout
 class Clusters(Protocol):
     """The logical clusters: `tenancy.LogicalClusters`."""
 
-    def cached(self, cluster: Name) -> ClusterScope | None:
-        """The scope of a cluster, if it is at hand."""
+    def cached(self, cluster: Name) -> ClusterState | None:
+        """The state of a cluster, if it is at hand."""
         ...
 
-    async def scope(self, cluster: Name) -> ClusterScope | None:
-        """The scope of an existing cluster."""
+    async def state(self, cluster: Name) -> ClusterState | None:
+        """The state of an existing cluster."""
         ...
 
-    def uncreated(self, cluster: Name) -> ClusterScope:
-        """The scope of a cluster that has no object yet."""
+    def uncreated(self, cluster: Name) -> ClusterState:
+        """The state of a cluster that has no object yet."""
         ...
 
     async def names(self) -> Sequence[Name]:
         """All clusters that exist, in the order of keys."""
         ...
 
-    async def scopes(self, first: Name | None, limit: int, revision: int) -> Sequence[ClusterScope]:
+    async def states(self, first: Name | None, limit: int, revision: int) -> Sequence[ClusterState]:
         """The clusters that existed at a revision (0: now), from `first` on."""
         ...
 
-    async def confirm(self, scope: ClusterScope) -> None:
-        """Check that a scope is still that of its cluster.
+    async def confirm(self, cluster_state: ClusterState) -> None:
+        """Check that a state is still that of its cluster.
 
         Raises:
-            StaleScopeError: it is not.
+            StaleStateError: it is not.
         """
         ...
 
     def invalidate(self, cluster: Name) -> None:
-        """Forget a cluster's scope."""
+        """Forget a cluster's state."""
         ...
 
 
@@ -71,7 +71,7 @@ class Registry:
 
     def serving(self, served: Served) -> ServedScan | None:
         """Which clusters serve a resource, for a scan over all of them; None where the scan needs not know."""
-        return self.wildcard.serving(served, scope_of=self.clusters.scope, scopes=self.clusters.scopes)
+        return self.wildcard.serving(served, state_of=self.clusters.state, states=self.clusters.states)
 
     async def forget(self, cluster: Name, attempt: int) -> None:
         """See `forget`."""

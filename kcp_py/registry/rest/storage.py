@@ -18,7 +18,7 @@ from kcp_py.registry.rest.patch import Patch
 from kcp_py.registry.rest.watching import StoredWatch
 from kcp_py.registry.scale import scale_of, show_scale
 from kcp_py.registry.store import load_one
-from kcp_py.registry.store.access import Written
+from kcp_py.registry.store.access import StoreResult
 from kcp_py.registry.store.read import from_storage
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.request.context import RequestContext
@@ -79,7 +79,7 @@ class StoredObject(NamedTuple):
         """The metadata alone, which is the same in every version: nothing is converted."""
         target, item = self.target, self.item
         obj = {"metadata": orjson.loads(item.value)["metadata"]}
-        return target.resource.renderer.dress(obj, item.mod_revision, target.scope.name, wildcard=self.wildcard)
+        return target.resource.renderer.add_server_fields(obj, item.mod_revision, target.cluster_state.name, wildcard=self.wildcard)
 
     async def decoded(self) -> Object:
         """The object, or its Scale, with the fields that the server adds to answers.
@@ -89,7 +89,7 @@ class StoredObject(NamedTuple):
         """
         target, item = self.target, self.item
         obj = await load_one(target.served, item)
-        obj = target.resource.renderer.dress(obj, item.mod_revision, target.scope.name, wildcard=self.wildcard)
+        obj = target.resource.renderer.add_server_fields(obj, item.mod_revision, target.cluster_state.name, wildcard=self.wildcard)
         return obj if (paths := target.scale) is None else show_scale(obj, paths)
 
 
@@ -97,7 +97,7 @@ class WrittenObject(NamedTuple):
     """What a write has made of a stored object, as `StoredObject`."""
 
     target: Resolved
-    written: Written
+    written: StoreResult
 
     @property
     def created(self) -> bool:
@@ -122,7 +122,7 @@ class WrittenObject(NamedTuple):
         """See `StoredObject.decoded`."""
         target, written = self.target, self.written
         obj = await from_storage(target.resource, orjson.loads(written.value))
-        obj = target.resource.renderer.dress(obj, written.mod_revision, target.scope.name)
+        obj = target.resource.renderer.add_server_fields(obj, written.mod_revision, target.cluster_state.name)
         if written.given_version:
             obj["metadata"]["resourceVersion"] = written.given_version
         return obj if (paths := target.scale) is None else scale_of(obj, paths)
@@ -131,9 +131,10 @@ class WrittenObject(NamedTuple):
 class RestStorage:
     """Serves a resource or a subresource. Override the verbs that it has; discovery, requests and OpenAPI follow.
 
-    A user's class is called for one logical cluster, `request.target.scope`, after authentication and authorization. It returns decoded
-    objects, which belong to the server from then on and are changed by it. A refusal is a `StatusError`, see `apimachinery.errors`. The
-    other types of results are those of stored objects (`registry.rest.stored`), which are answered without decoding.
+    A user's class is called for one logical cluster, `request.target.cluster_state`, after authentication and authorization. It returns
+    decoded objects, which belong to the server from then on and are changed by it. A refusal is a `StatusError`, see
+    `apimachinery.errors`. The other types of results are those of stored objects (`registry.rest.stored`), which are answered
+    without decoding.
     """
 
     @property

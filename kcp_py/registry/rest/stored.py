@@ -39,22 +39,22 @@ class StoredObjects(RestStorage):
 
         Raises:
             StatusError: 404; 504 for a revision that has not happened; over all clusters 409 where several have an object of the name.
-            StaleScopeError: the cluster changed meanwhile.
+            StaleStateError: the cluster changed meanwhile.
         """
         target, registry = request.target, self._registry
         if request.options.resource_version:
             await self._check_revision(request.options.resource_version)
-        scope = target.only
-        if wildcard := scope is None:
+        cluster_state = target.only
+        if wildcard := cluster_state is None:
             target = await find_everywhere(registry, target, request.in_cluster)
-            scope = target.scope
+            cluster_state = target.cluster_state
         served = target.served
-        item = await find(self._access, scope, served, target.namespace, target.name)
+        item = await find(self._access, cluster_state, served, target.namespace, target.name)
         if item is None:
             raise errors.not_found(served.resource.group_resource, target.name)
-        # Nearly always the scope is the one that is at hand, and a call is spared.
-        if registry.clusters.cached(scope.name) is not scope:
-            await registry.clusters.confirm(scope)
+        # Nearly always the state is the one that is at hand, and a call is spared.
+        if registry.clusters.cached(cluster_state.name) is not cluster_state:
+            await registry.clusters.confirm(cluster_state)
         return StoredObject(target, item, wildcard)
 
     async def _check_revision(self, text: str) -> None:
@@ -86,7 +86,7 @@ class StoredObjects(RestStorage):
 
         Raises:
             StatusError: 400 for the namespace of another URL, 409, 422 and whatever admission says.
-            StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
+            StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
         """
         check_namespace(obj, request.target)
         return WrittenObject(request.target, await create(self._access, request, obj))

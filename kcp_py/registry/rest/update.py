@@ -10,11 +10,11 @@ from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.registry.scale import ScalePaths, apply_scale
 from kcp_py.registry.store import Access, Current
 from kcp_py.registry.store import update as update_stored
-from kcp_py.registry.store.access import Written
+from kcp_py.registry.store.access import StoreResult
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 
 
-async def update(access: Access, request: WriteRequest, obj: dict[str, Any]) -> Written:
+async def update(access: Access, request: WriteRequest, obj: dict[str, Any]) -> StoreResult:
     """Replace an object, its status or its Scale; kinds that allow it are created.
 
     Args:
@@ -24,7 +24,7 @@ async def update(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
 
     Raises:
         StatusError: 400, 404, 409, 422 and whatever admission says.
-        StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
+        StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
     """
     target, again = request.target, request.again
     assert again is not None, "an update can be tried again"

@@ -14,12 +14,12 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.options import EXACT, ListOptions, parse_resource_version
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.registry.resource import Served
 from kcp_py.registry.rest.items import UNCONVERTED, AsStored, StoredItems
 from kcp_py.registry.rest.listing import Listing, Selected, selectable
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.selection import Selection
-from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.store.access import holds
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.storage.contract import CompactedError, KeyValue
@@ -70,7 +70,7 @@ class StoredWatch:
 
         Raises:
             StatusError: 400 for unusable selectors or an unusable resourceVersion.
-            StaleScopeError: the cluster or the definition changed before the watch was made.
+            StaleStateError: the cluster or the definition changed before the watch was made.
         """
         self.target = target = await selectable(self._registry, self.target, self.options)
         self.selection = Selection(self.options, target.resource)
@@ -87,21 +87,21 @@ class StoredWatch:
         """Check that cluster and definition did not change before the watcher was reserved. Later changes end the watcher.
 
         Raises:
-            StaleScopeError: they did.
+            StaleStateError: they did.
         """
-        registry, scope, served = self._registry, self.target.scope, self.target.served
-        if scope.created_revision:
-            await registry.clusters.confirm(scope)
+        registry, cluster_state, served = self._registry, self.target.cluster_state, self.target.served
+        if cluster_state.created_revision:
+            await registry.clusters.confirm(cluster_state)
         else:
-            # The cluster may be born between this answer and the first event: that is no end of the watch.
+            # The cluster may be born between this answer and the first event. The watch goes on then.
             storage = registry.access.storage
             self._unborn_at = await storage.revision()
-            if not await holds(storage, scope.life, revision=self._unborn_at):
-                raise StaleScopeError(scope.life[0].key)
+            if not await holds(storage, cluster_state.life, revision=self._unborn_at):
+                raise StaleStateError(cluster_state.life[0].key)
         if served.per_cluster:
-            found = await registry.tables.served_in(scope.name, served)
+            found = await registry.tables.served_in(cluster_state.name, served)
             if found is None or found.resource is not served.resource:
-                raise StaleScopeError(served.guards[0].key if served.guards else served.resource.keys.prefix)
+                raise StaleStateError(served.guards[0].key if served.guards else served.resource.keys.prefix)
 
     async def check(self) -> None:
         """Refuse a start before the cluster began, and one that has not happened.
@@ -113,9 +113,9 @@ class StoredWatch:
         Raises:
             StatusError: 410 or 504.
         """
-        scope, after = self.target.only, self.after
-        if scope is not None and 0 < after < scope.created_revision:
-            raise _expired(after, scope.created_revision)
+        cluster_state, after = self.target.only, self.after
+        if cluster_state is not None and 0 < after < cluster_state.created_revision:
+            raise _expired(after, cluster_state.created_revision)
         if after > self._registry.fanout.revision and after > (current := await self._registry.access.storage.revision()):
             raise errors.too_large_resource_version(after, current)
 
@@ -158,10 +158,10 @@ class StoredWatch:
 
         The fan-out may still be on its way with the end of the one that is watched.
         """
-        scope = self.target.only
-        if scope is None:
+        cluster_state = self.target.only
+        if cluster_state is None:
             return
-        lives = (*scope.life, *self.target.served.life)
+        lives = (*cluster_state.life, *self.target.served.life)
         if not await holds(self._registry.access.storage, lives, revision=revision):
             raise WatchEndedError
 
@@ -174,13 +174,13 @@ class StoredWatch:
         Raises:
             CompactedError: an earlier cluster of the name existed at `after`.
         """
-        storage, scope, after = self._registry.access.storage, self.target.only, self.after
-        if after and (scope is None or scope.created_revision):
+        storage, cluster_state, after = self._registry.access.storage, self.target.only, self.after
+        if after and (cluster_state is None or cluster_state.created_revision):
             return
         current = self._unborn_at or await storage.revision()
-        if after and (scope is None or after >= current):
+        if after and (cluster_state is None or after >= current):
             return
-        if after and scope is not None and not await holds(storage, scope.life, revision=after):
+        if after and cluster_state is not None and not await holds(storage, cluster_state.life, revision=after):
             raise CompactedError(after, current)
         await self._check_lives(current)
         self.after = current
@@ -272,7 +272,7 @@ class StoredWatch:
         item = item_of(event, DELETED)
         resource = served.resource
         obj = {"apiVersion": resource.group_version, "kind": resource.kind, "metadata": orjson.loads(item.value)["metadata"]}
-        return resource.renderer.dress(obj, item.mod_revision, cluster, wildcard=self.items.wildcard)
+        return resource.renderer.add_server_fields(obj, item.mod_revision, cluster, wildcard=self.items.wildcard)
 
     async def convert(self, events: Sequence[ObjectEvent]) -> None:
         """Convert objects that need a webhook, once for all watches, those of a cluster together.

@@ -12,8 +12,8 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain
+from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.resource import Served, ServedResource
-from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.uid import new_uid
 from kcp_py.storage import contract
 from kcp_py.storage.contract import Storage
@@ -82,7 +82,7 @@ class Access:
         return format_time(self.clock())
 
 
-class Written(NamedTuple):
+class StoreResult(NamedTuple):
     """The outcome of a write."""
 
     obj: dict[str, Any]
@@ -135,22 +135,22 @@ LOCK_ATTEMPTS = 64
 (etcd3 `store.GuaranteedUpdate`)."""
 
 
-def compares_of(scope: ClusterScope, served: Served) -> Sequence[contract.Compare]:
+def compares_of(cluster_state: ClusterState, served: Served) -> Sequence[contract.Compare]:
     """The conditions under which a create may be stored at all."""
-    return (*scope.guard, *served.guards)
+    return (*cluster_state.guard, *served.guards)
 
 
-def check_open(scope: ClusterScope, resource: ServedResource, name: str) -> None:
+def check_open(cluster_state: ClusterState, resource: ServedResource, name: str) -> None:
     """Refuse new content of a cluster or of a CRD that is being deleted.
 
-    The guards of the scope and of the definition make sure that this still holds when the object is stored: the deletion of the content
+    The guards of the cluster and of the definition make sure that this still holds when the object is stored: the deletion of the content
     relies on it.
 
     Raises:
         StatusError: 403.
     """
-    if scope.terminating and not any(compare.key.startswith(resource.keys.prefix) for compare in scope.guard):
-        detail = f"unable to create new content in logical cluster {scope.name} because it is being terminated"
+    if cluster_state.terminating and not any(compare.key.startswith(resource.keys.prefix) for compare in cluster_state.guard):
+        detail = f"unable to create new content in logical cluster {cluster_state.name} because it is being terminated"
         raise errors.forbidden(resource.group_resource, name, detail)
     if "create" not in resource.verbs:
         raise errors.forbidden(resource.group_resource, name, "create not allowed while custom resource definition is terminating")
@@ -173,29 +173,29 @@ async def holds(storage: Storage, compares: Sequence[contract.Compare], *, revis
     return True
 
 
-async def check_life(access: Access, scope: ClusterScope) -> None:
+async def check_life(access: Access, cluster_state: ClusterState) -> None:
     """Check that an object that was just read belongs to the cluster, and not to a later one of its name.
 
     Raises:
-        StaleScopeError: it does not.
+        StaleStateError: it does not.
     """
-    if not await holds(access.storage, scope.life):
-        raise StaleScopeError(scope.life[0].key)
+    if not await holds(access.storage, cluster_state.life):
+        raise StaleStateError(cluster_state.life[0].key)
 
 
-async def check_conflict(access: Access, scope: ClusterScope, conflict: contract.ConflictError, key: str) -> None:
+async def check_conflict(access: Access, cluster_state: ClusterState, conflict: contract.ConflictError, key: str) -> None:
     """Tell a conflict about an object, after which it is read again, from one about what the write relied on.
 
     Args:
         access: the store.
-        scope: the logical cluster.
+        cluster_state: the logical cluster.
         conflict: what the store said.
         key: of the object. It may be the object of the cluster itself.
 
     Raises:
-        StaleScopeError: cluster or definition changed meanwhile.
+        StaleStateError: cluster or definition changed meanwhile.
     """
     if conflict.key != key:
-        raise StaleScopeError(conflict.key) from conflict
-    if any(compare.key == key for compare in scope.life):
-        await check_life(access, scope)
+        raise StaleStateError(conflict.key) from conflict
+    if any(compare.key == key for compare in cluster_state.life):
+        await check_life(access, cluster_state)

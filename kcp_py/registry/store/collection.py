@@ -16,9 +16,9 @@ import orjson
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import attributes_of
+from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served
-from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.store.access import Access, holds
 from kcp_py.registry.store.defaults import removal, replacement_of
 from kcp_py.registry.store.delete import mark
@@ -128,7 +128,7 @@ async def remove_finalizer(
         Whether anything was changed.
 
     Raises:
-        StaleScopeError: what the removal relied on has changed.
+        StaleStateError: what the removal relied on has changed.
     """
     target = request.target
     admitted = access.admission.sees("UPDATE", target.resource.group_resource)
@@ -148,14 +148,14 @@ async def remove_finalizer(
             operations = (Put(item.key, encode_stored(obj)),)
         else:
             conditions, operations = removal(
-                target.scope, target.served, item, replacement_of(access, target.scope, target.served, metadata)
+                target.cluster_state, target.served, item, replacement_of(access, target.cluster_state, target.served, metadata)
             )
             compares += conditions
         try:
-            await access.transact(target.scope.name, keys, compares, operations)
+            await access.transact(target.cluster_state.name, keys, compares, operations)
         except ConflictError as conflict:
             if conflict.key != item.key:
-                raise StaleScopeError(conflict.key) from conflict
+                raise StaleStateError(conflict.key) from conflict
             item = conflict.current
         else:
             return True

@@ -10,10 +10,10 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.generate_name import MAX_ATTEMPTS, generate_name
 from kcp_py.registry.admission import attributes_of
-from kcp_py.registry.rendering import encode_stored, undress
+from kcp_py.registry.clusterstate import StaleStateError
+from kcp_py.registry.rendering import encode_stored, strip_server_fields
 from kcp_py.registry.resource import ServedResource
-from kcp_py.registry.scope import StaleScopeError
-from kcp_py.registry.store.access import Access, Written, check_open, compares_of, field_error_object_name
+from kcp_py.registry.store.access import Access, StoreResult, check_open, compares_of, field_error_object_name
 from kcp_py.registry.store.defaults import defaults_of, place_of
 from kcp_py.registry.store.ownership import mutate, note_write
 from kcp_py.registry.store.read import to_storage
@@ -25,7 +25,7 @@ _MOST_DIGITS: Final = 1024
 """Of a number: upstream reads leading zeros, and no more digits than a body has."""
 
 
-async def create(access: Access, request: WriteRequest, obj: dict[str, Any]) -> Written:
+async def create(access: Access, request: WriteRequest, obj: dict[str, Any]) -> StoreResult:
     """Store a new object.
 
     Args:
@@ -35,7 +35,7 @@ async def create(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
 
     Raises:
         StatusError: 409 AlreadyExists, 422 and whatever admission says.
-        StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
+        StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
     """
     target, manager, size = request.target, request.manager, request.size
     resource = target.served.resource
@@ -74,7 +74,7 @@ async def create(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
 def prepare_new(access: Access, resource: ServedResource, namespace: str, obj: dict[str, Any]) -> None:
     """Give an object, in place, the metadata that only the server sets."""
     metadata = obj["metadata"]
-    undress(obj)
+    strip_server_fields(obj)
     for key in ("deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(key, None)
     if resource.namespaced:
@@ -96,7 +96,7 @@ def _is_revision(text: str) -> bool:
     return len(text) <= _MOST_DIGITS and text.isascii() and text.isdigit() and 0 < int(text) < 2**64
 
 
-async def _create_named(access: Access, request: WriteRequest, obj: dict[str, Any], *, versioned: bool) -> Written:
+async def _create_named(access: Access, request: WriteRequest, obj: dict[str, Any], *, versioned: bool) -> StoreResult:
     """One try.
 
     Args:
@@ -108,12 +108,12 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
     Raises:
         StatusError: see `create`.
     """
-    scope, served, size, dry_run = request.target.scope, request.target.served, request.size, request.options.dry_run
+    cluster_state, served, size, dry_run = request.target.cluster_state, request.target.served, request.size, request.options.dry_run
     resource = served.resource
     metadata = obj["metadata"]
     name = field_error_object_name(obj)
     namespace = metadata.get("namespace", "")
-    check_open(scope, resource, name)
+    check_open(cluster_state, resource, name)
     compares: list[Compare] = []
     attributes = attributes_of("CREATE", request, namespace, name, obj=obj, old=None, compares=compares)
     await mutate(access.admission, attributes)
@@ -121,24 +121,24 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
     await access.admission.validate(attributes)
     if versioned and not dry_run:
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
-    key = resource.keys.object_key(scope.name, namespace, name)
-    if resource.default_objects is not None and place_of(namespace, name) in defaults_of(served, scope):
+    key = resource.keys.object_key(cluster_state.name, namespace, name)
+    if resource.default_objects is not None and place_of(namespace, name) in defaults_of(served, cluster_state):
         raise errors.already_exists(resource.group_resource, name)
     stored = await to_storage(resource, obj)
     value = await offload(encode_stored, stored) if size > Inline.TRANSFORM else encode_stored(stored)
     if dry_run:
         if (current := await access.storage.get(key)) is not None:
             raise already_exists(resource, name, current.value)
-        return Written(stored, value, 0, created=True)
-    compares[:0] = (Compare(key, mod_revision=0), *compares_of(scope, served))
-    create_with = [operation for operation in scope.create_with if operation.key != key]
+        return StoreResult(stored, value, 0, created=True)
+    compares[:0] = (Compare(key, mod_revision=0), *compares_of(cluster_state, served))
+    create_with = [operation for operation in cluster_state.create_with if operation.key != key]
     try:
-        revision = await access.transact(scope.name, served.resource.keys, compares, (Put(key, value), *create_with))
+        revision = await access.transact(cluster_state.name, served.resource.keys, compares, (Put(key, value), *create_with))
     except ConflictError as conflict:
         if conflict.key != key:
-            raise StaleScopeError(conflict.key) from conflict
+            raise StaleStateError(conflict.key) from conflict
         raise already_exists(resource, name, conflict.current.value if conflict.current else b"") from conflict
-    return Written(stored, value, revision, created=True)
+    return StoreResult(stored, value, revision, created=True)
 
 
 def already_exists(resource: ServedResource, name: str, current: bytes) -> StatusError:

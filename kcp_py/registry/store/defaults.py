@@ -13,9 +13,9 @@ from typing import Any
 
 import orjson
 
+from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Origin, Served
-from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import Access, check_open, compares_of
 from kcp_py.storage.contract import Compare, Delete, KeyValue, Operation, Put, Storage
 
@@ -25,13 +25,13 @@ def is_default(item: KeyValue) -> bool:
     return not item.create_revision
 
 
-def defaults_of(served: Served, scope: ClusterScope) -> dict[str, bytes]:
+def defaults_of(served: Served, cluster_state: ClusterState) -> dict[str, bytes]:
     """The objects of the resource that the cluster has without storing them, by `place_of`, in the order of their keys."""
-    if served.resource.default_objects is None or (scope.terminating and served.resource.namespaced):
+    if served.resource.default_objects is None or (cluster_state.terminating and served.resource.namespaced):
         # In a terminating cluster the namespaces stay, and their content goes.
         return {}
-    origin = origin_of(served, scope)
-    return dict(served.resource.default_objects(scope.name, origin.uid, origin.created_at))
+    origin = origin_of(served, cluster_state)
+    return dict(served.resource.default_objects(cluster_state.name, origin.uid, origin.created_at))
 
 
 def place_of(namespace: str, name: str) -> str:
@@ -39,39 +39,41 @@ def place_of(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-def origin_of(served: Served, scope: ClusterScope) -> Origin:
+def origin_of(served: Served, cluster_state: ClusterState) -> Origin:
     """What the default objects of a resource come with. The revision is 1 where the cluster has none yet, since 0 would read as unset."""
-    return served.origin or Origin(scope.uid, scope.created_at, scope.created_revision or 1)
+    return served.origin or Origin(cluster_state.uid, cluster_state.created_at, cluster_state.created_revision or 1)
 
 
-async def find_default(access: Access, scope: ClusterScope, served: Served, namespace: str, name: str) -> KeyValue | None:
+async def find_default(access: Access, cluster_state: ClusterState, served: Served, namespace: str, name: str) -> KeyValue | None:
     """The default object of a name, where nothing of the name is stored; None where there is none.
 
     Raises:
-        StaleScopeError: the CRD that it comes with was written since the resource was worked out.
+        StaleStateError: the CRD that it comes with was written since the resource was worked out.
     """
-    value = defaults_of(served, scope).get(place_of(namespace, name))
+    value = defaults_of(served, cluster_state).get(place_of(namespace, name))
     if value is None:
         return None
-    origin = origin_of(served, scope)
+    origin = origin_of(served, cluster_state)
     if origin.life is not None:
         definition = await access.storage.get(origin.life.key)
         if definition is None or definition.mod_revision != origin.revision:
-            raise StaleScopeError(origin.life.key)
-    return KeyValue(served.resource.keys.object_key(scope.name, namespace, name), value, origin.revision, 0)
+            raise StaleStateError(origin.life.key)
+    return KeyValue(served.resource.keys.object_key(cluster_state.name, namespace, name), value, origin.revision, 0)
 
 
-async def default_items_at(access: Access, served: Served, scope: ClusterScope, revision: int, *, start: str = "") -> list[KeyValue]:
+async def default_items_at(
+    access: Access, served: Served, cluster_state: ClusterState, revision: int, *, start: str = ""
+) -> list[KeyValue]:
     """What a cluster has of a resource by default at a revision, whether or not it is hidden by something stored.
 
     Args:
         access: the store.
         served: the resource in the cluster.
-        scope: the cluster.
+        cluster_state: the cluster.
         revision: of the list.
         start: leave out keys before this one.
     """
-    items = [item for item in default_items(served, scope) if item.key >= start]
+    items = [item for item in default_items(served, cluster_state) if item.key >= start]
     if not items or served.origin is None:
         return items
     current = await crd_revision_at(access.storage, served.origin, revision)
@@ -91,16 +93,16 @@ async def crd_revision_at(storage: Storage, origin: Origin, revision: int) -> in
     return found.items[0].mod_revision
 
 
-def default_items(served: Served, scope: ClusterScope) -> list[KeyValue]:
+def default_items(served: Served, cluster_state: ClusterState) -> list[KeyValue]:
     """What a cluster has of a resource by default, in the order of keys, as far as is known here. It may be hidden by something stored."""
     if served.resource.default_objects is None:
         return []
     keys = served.resource.keys
-    revision = origin_of(served, scope).revision
+    revision = origin_of(served, cluster_state).revision
     items: list[KeyValue] = []
-    for place, value in defaults_of(served, scope).items():
+    for place, value in defaults_of(served, cluster_state).items():
         namespace, _, name = place.rpartition("/")
-        items.append(KeyValue(keys.object_key(scope.name, namespace, name), value, revision, 0))
+        items.append(KeyValue(keys.object_key(cluster_state.name, namespace, name), value, revision, 0))
     return items
 
 
@@ -120,11 +122,13 @@ def _key(item: KeyValue) -> str:
     return item.key
 
 
-def storing(scope: ClusterScope, served: Served, item: KeyValue, value: bytes, name: str) -> tuple[Sequence[Compare], Sequence[Operation]]:
+def storing(
+    cluster_state: ClusterState, served: Served, item: KeyValue, value: bytes, name: str
+) -> tuple[Sequence[Compare], Sequence[Operation]]:
     """The transaction that replaces an item; of a default object it is the first one that is stored.
 
     Args:
-        scope: the cluster.
+        cluster_state: the cluster.
         served: the resource.
         item: the stored object that was read.
         value: the stored form of the new object.
@@ -134,20 +138,20 @@ def storing(scope: ClusterScope, served: Served, item: KeyValue, value: bytes, n
         StatusError: 403 for a default object of a cluster that terminates.
     """
     if not is_default(item):
-        return (Compare(item.key, mod_revision=item.mod_revision), *scope.life, *served.guards), (Put(item.key, value),)
-    check_open(scope, served.resource, name)
-    return (Compare(item.key, mod_revision=0), *compares_of(scope, served)), (Put(item.key, value), *scope.create_with)
+        return (Compare(item.key, mod_revision=item.mod_revision), *cluster_state.life, *served.guards), (Put(item.key, value),)
+    check_open(cluster_state, served.resource, name)
+    return (Compare(item.key, mod_revision=0), *compares_of(cluster_state, served)), (Put(item.key, value), *cluster_state.create_with)
 
 
-def replacement_of(access: Access, scope: ClusterScope, served: Served, metadata: dict[str, Any]) -> bytes | None:
+def replacement_of(access: Access, cluster_state: ClusterState, served: Served, metadata: dict[str, Any]) -> bytes | None:
     """What takes the place of a default object that is deleted: the same with a new uid. None for any other object.
 
     Upstream's control plane creates such objects again at once, and clients that wait for the end of a deletion look for another uid. The
     old object goes and the new one comes in one transaction; watches get a DELETED and an ADDED (`registry.default_events`).
     """
-    if scope.terminating:
+    if cluster_state.terminating:
         return None
-    value = defaults_of(served, scope).get(place_of(metadata.get("namespace", ""), metadata["name"]))
+    value = defaults_of(served, cluster_state).get(place_of(metadata.get("namespace", ""), metadata["name"]))
     if value is None:
         return None
     obj = orjson.loads(value)
@@ -156,10 +160,10 @@ def replacement_of(access: Access, scope: ClusterScope, served: Served, metadata
 
 
 def removal(
-    scope: ClusterScope, served: Served, item: KeyValue, replacement: bytes | None
+    cluster_state: ClusterState, served: Served, item: KeyValue, replacement: bytes | None
 ) -> tuple[Sequence[Compare], Sequence[Operation]]:
     """The transaction with which an object goes, and its replacement comes if there is one."""
     compare = Compare(item.key, mod_revision=0 if is_default(item) else item.mod_revision)
     if replacement is None:
-        return (compare, *scope.life), (Delete(item.key),)
-    return (compare, *compares_of(scope, served)), (Put(item.key, replacement), *scope.create_with)
+        return (compare, *cluster_state.life), (Delete(item.key),)
+    return (compare, *compares_of(cluster_state, served)), (Put(item.key, replacement), *cluster_state.create_with)

@@ -14,7 +14,7 @@ from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store.access import (
     LOCK_ATTEMPTS,
     Access,
-    Written,
+    StoreResult,
     check_conflict,
     check_life,
 )
@@ -37,7 +37,7 @@ def propagation_of(options: DeleteOptions, strategy: Strategy) -> str:
     return "Orphan" if options.orphan_dependents else strategy.propagation_without_orphans
 
 
-async def delete(access: Access, request: WriteRequest) -> Written:
+async def delete(access: Access, request: WriteRequest) -> StoreResult:
     """Delete an object, or mark it for deletion while finalizers remain (`deleted` tells which).
 
     Args:
@@ -46,9 +46,9 @@ async def delete(access: Access, request: WriteRequest) -> Written:
 
     Raises:
         StatusError: 404, 403 for what must not be deleted, 409 for a failed precondition.
-        StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
+        StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
     """
-    scope = request.target.scope
+    cluster_state = request.target.cluster_state
     _, served, namespace, name, _ = request.target
     options = request.options
     assert isinstance(options, DeleteOptions), "a deletion has its own options"
@@ -56,7 +56,7 @@ async def delete(access: Access, request: WriteRequest) -> Written:
     warnings_before = len(request.warnings)
     for _ in range(LOCK_ATTEMPTS):
         del request.warnings[warnings_before:]
-        item = await find(access, scope, served, namespace, name)
+        item = await find(access, cluster_state, served, namespace, name)
         if item is None:
             raise errors.not_found(resource.group_resource, name)
         old = await load_one(served, item)
@@ -72,24 +72,26 @@ async def delete(access: Access, request: WriteRequest) -> Written:
                 return await _postpone(access, request, item, kept, admitted)
             return await _delete_once(access, request, item, old, admitted)
         except ConflictError as conflict:
-            await check_conflict(access, scope, conflict, item.key)
+            await check_conflict(access, cluster_state, conflict, item.key)
     raise errors.conflict(resource.group_resource, name, errors.OBJECT_MODIFIED)
 
 
-async def _postpone(access: Access, request: WriteRequest, item: KeyValue, obj: dict[str, Any], admitted: Sequence[Compare]) -> Written:
+async def _postpone(access: Access, request: WriteRequest, item: KeyValue, obj: dict[str, Any], admitted: Sequence[Compare]) -> StoreResult:
     """Store what a deletion makes of an object that stays for now."""
-    scope, served = request.target.scope, request.target.served
+    cluster_state, served = request.target.cluster_state, request.target.served
     stored = await to_storage(served.resource, obj)
     value = encode_stored(stored)
     if request.dry_run or value == item.value:
-        return Written(stored, value, item.mod_revision)
+        return StoreResult(stored, value, item.mod_revision)
     compares = (Compare(item.key, mod_revision=item.mod_revision), *admitted)
-    revision = await access.transact(scope.name, served.resource.keys, compares, (Put(item.key, value),))
-    return Written(stored, value, revision)
+    revision = await access.transact(cluster_state.name, served.resource.keys, compares, (Put(item.key, value),))
+    return StoreResult(stored, value, revision)
 
 
-async def _delete_once(access: Access, request: WriteRequest, item: KeyValue, old: dict[str, Any], admitted: Sequence[Compare]) -> Written:
-    scope, served = request.target.scope, request.target.served
+async def _delete_once(
+    access: Access, request: WriteRequest, item: KeyValue, old: dict[str, Any], admitted: Sequence[Compare]
+) -> StoreResult:
+    cluster_state, served = request.target.cluster_state, request.target.served
     options = request.options
     assert isinstance(options, DeleteOptions)
     resource = served.resource
@@ -106,25 +108,25 @@ async def _delete_once(access: Access, request: WriteRequest, item: KeyValue, ol
     if not marked_first and not strategy.has_pending_finalizers(obj):
         stored = await to_storage(resource, obj)
         value = encode_stored(stored)
-        replacement = replacement_of(access, scope, served, metadata)
+        replacement = replacement_of(access, cluster_state, served, metadata)
         if options.dry_run or (replacement is None and is_default(item)):
-            await check_life(access, scope)
-            return Written(stored, value, item.mod_revision, deleted=True)
-        conditions, operations = removal(scope, served, item, replacement)
+            await check_life(access, cluster_state)
+            return StoreResult(stored, value, item.mod_revision, deleted=True)
+        conditions, operations = removal(cluster_state, served, item, replacement)
         compares = [*conditions, *admitted]
-        revision = await access.transact(scope.name, served.resource.keys, compares, operations)
-        return Written(stored, value, revision, deleted=True)
+        revision = await access.transact(cluster_state.name, served.resource.keys, compares, operations)
+        return StoreResult(stored, value, revision, deleted=True)
     if not terminating:
         mark(metadata, access.now(), first=marked_first)
         changed = True
     stored = await to_storage(resource, obj)
     value = encode_stored(stored)
     if options.dry_run or not changed:
-        await check_life(access, scope)
-        return Written(stored, value, item.mod_revision)
-    conditions, operations = storing(scope, served, item, value, metadata["name"])
-    revision = await access.transact(scope.name, served.resource.keys, (*conditions, *admitted), operations)
-    return Written(stored, value, revision)
+        await check_life(access, cluster_state)
+        return StoreResult(stored, value, item.mod_revision)
+    conditions, operations = storing(cluster_state, served, item, value, metadata["name"])
+    revision = await access.transact(cluster_state.name, served.resource.keys, (*conditions, *admitted), operations)
+    return StoreResult(stored, value, revision)
 
 
 def mark(metadata: dict[str, Any], now: str, *, first: bool) -> None:

@@ -12,8 +12,8 @@ import orjson
 from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.meta.decoding import drop_malformed_fields
+from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served, ServedResource
-from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.defaults import find_default
 from kcp_py.schema.contract import CompiledSchema
@@ -25,27 +25,27 @@ _FILLED_ON_READ: Final = 1024 * 1024
 """Characters of defaults that a read adds to an object: many of them are read together."""
 
 
-async def find(access: Access, scope: ClusterScope, served: Served, namespace: str, name: str) -> KeyValue | None:
+async def find(access: Access, cluster_state: ClusterState, served: Served, namespace: str, name: str) -> KeyValue | None:
     """The stored object, or the one that every cluster has by default, or None.
 
     Raises:
-        StaleScopeError: the CRD that a default object comes with was written since the resource was worked out.
+        StaleStateError: the CRD that a default object comes with was written since the resource was worked out.
     """
     resource = served.resource
-    key = resource.keys.object_key(scope.name, namespace, name)
+    key = resource.keys.object_key(cluster_state.name, namespace, name)
     item = await access.storage.get(key)
     if item is None and resource.default_objects is not None:
-        return await find_default(access, scope, served, namespace, name)
+        return await find_default(access, cluster_state, served, namespace, name)
     return item
 
 
-async def get(access: Access, scope: ClusterScope, served: Served, namespace: str, name: str) -> KeyValue:
+async def get(access: Access, cluster_state: ClusterState, served: Served, namespace: str, name: str) -> KeyValue:
     """The stored object.
 
     Raises:
         StatusError: 404.
     """
-    item = await find(access, scope, served, namespace, name)
+    item = await find(access, cluster_state, served, namespace, name)
     if item is None:
         raise errors.not_found(served.resource.group_resource, name)
     return item

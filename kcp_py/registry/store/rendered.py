@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Final, NamedTuple
 
+from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.resource import Served
-from kcp_py.registry.scope import ClusterScope, StaleScopeError
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.defaults import crd_revision_at, default_items, with_defaults
 from kcp_py.registry.store.read import load
@@ -59,7 +59,7 @@ class _ListRange(NamedTuple):
 
     access: Access
     served: Served
-    scope: ClusterScope
+    cluster_state: ClusterState
     prefix: str
     """Of the keys that are listed."""
     kept: str
@@ -71,7 +71,7 @@ class _ListRange(NamedTuple):
     @property
     def maker(self) -> tuple[object, ...]:
         # Default objects follow from their cluster and their definition, which bring no writes of their own keys.
-        return self.served.resource.renderer, self.served.fresh_since, self.scope.uid, self.scope.terminating
+        return self.served.resource.renderer, self.served.fresh_since, self.cluster_state.uid, self.cluster_state.terminating
 
     def span(self, key: str, revision: int) -> Span | None:
         range_cache = self.access.range_cache
@@ -80,13 +80,13 @@ class _ListRange(NamedTuple):
 
 def can_render(served: Served, what: Scan) -> bool:
     """Whether `render` can answer: for one cluster, and not for what a CRD brings by default at a revision that was asked for."""
-    if what.scope is None:
+    if what.cluster_state is None:
         return False
-    return not what.revision or served.origin is None or not _defaults_from(served, what.scope, what.start)
+    return not what.revision or served.origin is None or not _defaults_from(served, what.cluster_state, what.start)
 
 
-def _defaults_from(served: Served, scope: ClusterScope, start: str) -> list[KeyValue]:
-    return [item for item in default_items(served, scope) if item.key >= start]
+def _defaults_from(served: Served, cluster_state: ClusterState, start: str) -> list[KeyValue]:
+    return [item for item in default_items(served, cluster_state) if item.key >= start]
 
 
 async def render(access: Access, served: Served, what: Scan) -> RenderedPage:
@@ -94,21 +94,21 @@ async def render(access: Access, served: Served, what: Scan) -> RenderedPage:
 
     Raises:
         StorageError: compacted or future revision, store unavailable.
-        StaleScopeError: the CRD that default objects come with was written since the resource was worked out.
+        StaleStateError: the CRD that default objects come with was written since the resource was worked out.
     """
-    scope = what.scope
-    assert scope is not None
+    cluster_state = what.cluster_state
+    assert cluster_state is not None
     keys = served.resource.keys
-    kept = keys.cluster_prefix(scope.name)
-    prefix = keys.namespace_prefix(scope.name, what.namespace) if what.namespace else kept
-    defaults = [item for item in _defaults_from(served, scope, what.start) if item.key.startswith(prefix)]
-    listed = _ListRange(access, served, scope, prefix, kept, prefix_end(prefix), defaults)
+    kept = keys.cluster_prefix(cluster_state.name)
+    prefix = keys.namespace_prefix(cluster_state.name, what.namespace) if what.namespace else kept
+    defaults = [item for item in _defaults_from(served, cluster_state, what.start) if item.key.startswith(prefix)]
+    listed = _ListRange(access, served, cluster_state, prefix, kept, prefix_end(prefix), defaults)
     range_cache = access.range_cache
     with range_cache.reading(kept) if range_cache is not None else nullcontext() as reading:
         page = await _render(listed, what, reading)
     origin = served.origin
     if defaults and origin is not None and await crd_revision_at(access.storage, origin, page.revision) != origin.revision:
-        raise StaleScopeError(served.guards[0].key)
+        raise StaleStateError(served.guards[0].key)
     return page
 
 
@@ -195,7 +195,7 @@ def _key(item: KeyValue) -> str:
 async def _elements(listed: _ListRange, items: Sequence[KeyValue]) -> tuple[list[bytes], bool]:
     """The elements of stored objects, and whether all were spliced."""
     resource, fresh_since = listed.served.resource, listed.served.fresh_since
-    renderer, cluster = resource.renderer, listed.scope.name
+    renderer, cluster = resource.renderer, listed.cluster_state.name
     splice = renderer.splicer(cluster, in_list=True)
     elements: list[bytes] = []
     unlike: list[int] = []
@@ -211,7 +211,7 @@ async def _elements(listed: _ListRange, items: Sequence[KeyValue]) -> tuple[list
             await asyncio.sleep(0)
         places = unlike[start : start + step]
         for at, obj in zip(places, await load(listed.served, [items[at] for at in places]), strict=True):
-            elements[at] = renderer.encode(renderer.dress(obj, items[at].mod_revision, cluster), in_list=True)
+            elements[at] = renderer.encode(renderer.add_server_fields(obj, items[at].mod_revision, cluster), in_list=True)
     return elements, not unlike
 
 

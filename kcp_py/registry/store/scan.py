@@ -7,23 +7,23 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served
-from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.defaults import default_items, default_items_at, with_defaults
 from kcp_py.storage.contract import LARGEST_PAGE_BYTES, KeyValue, RangeResult, prefix_end, readable
 
-ScopeScan = Callable[[Name | None, int, int], Awaitable[Sequence[ClusterScope]]]
+StateScan = Callable[[Name | None, int, int], Awaitable[Sequence[ClusterState]]]
 """(first cluster or None, limit or 0, revision or 0) -> the clusters that exist, in the order of their keys."""
 
-ServedScan = Callable[[Name | None, int, int], Awaitable[Sequence[tuple[ClusterScope, Served]]]]
+ServedScan = Callable[[Name | None, int, int], Awaitable[Sequence[tuple[ClusterState, Served]]]]
 """(first cluster, limit, revision) -> the clusters that serve a resource, each with the resource as it serves it."""
 
 
 class Scan(NamedTuple):
     """What to read."""
 
-    scope: ClusterScope | None
+    cluster_state: ClusterState | None
     """None for all clusters."""
     namespace: str = ""
     start: str = ""
@@ -59,30 +59,32 @@ async def scan(access: Access, served: Served, what: Scan, *, clusters: ServedSc
         StorageError: compacted or future revision, store unavailable.
     """
     resource = served.resource
-    if what.scope is None:
+    if what.cluster_state is None:
         prefix = resource.keys.prefix
     elif what.namespace:
-        prefix = resource.keys.namespace_prefix(what.scope.name, what.namespace)
+        prefix = resource.keys.namespace_prefix(what.cluster_state.name, what.namespace)
     else:
-        prefix = resource.keys.cluster_prefix(what.scope.name)
+        prefix = resource.keys.cluster_prefix(what.cluster_state.name)
     reading = access.storage.range(
         prefix, start=what.start, limit=what.limit, revision=what.revision, count=what.counted, max_bytes=what.max_bytes
     )
     # An object that is damaged is an error in its own cluster, and must not keep those of all others from who reads them together.
-    found = await (readable(reading) if what.scope is None else reading)
-    if what.scope is None and (foreign := resource.keys.foreign_prefix):
+    found = await (readable(reading) if what.cluster_state is None else reading)
+    if what.cluster_state is None and (foreign := resource.keys.foreign_prefix):
         found = await _without(foreign, access, prefix, what, found=found)
     remaining = found.total - len(found.items) if what.counted else -1
-    if what.scope is not None:
+    if what.cluster_state is not None:
         if resource.default_objects is None:
             return Page(found.items, found.revision, found.more, remaining)
-        defaults = await default_items_at(access, served, what.scope, found.revision, start=what.start)
+        defaults = await default_items_at(access, served, what.cluster_state, found.revision, start=what.start)
     else:
         if clusters is None:
             return Page(found.items, found.revision, found.more, remaining)
         first = resource.keys.first_cluster(what.start)
         limit = what.limit and what.limit + 1
-        defaults = [item for scope, own in await clusters(first, limit, found.revision) for item in default_items(own, scope)]
+        defaults = [
+            item for cluster_state, own in await clusters(first, limit, found.revision) for item in default_items(own, cluster_state)
+        ]
     defaults = [item for item in defaults if item.key >= what.start and item.key.startswith(prefix)]
     return _merged(found.items, defaults, what, prefix, found.revision, more=found.more)
 

@@ -14,12 +14,12 @@ from kcp_py.apimachinery.equality import identical
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.registry.admission import attributes_of
-from kcp_py.registry.rendering import encode_stored, undress
+from kcp_py.registry.rendering import encode_stored, strip_server_fields
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store.access import (
     LOCK_ATTEMPTS,
     Access,
-    Written,
+    StoreResult,
     check_conflict,
     check_life,
 )
@@ -36,7 +36,7 @@ Transform = Callable[[Current | None], Awaitable[dict[str, Any]]]
 be called again after a conflict, and must not change what it was given."""
 
 
-async def update(access: Access, request: WriteRequest, transform: Transform, *, may_create: bool = False) -> Written:
+async def update(access: Access, request: WriteRequest, transform: Transform, *, may_create: bool = False) -> StoreResult:
     """Replace an object by what `transform` makes of it.
 
     An update that changes nothing writes nothing and keeps the resourceVersion. One that takes the last finalizer from an object
@@ -50,13 +50,13 @@ async def update(access: Access, request: WriteRequest, transform: Transform, *,
 
     Raises:
         StatusError: 404, 409, 422 and whatever transform and admission say.
-        StaleScopeError: cluster or definition changed meanwhile; retry with fresh ones.
+        StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
     """
-    scope = request.target.scope
+    cluster_state = request.target.cluster_state
     _, served, namespace, name, subresource = request.target
     resource = served.resource
     for _ in range(LOCK_ATTEMPTS):
-        item = await find(access, scope, served, namespace, name)
+        item = await find(access, cluster_state, served, namespace, name)
         if item is None:
             if not may_create:
                 raise errors.not_found(resource.group_resource, name)
@@ -81,17 +81,17 @@ async def update(access: Access, request: WriteRequest, transform: Transform, *,
         try:
             return await _replace(access, request, current, new)
         except ConflictError as conflict:
-            await check_conflict(access, scope, conflict, resource.keys.object_key(scope.name, namespace, name))
+            await check_conflict(access, cluster_state, conflict, resource.keys.object_key(cluster_state.name, namespace, name))
     raise errors.conflict(resource.group_resource, name, errors.OBJECT_MODIFIED)
 
 
-async def _replace(access: Access, request: WriteRequest, current: Current, new: dict[str, Any]) -> Written:
+async def _replace(access: Access, request: WriteRequest, current: Current, new: dict[str, Any]) -> StoreResult:
     """One try.
 
     Raises:
         ConflictError: the object changed since it was read.
     """
-    scope = request.target.scope
+    cluster_state = request.target.cluster_state
     _, served, namespace, _, subresource = request.target
     manager, resource, item = request.manager, served.resource, current.item
     size = request.size + len(item.value)
@@ -132,25 +132,25 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     dry_run = request.options.dry_run
     if same or dry_run:
         # The store refuses a write in another life of the cluster; for a read alone this has to be checked.
-        await check_life(access, scope)
+        await check_life(access, cluster_state)
     if same:
         if value != item.value:
             stored, value = orjson.loads(item.value), item.value
-        return Written(stored, value, item.mod_revision)
+        return StoreResult(stored, value, item.mod_revision)
     if dry_run:
-        return Written(stored, value, item.mod_revision, deleted=finished)
-    replacement = replacement_of(access, scope, served, metadata) if finished else None
+        return StoreResult(stored, value, item.mod_revision, deleted=finished)
+    replacement = replacement_of(access, cluster_state, served, metadata) if finished else None
     compares: Sequence[Compare]
     operations: Sequence[Operation]
     if replacement is not None:
-        compares, operations = removal(scope, served, item, replacement)
+        compares, operations = removal(cluster_state, served, item, replacement)
     elif finished and not is_default(item):
-        compares = (Compare(item.key, mod_revision=item.mod_revision), *scope.life, *served.guards)
+        compares = (Compare(item.key, mod_revision=item.mod_revision), *cluster_state.life, *served.guards)
         operations = (Delete(item.key),)
     else:
-        compares, operations = storing(scope, served, item, value, name)
-    revision = await access.transact(scope.name, served.resource.keys, (*compares, *admitted), operations)
-    return Written(stored, value, revision, deleted=finished)
+        compares, operations = storing(cluster_state, served, item, value, name)
+    revision = await access.transact(cluster_state.name, served.resource.keys, (*compares, *admitted), operations)
+    return StoreResult(stored, value, revision, deleted=finished)
 
 
 def _encoded(stored: dict[str, Any], item: KeyValue, *, finished: bool) -> tuple[bytes, bool]:
@@ -241,7 +241,7 @@ def _take(metadata: dict[str, Any], before: dict[str, Any], fields: Iterable[str
 
 def _prepared(new: dict[str, Any], old: dict[str, Any], resource: ServedResource, *, subresource: str) -> dict[str, Any]:
     """What an update makes of the object that was sent, before admission; changes `new`."""
-    undress(new)
+    strip_server_fields(new)
     strategy = resource.strategy
     if subresource == "status":
         new = _with_status_of(old, new, resource)

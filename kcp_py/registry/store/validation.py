@@ -73,9 +73,9 @@ async def check(
             problems += await offload(_violations, schema, obj, old) if large else schema.validate(obj, old)
         heavy = not unchanged and (many or strategy.is_heavy(obj))
         if heavy:
-            problems += await offload(_judgement, strategy, obj, old)
+            problems += await offload(_strategy_violations, strategy, obj, old)
         else:
-            problems += _judge(strategy, obj, old)
+            problems += _strategy_violations(strategy, obj, old)
     rules = resource.schema.rules
     if rules is not None:
         problems += await _rule_problems(resource.schema, rules, obj, old, problems=problems, warnings=warnings)
@@ -102,8 +102,8 @@ def _status_violations(schema: CompiledSchema, obj: dict[str, Any], old: dict[st
     return _first(schema.validate_status(obj, old))
 
 
-def _judgement(strategy: Strategy, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
-    return _first(_judge(strategy, obj, old))
+def _strategy_violations(strategy: Strategy, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+    return _first(strategy.validate(obj) if old is None else strategy.validate_update(obj, old))
 
 
 def _first(problems: list[FieldError]) -> list[FieldError]:
@@ -111,11 +111,6 @@ def _first(problems: list[FieldError]) -> list[FieldError]:
     while len(problems) > MAX_CAUSES + 1:
         del problems[max(MAX_CAUSES + 1, len(problems) - _FREED_AT_ONCE) :]
     return problems
-
-
-def _judge(strategy: Strategy, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
-    """What the kind's own rules say."""
-    return strategy.validate(obj) if old is None else strategy.validate_update(obj, old)
 
 
 async def _rule_problems(

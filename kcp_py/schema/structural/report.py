@@ -31,7 +31,7 @@ MAX_ERRORS: Final = 1000
 MAX_TEXT: Final = 4 * 1024 * 1024
 """Characters of messages after which it stops: each may print a large value."""
 
-Found = list[tuple[str, FieldError]]
+FoundErrors = list[tuple[str, FieldError]]
 """Upstream's own message of each error, by which repetitions are recognised, and the error."""
 
 NO_FIELD: Final = "<nil>"
@@ -55,7 +55,7 @@ class Reporter:
 
         With `was`, which pairs the value with the old one, errors about unchanged parts are left out.
         """
-        found: Found = []
+        found: FoundErrors = []
         try:
             self.check(node, value, path, found, was)
         except _EnoughError:
@@ -63,18 +63,18 @@ class Reporter:
                 found.append(("", invalid(NO_FIELD, "", "too many errors")))
         return list(dict(found).values()) if len(found) == 1 else list(_distinct(found))
 
-    def _add(self, found: Found, message: str, error: FieldError) -> None:
+    def _add(self, found: FoundErrors, message: str, error: FieldError) -> None:
         found.append((message, error))
         self._count += 1
         self._size += len(error.text) + len(error.field)
         if self._count > MAX_ERRORS or self._size > MAX_TEXT:
             raise _EnoughError
 
-    def _invalid(self, found: Found, path: Path, value: Any, text: str) -> None:
+    def _invalid(self, found: FoundErrors, path: Path, value: Any, text: str) -> None:
         message = f"{render(path)} in body {text}"
         self._add(found, message, invalid(_field(path), value, message))
 
-    def check(self, node: Node, value: Any, path: Path, found: Found, was: Correlated | None = None) -> int:
+    def check(self, node: Node, value: Any, path: Path, found: FoundErrors, was: Correlated | None = None) -> int:
         """Add the errors of one value; answers with the number of checks passed."""
         before = len(found)
         matches = self._check(node, value, path, found, was)
@@ -82,7 +82,7 @@ class Reporter:
             del found[before:]
         return matches
 
-    def _check(self, node: Node, value: Any, path: Path, found: Found, was: Correlated | None) -> int:
+    def _check(self, node: Node, value: Any, path: Path, found: FoundErrors, was: Correlated | None) -> int:
         if node.ref:
             node = self._definitions[node.ref]
         if value is None:
@@ -111,7 +111,7 @@ class Reporter:
             matches += 1 + self._check_object(node, value, path, found, was)
         return matches
 
-    def _check_null(self, node: Node, path: Path, found: Found) -> int:
+    def _check_null(self, node: Node, path: Path, found: FoundErrors) -> int:
         matches = 1
         if node.types and not node.nullable and "null" not in node.types:
             matches = 0
@@ -120,21 +120,21 @@ class Reporter:
             self._not_supported(node, None, path, found)
         return matches
 
-    def _wrong_type(self, found: Found, path: Path, expected: str, actual: str) -> None:
+    def _wrong_type(self, found: FoundErrors, path: Path, expected: str, actual: str) -> None:
         """Add the error for a value of another type, whose name is `actual`."""
         message = _type_message(path, expected, actual)
         self._add(found, message, type_invalid(_field(path), actual, message, expected=expected))
 
-    def _wrong_format(self, found: Found, path: Path, expected: str, text: str) -> None:
+    def _wrong_format(self, found: FoundErrors, path: Path, expected: str, text: str) -> None:
         """Add the error for a string that does not have its format, which upstream reports like a type."""
         message = _type_message(path, expected, text)
         self._add(found, message, type_invalid(_field(path), text, message))
 
-    def _not_supported(self, node: Node, value: Any, path: Path, found: Found) -> None:
+    def _not_supported(self, node: Node, value: Any, path: Path, found: FoundErrors) -> None:
         choices = [choice if type(choice) is str else orjson.dumps(choice).decode() for choice in node.enum]
         self._add(found, f"{render(path)} in body should be one of {choices}", not_supported(_field(path), value, choices))
 
-    def _check_type(self, node: Node, value: Any, path: Path, found: Found) -> int:
+    def _check_type(self, node: Node, value: Any, path: Path, found: FoundErrors) -> int:
         problem = type_problem(node.types, node.format, value)
         if problem is None and node.typed and type(value) is list and "string" in node.types:
             problem = ("string", "array")
@@ -143,7 +143,7 @@ class Reporter:
         self._wrong_type(found, path, *problem)
         return 0
 
-    def _check_junctors(self, node: Node, value: Any, path: Path, found: Found) -> int:
+    def _check_junctors(self, node: Node, value: Any, path: Path, found: FoundErrors) -> int:
         matches = 1
         if node.any_of:
             matches += self._check_any_of(node, value, path, found)
@@ -158,21 +158,21 @@ class Reporter:
             if valid != len(node.all_of):
                 self._general(found, f"{go_quote(render(path))} must validate all the schemas (allOf){'' if valid else '. None validated'}")
         if node.negated is not None:
-            inner: Found = []
+            inner: FoundErrors = []
             self.check(node.negated, value, path, inner)
             if not inner:
                 self._general(found, f"{go_quote(render(path))} must not validate the schema (not)")
         return matches
 
-    def _general(self, found: Found, message: str) -> None:
+    def _general(self, found: FoundErrors, message: str) -> None:
         """An error that upstream gives no field."""
         self._add(found, message, invalid(NO_FIELD, "", message))
 
-    def _check_any_of(self, node: Node, value: Any, path: Path, found: Found) -> int:
-        best: Found = []
+    def _check_any_of(self, node: Node, value: Any, path: Path, found: FoundErrors) -> int:
+        best: FoundErrors = []
         best_matches = -1
         for part in node.any_of:
-            inner: Found = []
+            inner: FoundErrors = []
             matches = self.check(part, value, path, inner)
             if not inner:
                 return matches
@@ -182,13 +182,13 @@ class Reporter:
         found.extend(best)
         return best_matches
 
-    def _check_one_of(self, node: Node, value: Any, path: Path, found: Found) -> int:
-        best: Found = []
+    def _check_one_of(self, node: Node, value: Any, path: Path, found: FoundErrors) -> int:
+        best: FoundErrors = []
         best_matches = -1
         valid = 0
         first_matches = 0
         for part in node.one_of:
-            inner: Found = []
+            inner: FoundErrors = []
             matches = self.check(part, value, path, inner)
             if not inner:
                 valid += 1
@@ -205,7 +205,7 @@ class Reporter:
         found.extend(best)
         return best_matches
 
-    def _check_string(self, node: Node, value: str, path: Path, found: Found) -> None:
+    def _check_string(self, node: Node, value: str, path: Path, found: FoundErrors) -> None:
         if node.max_length is not None and len(value) > node.max_length:
             message = f"{render(path)} in body should be at most {node.max_length} chars long"
             self._add(found, message, too_long(_field(path), node.max_length))
@@ -218,7 +218,7 @@ class Reporter:
             except PatternError as error:
                 self._invalid(found, path, value, f"should match '{node.pattern}, but pattern is invalid: {error}'")
 
-    def _check_number(self, node: Node, value: float, path: Path, found: Found) -> None:
+    def _check_number(self, node: Node, value: float, path: Path, found: FoundErrors) -> None:
         self._check_range(node, value, "Checked", path, found)
         if (factor := node.multiple_of) is not None:
             limit = self._limit(node, factor, "MultipleOf", value=value, path=path, found=found)
@@ -235,11 +235,11 @@ class Reporter:
                 words = "less than" if node.exclusive_maximum else "less than or equal to"
                 self._invalid(found, path, value, f"should be {words} {format_number(limit)}")
 
-    def _limit(self, node: Node, limit: float, name: str, *, value: float, path: Path, found: Found) -> float:
+    def _limit(self, node: Node, limit: float, name: str, *, value: float, path: Path, found: FoundErrors) -> float:
         """A limit as it is compared; one that is not a value of the node's type is itself an error."""
         return bound(value, limit) if self._check_range(node, limit, name, path, found) else limit
 
-    def _check_range(self, node: Node, number: float, name: str, path: Path, found: Found) -> bool:
+    def _check_range(self, node: Node, number: float, name: str, path: Path, found: FoundErrors) -> bool:
         kind = number_kind(node)
         if in_range(number, kind, node.format):
             return True
@@ -247,7 +247,7 @@ class Reporter:
         self._general(found, f"{name} value must be of type {kind} {form} in {render(path)}")
         return False
 
-    def _check_list(self, node: Node, value: list[Any], path: Path, found: Found, was: Correlated | None) -> int:
+    def _check_list(self, node: Node, value: list[Any], path: Path, found: FoundErrors, was: Correlated | None) -> int:
         matches = 0
         if node.items is not None:
             for index, element in enumerate(value):
@@ -260,7 +260,7 @@ class Reporter:
             self._add(found, message, too_many(_field(path), size, node.max_items))
         return matches
 
-    def _check_object(self, node: Node, value: dict[str, Any], path: Path, found: Found, was: Correlated | None) -> int:
+    def _check_object(self, node: Node, value: dict[str, Any], path: Path, found: FoundErrors, was: Correlated | None) -> int:
         size = len(value)
         if node.min_properties is not None and size < node.min_properties:
             self._invalid(found, path, size, f"should have at least {node.min_properties} properties")
@@ -297,7 +297,7 @@ def _type_message(path: Path, expected: str, actual: str) -> str:
     return f"{render(path)} in body must be of type {expected}: {go_quote(actual)}"
 
 
-def _distinct(found: Found) -> list[FieldError]:
+def _distinct(found: FoundErrors) -> list[FieldError]:
     first: dict[str, FieldError] = {}
     for message, error in found:
         first.setdefault(message, error)

@@ -16,7 +16,7 @@ from kcp_py.tenancy import LogicalClusters
 
 
 @dataclass(slots=True, kw_only=True)
-class Limits:
+class RequestLimits:
     """Bounds of single requests."""
 
     max_body_bytes: int = 3 * 1024 * 1024
@@ -34,7 +34,7 @@ class Backend(Registry):
     """Whether a privileged caller may name clusters that do not exist yet."""
     shutting_down: bool = False
     """Whether the server is about to stop: other requests are still answered, but no watch goes on."""
-    limits: Limits = field(default_factory=Limits)
+    limits: RequestLimits = field(default_factory=RequestLimits)
     lists: ListBudget = field(default_factory=ListBudget)
     clock: Callable[[], float] = time.time
     metrics: RequestMetrics = field(default_factory=lambda: RequestMetrics(MetricsRegistry()))

@@ -58,7 +58,7 @@ async def delete_collection(backend: Backend, exchange: Exchange, target: Resolv
     deleted = backend.verbs.of(target).delete_collection(WriteRequest(exchange.context, target, delete_options), options)
     answer = ObjectList(backend, exchange, target, representation)
     # A name of its own: how large lists of the collection are is not learned from it.
-    with backend.lists.share(str(target.scope.name), f"{target.resource.keys.prefix}deleted") as share:
+    with backend.lists.share(str(target.cluster_state.name), f"{target.resource.keys.prefix}deleted") as share:
         async for one in deleted:
             await answer.add(await one.decoded(), len(one.written.value))
             # Deleted objects stay deleted: a retry deletes the rest.

@@ -22,7 +22,7 @@ from kcp_py.server.exchange import Exchange, Header
 from kcp_py.server.handlers.answer import send_document
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.openapi import send_group_version, send_index, send_v2
-from kcp_py.server.handlers.target import method_not_allowed, resolve_scope
+from kcp_py.server.handlers.target import method_not_allowed, resolve_cluster
 from kcp_py.server.negotiation import (
     DEFAULT,
     Representation,
@@ -112,7 +112,7 @@ class Documents:
         context = exchange.context
         if isinstance(context.cluster, Wildcard):
             return await self._backend.wildcard.union()
-        await resolve_scope(self._backend, context, context.cluster)
+        await resolve_cluster(self._backend, context, context.cluster)
         return await self._backend.tables.get(context.cluster)
 
     def _describe(self, table: ResourceTable | ResourceUnion) -> _Described:

@@ -82,15 +82,15 @@ class ItemEncoder:
         """An object that is answered: decoded, or as it is stored where only stored metadata is answered of it."""
         if served.resource.converter is None or not self._stored_metadata:
             return await self._items.decoded(item, served, cluster)
-        return served.resource.renderer.dress(orjson.loads(item.value), item.mod_revision, cluster, wildcard=True)
+        return served.resource.renderer.add_server_fields(orjson.loads(item.value), item.mod_revision, cluster, wildcard=True)
 
     async def spliced(self, items: Sequence[KeyValue]) -> list[bytes] | None:
         """The elements of a plain list of one cluster, without decoding any; None where that is not possible for all of them."""
-        scope = self._target.only
-        if self._transform or scope is None:
+        cluster_state = self._target.only
+        if self._transform or cluster_state is None:
             return None
         served = self._target.served
-        splice = served.resource.renderer.splicer(scope.name, in_list=True)
+        splice = served.resource.renderer.splicer(cluster_state.name, in_list=True)
         parts: list[bytes] = []
         for start in range(0, len(items), _SPLICED_PER_TURN):
             if start:

@@ -21,7 +21,7 @@ from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.client.tap import Holder, ObjectChange, ObjectFilter, StoredResource, Tap
 from kcp_py.client.tapwire import HEARTBEAT_SECONDS, VERSION, change_line, error_line, parse_filter, revision_line
 from kcp_py.logicalcluster import Name, Wildcard, parse_name
-from kcp_py.registry.scope import StaleScopeError
+from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.backend import Backend
 
@@ -187,7 +187,7 @@ async def _pump(exchange: Exchange, lines: AsyncGenerator[bytes, None], ended: a
             await exchange.send_chunk(line)
     except StatusError as error:
         await exchange.send_chunk(error_line(error))
-    except StaleScopeError:
+    except StaleStateError:
         return
     finally:
         ended.cancel()

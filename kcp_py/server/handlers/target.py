@@ -1,4 +1,4 @@
-"""From a request to what it is about: the cluster's scope, the resource as served there, namespace, name and subresource."""
+"""From a request to what it is about: the cluster's state, the resource as served there, namespace, name and subresource."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.authz.forbidden import forbidden
 from kcp_py.logicalcluster import Name, Wildcard
+from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import ServedResource
-from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import RequestInfo
@@ -40,12 +40,12 @@ async def resolve(backend: Backend, exchange: Exchange) -> Resolved:
     info = context.info
     cluster = context.cluster
     if isinstance(cluster, Wildcard):
-        scope = None
+        cluster_state = None
         served = await backend.wildcard.find(info.group, info.version, info.resource, accept=lambda found: _has_path(info, found))
     else:
-        scope = backend.clusters.cached(cluster)
-        if scope is None or scope.inactive or scope.delete_after:
-            scope = await resolve_scope(backend, context, cluster)
+        cluster_state = backend.clusters.cached(cluster)
+        if cluster_state is None or cluster_state.inactive or cluster_state.delete_after:
+            cluster_state = await resolve_cluster(backend, context, cluster)
         # What every cluster serves needs no table: nothing is worked out, or kept, for a cluster that is not there.
         served = backend.tables.everywhere.get((info.group, info.version, info.resource))
         if served is None:
@@ -55,7 +55,7 @@ async def resolve(backend: Backend, exchange: Exchange) -> Resolved:
         raise errors.unknown_path()
     resource = served.resource
     namespace = _namespace(context, resource)
-    if resource.warnings and scope is not None:
+    if resource.warnings and cluster_state is not None:
         # Over all clusters the words of one of them mean nothing.
         exchange.warnings.extend(resource.warnings)
     _check_verb(context, resource, namespace)
@@ -63,31 +63,31 @@ async def resolve(backend: Backend, exchange: Exchange) -> Resolved:
         # There are no such routes of built-in kinds; for custom resources it is a GET.
         raise method_not_allowed()
     exchange.resolved = resource.key
-    return Resolved(scope, served, namespace, info.name, info.subresource)
+    return Resolved(cluster_state, served, namespace, info.name, info.subresource)
 
 
-async def resolve_scope(backend: Backend, context: RequestContext, cluster: Name) -> ClusterScope:
-    """The scope of the cluster that a request names.
+async def resolve_cluster(backend: Backend, context: RequestContext, cluster: Name) -> ClusterState:
+    """The state of the cluster that a request names.
 
     Raises:
         StatusError: 403, the same for a cluster that does not exist as for one that the caller may not enter; 403 for one that is
             inactive or deleted.
     """
-    scope = await backend.clusters.scope(cluster)
-    if scope is None:
+    cluster_state = await backend.clusters.state(cluster)
+    if cluster_state is None:
         info = context.info
         creates_it = info.verb == "create" and (info.group, info.resource) == (LOGICAL_CLUSTER.group, LOGICAL_CLUSTER.resource)
         if not (backend.implicit_clusters or creates_it):
             raise forbidden(context.user, info)
         return backend.clusters.uncreated(cluster)
-    if scope.delete_after and not _passes_inactive(context):
+    if cluster_state.delete_after and not _passes_inactive(context):
         resource = GroupResource(LOGICAL_CLUSTER.group, LOGICAL_CLUSTER.resource)
-        hint = f'until {scope.delete_after} "kcp-py cluster undelete {cluster}" brings it back'
+        hint = f'until {cluster_state.delete_after} "kcp-py cluster undelete {cluster}" brings it back'
         raise errors.forbidden(resource, cluster, f"logical cluster is deleted; {hint}")
-    if scope.inactive and not _passes_inactive(context):
+    if cluster_state.inactive and not _passes_inactive(context):
         resource = GroupResource(LOGICAL_CLUSTER.group, LOGICAL_CLUSTER.resource)
         raise errors.forbidden(resource, cluster, "logical cluster is marked inactive")
-    return scope
+    return cluster_state
 
 
 def _passes_inactive(context: RequestContext) -> bool:

@@ -13,10 +13,10 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.fieldselectors import FieldRequirement, FieldSelector
 from kcp_py.apimachinery.meta.options import ListOptions, decode_include_object, decode_list_options
+from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.registry.rest.computed import ComputedWatch
 from kcp_py.registry.rest.storage import ReadRequest
 from kcp_py.registry.rest.watching import StoredWatch
-from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of
@@ -102,7 +102,7 @@ class _ComputedStream(_Stream):
 
     async def run(self) -> None:
         """Send changes until there are no more."""
-        served, cluster = self._watch.target.served, self._watch.target.scope.name
+        served, cluster = self._watch.target.served, self._watch.target.cluster_state.name
         try:
             async with aclosing(self._watch.changes(self._seconds)) as changes:
                 async for change in changes:
@@ -139,7 +139,7 @@ class _StoredStream(_Stream):
             await self._follow(watch.after)
         except (CompactedError, WatchOverflowError) as error:
             await exchange.send_frames([self._encoder.error(watch.expired(error))])
-        except (WatchEndedError, StaleScopeError, _ClientGoneError):
+        except (WatchEndedError, StaleStateError, _ClientGoneError):
             pass
         except StatusError as error:
             await exchange.send_frames([self._encoder.error(error)])

@@ -17,7 +17,7 @@ bytes that must not be parsed yet are kept with the reason, `hold`. The connecti
 | `DRAINING` | the response is complete, the request is not | `DRAIN_SECONDS` from the response: end the connection |
 | `CLOSED` | nothing more is read | |
 
-Limits, in addition to those of `Limits`:
+Limits, in addition to those of `ReadLimits`:
 
 * A chunked body has at most `max_head_bytes` without payload (chunk sizes, chunk extensions, trailer section) in a row. In all it has at
   most as many plus `OVERHEAD_PER_BYTE` for each byte of payload.
@@ -39,7 +39,7 @@ from kcp_py.serving.http1.blankline import BLANK_LINE, BlankLineSearch
 from kcp_py.serving.http1.events import CONNECTION_CLOSED, END_OF_MESSAGE, Data, Event, Header, Refusal, Request
 from kcp_py.serving.http1.head import FRAMING_FIELDS, body_framing, split_target
 from kcp_py.serving.http1.refusals import HEAD_TOO_LARGE, INVALID, TooManyFieldsError, refusal_of
-from kcp_py.serving.http1.states import Hold, Limits, State
+from kcp_py.serving.http1.states import Hold, ReadLimits, State
 
 DRAIN_BYTES: Final = 16 * 1024
 """Bytes of a request that are read behind its response."""
@@ -118,7 +118,7 @@ class RequestReader:
     _events: list[Event]
     _headers: list[Header] | None
 
-    def __init__(self, limits: Limits, now: float) -> None:
+    def __init__(self, limits: ReadLimits, now: float) -> None:
         """Begin with a new connection.
 
         Args:

@@ -28,7 +28,7 @@ class Hold(Enum):
     FRAMING_TURN = "a body that brings no payload waits for its turn: `resume(turn=True)`"
 
 
-class Limits(NamedTuple):
+class ReadLimits(NamedTuple):
     """Limits of what clients send.
 
     Attributes:

@@ -15,10 +15,10 @@ from kcp_py.apimachinery.meta.options import DeleteOptions, ListOptions
 from kcp_py.apimachinery.meta.selectors import parse_label_selector
 from kcp_py.logicalcluster import WILDCARD, Name
 from kcp_py.registry.catalog.wildcard import WildcardTables
+from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.storage import ReadRequest
 from kcp_py.registry.rest.verbs import Verbs
-from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import UNPARSED
@@ -54,7 +54,7 @@ def registry_of(world: World) -> Registry:
 async def target(world: World, cluster: Name | None, name: str = "", resource: GroupVersionResource = CONFIG_MAPS) -> Resolved:
     served = world.tables.builtin(*resource)
     assert served is not None
-    return Resolved(await world.clusters.scope(cluster) if cluster else None, served, "default", name)
+    return Resolved(await world.clusters.state(cluster) if cluster else None, served, "default", name)
 
 
 async def test_a_read_object_is_bytes_or_an_object(world: World) -> None:
@@ -73,9 +73,9 @@ async def test_an_object_of_all_clusters_is_that_of_the_named_one(world: World) 
     """Or of the only one; 409 where several have it, and 404 where none has."""
     stored = Verbs(registry_of(world)).stored
     found = await stored.get(ReadRequest(CONTEXT, await target(world, None, "two")))
-    assert (found.target.scope.name, (await found.decoded())["metadata"]["clusterName"]) == (TEAM, TEAM)
+    assert (found.target.cluster_state.name, (await found.decoded())["metadata"]["clusterName"]) == (TEAM, TEAM)
     named = await stored.get(ReadRequest(CONTEXT, await target(world, None, "one"), in_cluster="team-b"))
-    assert named.target.scope.name == OTHER
+    assert named.target.cluster_state.name == OTHER
     for name, code in (("one", 409), ("none", 404)):
         with pytest.raises(StatusError) as refused:
             await stored.get(ReadRequest(CONTEXT, await target(world, None, name)))
@@ -164,11 +164,11 @@ async def test_a_watch_goes_on_when_its_cluster_is_born_while_it_starts(world: W
 
 
 async def test_a_watch_starts_anew_where_its_cluster_was_born_before(world: World) -> None:
-    """The scope is worked out again before the answer begins."""
+    """The state is worked out again before the answer begins."""
     unborn = Name("team-c")
     where = (await target(world, TEAM))._replace(only=world.clusters.uncreated(unborn))
     await world.client.create(unborn, CONFIG_MAPS, config_map("first"))
     watch = Verbs(registry_of(world)).stored.watch(ReadRequest(CONTEXT, where))
-    with pytest.raises(StaleScopeError):
+    with pytest.raises(StaleStateError):
         await watch.start()
     await watch.aclose()

@@ -12,10 +12,10 @@ import pytest
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apimachinery.meta.options import CreateOptions, DeleteOptions, Preconditions, UpdateOptions
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served
-from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store import Access, Current, create, delete, update
-from kcp_py.registry.store.access import Written
+from kcp_py.registry.store.access import StoreResult
 from kcp_py.registry.writerequest import FieldManager, Resolved, WriteOptions, WriteRequest
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import UNPARSED
@@ -120,8 +120,8 @@ class World:
         self.client = registry.client
         self.warnings: list[str] = []
 
-    async def scope(self, cluster: Name = TEAM) -> ClusterScope:
-        found = await self.registry.clusters.scope(cluster)
+    async def state(self, cluster: Name = TEAM) -> ClusterState:
+        found = await self.registry.clusters.state(cluster)
         return found if found is not None else self.registry.clusters.uncreated(cluster)
 
     async def served(self, resource: GroupVersionResource = CONFIG_MAPS, cluster: Name = TEAM) -> Served:
@@ -129,11 +129,14 @@ class World:
         assert found is not None
         return found
 
-    async def create(self, obj: Mapping[str, Any], resource: GroupVersionResource = CONFIG_MAPS, **more: Any) -> Written:
-        scope, served = more.pop("scope", None) or await self.scope(), more.pop("served", None) or await self.served(resource)
+    async def create(self, obj: Mapping[str, Any], resource: GroupVersionResource = CONFIG_MAPS, **more: Any) -> StoreResult:
+        cluster_state, served = (
+            more.pop("cluster_state", None) or await self.state(),
+            more.pop("served", None) or await self.served(resource),
+        )
         new = orjson.loads(orjson.dumps(obj))
         namespace = new["metadata"].get("namespace", "")
-        return await create(self.registry.access, self.request(scope, served, CreateOptions, namespace, **more), new)
+        return await create(self.registry.access, self.request(cluster_state, served, CreateOptions, namespace, **more), new)
 
     async def update(
         self,
@@ -144,9 +147,9 @@ class World:
         namespace: str = "default",
         lock: str = "",
         **more: Any,
-    ) -> Written:
+    ) -> StoreResult:
         """Change an object as stored at the moment; with `lock`, only that resourceVersion of it."""
-        scope, served = await self.scope(), more.pop("served", None) or await self.served(resource)
+        cluster_state, served = await self.state(), more.pop("served", None) or await self.served(resource)
 
         async def transform(current: Current | None) -> dict[str, Any]:
             item = current.item if current is not None else None
@@ -160,13 +163,13 @@ class World:
             return new
 
         may_create = more.pop("may_create", False)
-        request = self.request(scope, served, UpdateOptions, namespace, name, **more)
+        request = self.request(cluster_state, served, UpdateOptions, namespace, name, **more)
         return await update(self.registry.access, request, transform, may_create=may_create)
 
     async def delete(
         self, name: str, resource: GroupVersionResource = CONFIG_MAPS, *, namespace: str = "default", **deletion: Any
-    ) -> Written:
-        scope, served = await self.scope(), deletion.pop("served", None) or await self.served(resource)
+    ) -> StoreResult:
+        cluster_state, served = await self.state(), deletion.pop("served", None) or await self.served(resource)
         preconditions = Preconditions(deletion.pop("uid", ""), deletion.pop("resource_version", ""))
         options = DeleteOptions(
             preconditions=preconditions,
@@ -174,11 +177,11 @@ class World:
             grace_period_seconds=deletion.pop("grace", None),
             dry_run=deletion.pop("dry_run", False),
         )
-        return await delete(self.registry.access, self.request(scope, served, lambda **_: options, namespace, name, **deletion))
+        return await delete(self.registry.access, self.request(cluster_state, served, lambda **_: options, namespace, name, **deletion))
 
     def request(
         self,
-        scope: ClusterScope,
+        cluster_state: ClusterState,
         served: Served,
         options: Callable[..., WriteOptions],
         namespace: str,
@@ -190,8 +193,8 @@ class World:
         manager: FieldManager | None = None,
     ) -> WriteRequest:
         """A write of the server itself, with the warnings of this world."""
-        context = RequestContext("", scope.name, True, UNPARSED, LOOPBACK, self.warnings, {})
-        return WriteRequest(context, Resolved(scope, served, namespace, name, subresource), options(dry_run=dry_run), size, manager)
+        context = RequestContext("", cluster_state.name, True, UNPARSED, LOOPBACK, self.warnings, {})
+        return WriteRequest(context, Resolved(cluster_state, served, namespace, name, subresource), options(dry_run=dry_run), size, manager)
 
     async def stored(self, key: str) -> dict[str, Any] | None:
         """An object as it is stored."""

@@ -1,4 +1,4 @@
-"""Stored config maps, written as the registry would, and the scopes that they are read in."""
+"""Stored config maps, written as the registry would, and the states of their clusters."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.apis.builtin.resources import builtin_resources
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served
-from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store import Access
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.structural.nodes import Node
@@ -21,12 +21,12 @@ CONFIG_MAPS = Served(_RESOURCES["configmaps"])
 NAMESPACES = Served(_RESOURCES["namespaces"])
 
 
-def scope_of(cluster: str, created_revision: int = 0) -> ClusterScope:
-    return ClusterScope(Name(cluster), f"uid-{cluster}", created_revision, "2024-01-01T00:00:00Z")
+def state_of(cluster: str, created_revision: int = 0) -> ClusterState:
+    return ClusterState(Name(cluster), f"uid-{cluster}", created_revision, "2024-01-01T00:00:00Z")
 
 
-A = scope_of("a")
-B = scope_of("b")
+A = state_of("a")
+B = state_of("b")
 
 
 def config_map(name: str, namespace: str = "default", *, metadata: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:

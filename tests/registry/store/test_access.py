@@ -65,9 +65,9 @@ async def test_observers_are_told_before_and_after_a_write_even_of_one_that_fail
 async def test_creates_depend_on_their_cluster_and_definition(world: World) -> None:
     """Of a built-in only the cluster's object is compared, of a custom resource its definition as well."""
     await world.establish()
-    scope = await world.scope()
-    assert [compare.key for compare in compares_of(scope, await world.served(CONFIG_MAPS))] == [CLUSTER_KEY]
-    assert [compare.key for compare in compares_of(scope, await world.served(WIDGETS))] == [CLUSTER_KEY, DEFINITION_KEY]
+    cluster_state = await world.state()
+    assert [compare.key for compare in compares_of(cluster_state, await world.served(CONFIG_MAPS))] == [CLUSTER_KEY]
+    assert [compare.key for compare in compares_of(cluster_state, await world.served(WIDGETS))] == [CLUSTER_KEY, DEFINITION_KEY]
 
 
 @pytest.mark.anyio

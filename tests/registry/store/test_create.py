@@ -11,7 +11,7 @@ import pytest
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin, Attributes
-from kcp_py.registry.scope import StaleScopeError
+from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.registry.store.create import prepare_new
 from kcp_py.storage.contract import Delete
 from tests.client.registry import CONFIG_MAPS, DEFINITIONS, LOGICAL_CLUSTERS, NAMESPACES, WIDGETS, config_map, definition, namespace, widget
@@ -145,11 +145,11 @@ async def test_dry_run_writes_nothing(world: World) -> None:
     assert written.obj["metadata"]["uid"]
     assert written.mod_revision == 0
     fresh = Name("fresh")
-    scope = world.registry.clusters.uncreated(fresh)
-    await world.create(config_map("one"), scope=scope, dry_run=True)
+    cluster_state = world.registry.clusters.uncreated(fresh)
+    await world.create(config_map("one"), cluster_state=cluster_state, dry_run=True)
     assert world.storage.transactions == before
     assert await world.registry.keys("fresh") == []
-    await world.create(config_map("one"), scope=scope)
+    await world.create(config_map("one"), cluster_state=cluster_state)
     assert len(await world.registry.keys("fresh")) == 2
 
 
@@ -220,9 +220,9 @@ async def test_nothing_is_stored_on_what_has_changed_meanwhile(
     await world.establish()
     await world.client.create(TEAM, NAMESPACES, namespace("game"))
     world.storage.before_write(lambda: meanwhile(world))
-    scope, served = await world.scope(), await world.served(WIDGETS)
-    with pytest.raises(StaleScopeError) as stale:
-        await world.create(widget("one", "game"), scope=scope, served=served)
+    cluster_state, served = await world.state(), await world.served(WIDGETS)
+    with pytest.raises(StaleStateError) as stale:
+        await world.create(widget("one", "game"), cluster_state=cluster_state, served=served)
     assert stale.value.key == key
     assert await world.storage.get("/registry/example.com/widgets/customresources/team-a/game/one") is None
     if refusal is None:
@@ -240,7 +240,7 @@ async def test_clients_never_see_the_race(world: World, meanwhile: Callable[[Wor
     del key
     await world.establish()
     await world.client.create(TEAM, NAMESPACES, namespace("game"))
-    await world.scope()
+    await world.state()
     await world.served(WIDGETS)
     world.storage.before_write(lambda: meanwhile(world))
     if refusal is None:
@@ -293,5 +293,5 @@ async def test_default_namespaces_are_there_without_being_stored(world: World) -
     assert caught.value.code == 403
     await world.storage.transact((), (Delete("/registry/core/namespaces/team-a/kube-node-lease"),))
     world.storage.before_write(lambda: world.client.delete(TEAM, NAMESPACES, "", "kube-node-lease"))
-    with pytest.raises(StaleScopeError):
+    with pytest.raises(StaleStateError):
         await world.create(config_map("two", "kube-node-lease"))

@@ -18,7 +18,7 @@ from kcp_py.registry.store.defaults import (
     with_defaults,
 )
 from kcp_py.storage.contract import Compare, Delete, KeyValue, Put
-from tests.registry.store.shelf import CONFIG_MAPS, NAMESPACES, A, Shelf, scope_of
+from tests.registry.store.shelf import CONFIG_MAPS, NAMESPACES, A, Shelf, state_of
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ def test_defaults_are_those_of_the_resource() -> None:
     """In name order, none for most resources, and never at revision 0, which would read as unset."""
     assert list(defaults_of(NAMESPACES, A)) == ["default", "kube-node-lease", "kube-public", "kube-system"]
     assert defaults_of(CONFIG_MAPS, A) == {}
-    assert [origin_of(NAMESPACES, scope_of("a", revision)).revision for revision in (0, 9)] == [1, 9]
+    assert [origin_of(NAMESPACES, state_of("a", revision)).revision for revision in (0, 9)] == [1, 9]
 
 
 def test_default_objects_stand_between_stored_ones() -> None:
@@ -52,23 +52,23 @@ async def test_a_default_object_is_found_by_its_name(shelf: Shelf) -> None:
 
 def test_the_first_write_stores_a_default_object() -> None:
     """Where nothing is stored yet, under the guards of a create; a stored object is replaced at its revision."""
-    scope = scope_of("a", created_revision=4)._replace(
+    cluster_state = state_of("a", created_revision=4)._replace(
         guard=(Compare("cluster", mod_revision=9),), life=(Compare("cluster", create_revision=4),)
     )
-    item = default_items(NAMESPACES, scope)[0]
-    conditions, operations = storing(scope, NAMESPACES, item, b"{}", "default")
-    assert (list(conditions), list(operations)) == ([Compare(item.key, mod_revision=0), *scope.guard], [Put(item.key, b"{}")])
+    item = default_items(NAMESPACES, cluster_state)[0]
+    conditions, operations = storing(cluster_state, NAMESPACES, item, b"{}", "default")
+    assert (list(conditions), list(operations)) == ([Compare(item.key, mod_revision=0), *cluster_state.guard], [Put(item.key, b"{}")])
     stored = KeyValue(item.key, b"before", 7, 5)
-    conditions, operations = storing(scope, NAMESPACES, stored, b"{}", "default")
-    assert (list(conditions), list(operations)) == ([Compare(item.key, mod_revision=7), *scope.life], [Put(item.key, b"{}")])
+    conditions, operations = storing(cluster_state, NAMESPACES, stored, b"{}", "default")
+    assert (list(conditions), list(operations)) == ([Compare(item.key, mod_revision=7), *cluster_state.life], [Put(item.key, b"{}")])
 
 
 def test_nothing_is_stored_in_a_cluster_that_ends() -> None:
     """403, as for any other new object."""
-    scope = scope_of("a", created_revision=4)._replace(terminating=True)
-    item = default_items(NAMESPACES, scope)[0]
+    cluster_state = state_of("a", created_revision=4)._replace(terminating=True)
+    item = default_items(NAMESPACES, cluster_state)[0]
     with pytest.raises(StatusError) as refused:
-        storing(scope, NAMESPACES, item, b"{}", "default")
+        storing(cluster_state, NAMESPACES, item, b"{}", "default")
     assert refused.value.code == 403
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kcp_py.apimachinery.errors import OBJECT_MODIFIED, StatusError
-from kcp_py.registry.scope import StaleScopeError
+from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.registry.store.access import LOCK_ATTEMPTS
 from tests.client.registry import DEFINITIONS, LOGICAL_CLUSTERS, NAMESPACES, WIDGETS, config_map, widget
 from tests.registry.store.conftest import CLUSTER_KEY, DEFINITION_KEY, TEAM, World
@@ -181,7 +181,7 @@ async def test_what_must_stay_stays(world: World) -> None:
 async def test_a_default_object_is_marked_in_the_life_of_the_cluster_that_it_comes_from(world: World) -> None:
     """Marking it stores it, which a cluster that ends or is another one meanwhile does not take."""
     world.storage.before_write(world.remake_cluster)
-    with pytest.raises(StaleScopeError) as stale:
+    with pytest.raises(StaleStateError) as stale:
         await world.delete("kube-node-lease", NAMESPACES, namespace="")
     assert stale.value.key == CLUSTER_KEY
     await world.client.delete(TEAM, LOGICAL_CLUSTERS, "", "cluster")

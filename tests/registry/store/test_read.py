@@ -14,7 +14,7 @@ from kcp_py.registry.resource import Served
 from kcp_py.registry.store import get, load, load_one
 from kcp_py.registry.store.read import find, from_storage, to_storage
 from kcp_py.storage.contract import KeyValue, Put
-from tests.registry.store.shelf import CONFIG_MAPS, NAMESPACES, A, B, Schema, Shelf, config_map, scope_of, with_schemas
+from tests.registry.store.shelf import CONFIG_MAPS, NAMESPACES, A, B, Schema, Shelf, config_map, state_of, with_schemas
 
 pytestmark = pytest.mark.anyio
 
@@ -28,15 +28,15 @@ async def test_an_object_is_found_in_its_cluster_and_namespace_only(shelf: Shelf
     revision = await shelf.put("one")
     found = await get(shelf.access, A, CONFIG_MAPS, "default", "one")
     assert found.mod_revision == revision
-    for scope, namespace in ((B, "default"), (A, "other")):
+    for cluster_state, namespace in ((B, "default"), (A, "other")):
         with pytest.raises(StatusError) as caught:
-            await get(shelf.access, scope, CONFIG_MAPS, namespace, "one")
+            await get(shelf.access, cluster_state, CONFIG_MAPS, namespace, "one")
         assert (caught.value.code, caught.value.reason, str(caught.value)) == (404, "NotFound", 'configmaps "one" not found')
 
 
 async def test_what_every_cluster_has_is_found_until_it_is_stored(shelf: Shelf) -> None:
     """With the revision of the cluster's beginning, and its own identity in each cluster."""
-    born = scope_of("a", created_revision=4)
+    born = state_of("a", created_revision=4)
     found = await get(shelf.access, born, NAMESPACES, "", "default")
     assert (found.mod_revision, found.create_revision) == (4, 0)
     assert found.value != (await get(shelf.access, B, NAMESPACES, "", "default")).value

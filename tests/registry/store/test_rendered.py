@@ -20,7 +20,7 @@ from kcp_py.storage.contract import CompactedError, FutureRevisionError, RangeRe
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.storage.sqlite import SQLiteStorage
 from kcp_py.storage.sqlite.worker import Worker
-from tests.registry.store.shelf import CONFIG_MAPS, NAMESPACES, A, B, Schema, Shelf, key_of, scope_of, with_schemas
+from tests.registry.store.shelf import CONFIG_MAPS, NAMESPACES, A, B, Schema, Shelf, key_of, state_of, with_schemas
 
 pytestmark = pytest.mark.anyio
 
@@ -124,7 +124,7 @@ async def test_one_cluster_never_sees_what_was_kept_of_another(shelf: Shelf) -> 
     await shelf.put_all("a", "b", "c")
     await shelf.put_all("a", "z", cluster="ab")
     await render(shelf.access, CONFIG_MAPS, Scan(A))
-    found = items_of(await render(shelf.access, CONFIG_MAPS, Scan(scope_of("ab"))))
+    found = items_of(await render(shelf.access, CONFIG_MAPS, Scan(state_of("ab"))))
     assert [item["metadata"]["annotations"]["kcp.io/cluster"] for item in found] == ["ab", "ab"]
     assert names_of(await render(shelf.access, CONFIG_MAPS, Scan(B))) == []
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served
-from kcp_py.registry.scope import ClusterScope
 from kcp_py.registry.store import Page, Scan, scan
 from kcp_py.storage.contract import CompactedError, FutureRevisionError, Put
-from tests.registry.store.shelf import CONFIG_MAPS, NAMESPACES, A, B, Shelf, key_of, scope_of
+from tests.registry.store.shelf import CONFIG_MAPS, NAMESPACES, A, B, Shelf, key_of, state_of
 
 pytestmark = pytest.mark.anyio
 
@@ -25,12 +25,12 @@ def names_of(page: Page) -> list[str]:
 async def put_namespaces(shelf: Shelf, *names: str, cluster: str = "a") -> int:
     keys = NAMESPACES.resource.keys
     value = b'{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"stored"}}'
-    return await shelf.access.storage.transact([], [Put(keys.object_key(scope_of(cluster).name, "", name), value) for name in names])
+    return await shelf.access.storage.transact([], [Put(keys.object_key(state_of(cluster).name, "", name), value) for name in names])
 
 
-async def everywhere(first: Name | None, limit: int, revision: int) -> Sequence[tuple[ClusterScope, Served]]:
+async def everywhere(first: Name | None, limit: int, revision: int) -> Sequence[tuple[ClusterState, Served]]:
     del revision
-    found = [(scope, NAMESPACES) for scope in (A, B) if first is None or scope.name >= first]
+    found = [(cluster_state, NAMESPACES) for cluster_state in (A, B) if first is None or cluster_state.name >= first]
     return found[:limit] if limit else found
 
 
@@ -82,11 +82,11 @@ async def test_pages_with_default_objects_miss_and_repeat_nothing(shelf: Shelf, 
     """Whatever the limit, in one cluster and over all of them, and only the last page says that nothing follows."""
     await put_namespaces(shelf, "alpha", "kube-public", "zeta")
     await put_namespaces(shelf, "beta", cluster="b")
-    for scope, expected in ((A, ["alpha", *DEFAULTS, "zeta"]), (None, ["alpha", *DEFAULTS, "zeta", "beta", *DEFAULTS])):
+    for cluster_state, expected in ((A, ["alpha", *DEFAULTS, "zeta"]), (None, ["alpha", *DEFAULTS, "zeta", "beta", *DEFAULTS])):
         found: list[str] = []
         start, more = "", True
         while more:
-            page = await scan(shelf.access, NAMESPACES, Scan(scope, start=start, limit=limit), clusters=everywhere)
+            page = await scan(shelf.access, NAMESPACES, Scan(cluster_state, start=start, limit=limit), clusters=everywhere)
             assert len(page.items) <= limit
             found += names_of(page)
             start, more = page.items[-1].key + "\x00" if page.items else "", page.more
@@ -117,4 +117,4 @@ async def test_custom_resources_of_the_same_name_are_not_objects_of_a_built_in_k
         found += names_of(page)
         start, more = page.items[-1].key + "\x00", page.more
     assert found == list("abcdef")
-    assert names_of(await scan(shelf.access, CONFIG_MAPS, Scan(scope_of("customresources")))) == ["c", "d"]
+    assert names_of(await scan(shelf.access, CONFIG_MAPS, Scan(state_of("customresources")))) == ["c", "d"]

@@ -10,7 +10,7 @@ from kcp_py.apimachinery.errors import OBJECT_MODIFIED, StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apimachinery.meta.options import UpdateOptions
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.scope import StaleScopeError
+from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.registry.store import Current, update
 from kcp_py.registry.store.access import LOCK_ATTEMPTS
 from kcp_py.storage.contract import Delete
@@ -260,7 +260,7 @@ async def test_a_definition_that_changes_in_the_middle_is_looked_up_again(world:
 
     world.storage.before_write(lambda: world.rewrite(DEFINITION_KEY, stricter))
     before = await world.stored(WIDGET)
-    with pytest.raises(StaleScopeError) as stale:
+    with pytest.raises(StaleStateError) as stale:
         await world.update("one", lambda obj: obj["spec"].update(size=7), WIDGETS)
     assert stale.value.key == DEFINITION_KEY
     assert await world.stored(WIDGET) == before
@@ -286,17 +286,17 @@ async def test_objects_stay_writable_while_their_cluster_ends(world: World) -> N
 async def test_a_default_object_is_stored_in_the_life_of_the_cluster_that_it_comes_from(world: World) -> None:
     """Its first change is a create: refused where the cluster is another one by then."""
     world.storage.before_write(world.remake_cluster)
-    with pytest.raises(StaleScopeError) as stale:
+    with pytest.raises(StaleStateError) as stale:
         await world.update("default", lambda obj: obj["metadata"]["labels"].update(x="y"), NAMESPACES, namespace="")
     assert stale.value.key == CLUSTER_KEY
     fresh = Name("fresh")
-    scope = world.registry.clusters.uncreated(fresh)
+    cluster_state = world.registry.clusters.uncreated(fresh)
     served = await world.served(NAMESPACES)
 
     async def transform(current: Current | None) -> dict[str, Any]:
         assert current is not None
         return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"x": "y"}}}
 
-    written = await update(world.registry.access, world.request(scope, served, UpdateOptions, "", "default"), transform)
+    written = await update(world.registry.access, world.request(cluster_state, served, UpdateOptions, "", "default"), transform)
     assert written.mod_revision
     assert len(await world.registry.keys("fresh")) == 2

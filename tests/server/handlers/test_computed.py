@@ -41,9 +41,9 @@ class Quotes(RestStorage):
 
     async def list(self, request: ReadRequest) -> Sequence[Object]:
         self.users.append(request.context.user.name)
-        if (failure := self.failing.get(request.target.scope.name)) is not None:
+        if (failure := self.failing.get(request.target.cluster_state.name)) is not None:
             raise failure
-        found = [quote(name, size, request.target.scope.name) for name, size in (("long", 9), ("short", 1))]
+        found = [quote(name, size, request.target.cluster_state.name) for name, size in (("long", 9), ("short", 1))]
         return [one for one in found if request.target.namespace in {"", "default"}]
 
     async def get(self, request: ReadRequest) -> Object:
@@ -57,7 +57,7 @@ class Quotes(RestStorage):
             for found in await self.list(request):
                 yield ObjectEvent("ADDED", found)
             while self.endless:
-                yield ObjectEvent("MODIFIED", quote("long", 9, request.target.scope.name))
+                yield ObjectEvent("MODIFIED", quote("long", 9, request.target.cluster_state.name))
             while True:
                 change = await self.changes.get()
                 if isinstance(change, Exception):

@@ -277,7 +277,7 @@ async def test_a_cluster_that_is_gone_has_no_history(server: Server) -> None:
         await server.api.ok("POST", path, config_map("new"))
         assert await early.brief() == ("ADDED", "new")
         assert await late.brief() == ("ADDED", "new")
-    assert await clusters.scope(Name("gone")) is not None
+    assert await clusters.state(Name("gone")) is not None
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])

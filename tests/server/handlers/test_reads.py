@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.server.handlers.backend import Limits
+from kcp_py.server.handlers.backend import RequestLimits
 from tests.server.handlers.conftest import Api, Watch, config_map
 
 pytestmark = pytest.mark.anyio
@@ -236,7 +236,7 @@ async def test_a_revision_that_is_gone_is_an_error_event(api: Api) -> None:
 
 async def test_bookmarks_and_timeouts(api: Api) -> None:
     """A quiet watch gets bookmarks if it allows them, and ends cleanly after its time."""
-    api.control_plane.backend.limits = Limits(bookmark_seconds=0.01)
+    api.control_plane.backend.limits = RequestLimits(bookmark_seconds=0.01)
     await fill(api, 1)
     async with Watch(api, MAPS, allowWatchBookmarks="true", resourceVersion="1", timeoutSeconds="1") as watch:
         kinds = []

@@ -19,10 +19,10 @@ from kcp_py.serving.http1.reader import (
     UNREAD_BYTES,
     RequestReader,
 )
-from kcp_py.serving.http1.states import Hold, Limits, State
+from kcp_py.serving.http1.states import Hold, ReadLimits, State
 
 MOST = 10_000
-LIMITS = Limits(max_head_bytes=MOST, head_timeout=32, idle_timeout=90)
+LIMITS = ReadLimits(max_head_bytes=MOST, head_timeout=32, idle_timeout=90)
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nhost: x\r\n"
 TEN = POST + b"content-length: 10\r\n\r\n"

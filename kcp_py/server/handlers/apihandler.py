@@ -1,4 +1,4 @@
-"""`ResourceTree`.
+"""`APIHandler`.
 
 Everything below `/api`, `/apis` and `/openapi`, dispatched by what the request is, not by routes: resources come and go at run
 time.
@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from kcp_py.apimachinery import errors
+from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.registry.rest.registry import changing
-from kcp_py.registry.scope import StaleScopeError
 from kcp_py.registry.store.access import GUARD_ATTEMPTS, translate
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.server.exchange import Exchange
@@ -43,7 +43,7 @@ _HANDLERS: Final[Mapping[str, Handler]] = {
 }
 
 
-class ResourceTree:
+class APIHandler:
     """Answers resource, discovery and OpenAPI requests, and those of the tap. One instance serves every cluster."""
 
     def __init__(self, backend: Backend, documents: Documents, tap: TapHandler) -> None:
@@ -75,7 +75,7 @@ class ResourceTree:
                     raise method_not_allowed()
                 try:
                     await handler(self._backend, exchange, target)
-                except StaleScopeError:
+                except StaleStateError:
                     if target.only is not None:
                         await self._backend.forget(target.only.name, attempt)
                     exchange.warnings.clear()

@@ -1,4 +1,4 @@
-"""`ClusterScope`: the logical cluster that a request works in, as the registry has to know it."""
+"""`ClusterState`: the logical cluster that a request works in, as the registry has to know it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ CLUSTER_OBJECT: Final = "cluster"
 """The name of the LogicalCluster object in every logical cluster."""
 
 
-class ClusterScope(NamedTuple):
+class ClusterState(NamedTuple):
     """One life of one logical cluster.
 
     Every create carries `guard`, so that nothing is ever written into a cluster that was deleted, made again, or began to terminate
-    after the scope was worked out. Updates and deletions carry `life`. A create also carries `create_with`, so that the first object of a
+    after the state was read. Updates and deletions carry `life`. A create also carries `create_with`, so that the first object of a
     cluster that does not exist yet creates the cluster in the same transaction.
     """
 
@@ -36,7 +36,7 @@ class ClusterScope(NamedTuple):
     """Holds for as long as the cluster exists, whatever changes in it, and not for another cluster of the same name."""
 
 
-class StaleScopeError(Exception):
+class StaleStateError(Exception):
     """What a write relied on has changed meanwhile: the cluster, the definition of the resource, or the namespace.
 
     Work it out again and retry.
