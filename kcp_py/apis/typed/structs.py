@@ -14,59 +14,33 @@ Empty lists and maps count as missing: objects are stored as protobuf upstream, 
 
 from __future__ import annotations
 
-import base64
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from threading import RLock
 from typing import Any, Final
 
 from kcp_py.apimachinery.errors import DecodingError
-from kcp_py.apimachinery.meta.timestamps import normalize_micro_time, normalize_time
-from kcp_py.apimachinery.quantity import canonical
+from kcp_py.apis.typed.values import (
+    LIMITS,
+    SELF_DECODING,
+    ZERO,
+    Decoder,
+    MismatchError,
+    any_value,
+    boolean,
+    floating,
+    integer,
+    raw_bytes,
+    string,
+)
 from kcp_py.bootstrap.go_fields import GoStructure, find_structure, go_values
-from kcp_py.golang.base64 import canonical_base64
 from kcp_py.golang.types import json_type
-
-BAD_QUANTITY: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 _ELEMENT: Final = re.compile(r"^(?:\*|\[[^]]*\]|\{[^}]*\})+")
 """What precedes the element in the description of a pointer, a list or a map."""
-_ZERO: Final = object()
-"""What a decoder returns for a value that is the zero value of its type."""
-_LIMITS: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1), "uint8": (0, 2**8 - 1)}
-"""The lowest and the highest value of Go's integers."""
-_YEAR_ONE: Final = "0001-01-01T00:00:00"
-"""Go's zero time, which is encoded as null."""
 _OWN: Final = frozenset({"apiVersion", "kind", "metadata"})
 """The fields of an object that the generic store takes care of."""
-
-Decoder = Callable[[Any], Any]
-"""From a value that is not null to the decoded one, or `_ZERO`. Changes objects and lists in place. Raises `_MismatchError`."""
-
-
-class _MismatchError(Exception):
-    """A value that does not fit its field."""
-
-    def __init__(self, given: str, wanted: str, detail: str = "") -> None:
-        """Note a problem.
-
-        Args:
-            given: what the decoder calls the value.
-            wanted: the Go type of the field.
-            detail: the whole message of a type that decodes itself.
-        """
-        super().__init__(given, wanted)
-        self.given = given
-        self.wanted = wanted
-        self.detail = detail
-        self.struct = ""
-        self.path: list[str] = []
-
-    def __str__(self) -> str:
-        return self.detail or (
-            f"json: cannot unmarshal {self.given} into Go struct field {self.struct}.{'.'.join(self.path)} of type {self.wanted}"
-        )
 
 
 class StructCodec:
@@ -93,7 +67,7 @@ class StructCodec:
         """
         try:
             self._struct.decode(obj)
-        except _MismatchError as mismatch:
+        except MismatchError as mismatch:
             kind, version = obj.get("kind", ""), str(obj.get("apiVersion", "")).rpartition("/")[2]
             raise DecodingError(kind, version, str(mismatch)) from None
 
@@ -167,11 +141,11 @@ class _Struct:
                 continue
             try:
                 decoded = decoder(given)
-            except _MismatchError as mismatch:
+            except MismatchError as mismatch:
                 mismatch.struct = mismatch.struct or self._go
                 mismatch.path.insert(0, name)
                 raise
-            if decoded is _ZERO:
+            if decoded is ZERO:
                 del value[name]
             elif decoded is not given:
                 value[name] = decoded
@@ -293,71 +267,18 @@ def _shape(described: str) -> _Shape:
             return _value(described[1:])
     kind, _, go = described.partition(":")
     if kind == "any":
-        return _Shape("interface {}", _any, lambda: None)
+        return _Shape("interface {}", any_value, lambda: None)
     if kind == "bytes":
-        return _Shape("[]uint8", _bytes, lambda: None)
+        return _Shape("[]uint8", raw_bytes, lambda: None)
     if kind == "string":
-        return _Shape(go or kind, _string(go or kind), str)
+        return _Shape(go or kind, string(go or kind), str)
     if kind == "bool":
-        return _Shape(go or kind, _bool(go or kind), bool)
-    if kind in _LIMITS:
-        return _Shape(go or kind, _integer(go or kind, *_LIMITS[kind]), int)
+        return _Shape(go or kind, boolean(go or kind), bool)
+    if kind in LIMITS:
+        return _Shape(go or kind, integer(go or kind, *LIMITS[kind]), int)
     if kind.startswith("float"):
-        return _Shape(go or kind, _float(go or kind), int)
+        return _Shape(go or kind, floating(go or kind), int)
     return _structure(_struct(kind))
-
-
-def _any(value: Any) -> Any:
-    return value
-
-
-def _string(go: str) -> Decoder:
-    def decode(value: Any) -> Any:
-        if type(value) is str:
-            return value or _ZERO
-        raise _MismatchError(json_type(value), go)
-
-    return decode
-
-
-def _bool(go: str) -> Decoder:
-    def decode(value: Any) -> Any:
-        if type(value) is bool:
-            return value or _ZERO
-        raise _MismatchError(json_type(value), go)
-
-    return decode
-
-
-def _integer(go: str, lowest: int, highest: int) -> Decoder:
-    def decode(value: Any) -> Any:
-        if type(value) is int and lowest <= value <= highest:
-            return value or _ZERO
-        kind = json_type(value)
-        raise _MismatchError(f"number {value}" if kind == "number" else kind, go)
-
-    return decode
-
-
-def _float(go: str) -> Decoder:
-    def decode(value: Any) -> Any:
-        if type(value) in {int, float}:
-            return value or _ZERO
-        raise _MismatchError(json_type(value), go)
-
-    return decode
-
-
-def _bytes(value: Any) -> Any:
-    if type(value) is str:
-        try:
-            return canonical_base64(value) or _ZERO
-        except ValueError as error:
-            raise _MismatchError("", "", str(error)) from None
-    if type(value) is list:  # of the numbers of the bytes, which the decoder takes, too
-        decode = _integer("uint8", 0, 255)
-        return base64.b64encode(bytes(0 if (byte := decode(member or 0)) is _ZERO else byte for member in value)).decode() or _ZERO
-    raise _MismatchError(json_type(value), "[]uint8")
 
 
 def _pointer(to: _Shape) -> _Shape:
@@ -366,14 +287,14 @@ def _pointer(to: _Shape) -> _Shape:
     def decode(value: Any) -> Any:
         decoded = decode_pointed(value)
         # The target of a pointer is written even where it is zero.
-        return decoded if decoded is not _ZERO else value if type(value) in {list, dict} else to.zero()
+        return decoded if decoded is not ZERO else value if type(value) in {list, dict} else to.zero()
 
     if to.struct is not None and to.element is None:
         struct = to.struct
 
         def decode_struct(value: Any) -> Any:
             if type(value) is not dict:
-                raise _MismatchError(json_type(value), struct.go)
+                raise MismatchError(json_type(value), struct.go)
             struct.decode(value)
             return value
 
@@ -386,9 +307,9 @@ def _pointer(to: _Shape) -> _Shape:
 def _structure(struct: _Struct) -> _Shape:
     def decode(value: Any) -> Any:
         if type(value) is not dict:
-            raise _MismatchError(json_type(value), struct.go)
+            raise MismatchError(json_type(value), struct.go)
         struct.decode(value)
-        return value or _ZERO
+        return value or ZERO
 
     return _Shape(struct.go, decode, struct.zero, struct=struct)
 
@@ -399,12 +320,12 @@ def _list(go: str, element: _Shape) -> _Shape:
 
     def decode(value: Any) -> Any:
         if type(value) is not list:
-            raise _MismatchError(json_type(value), go)
+            raise MismatchError(json_type(value), go)
         for at, member in enumerate(value):
-            decoded = _ZERO if member is None else decode_element(member)
+            decoded = ZERO if member is None else decode_element(member)
             if decoded is not member:
-                value[at] = zero() if decoded is _ZERO else decoded
-        return value or _ZERO
+                value[at] = zero() if decoded is ZERO else decoded
+        return value or ZERO
 
     return _container(go, decode, "list", element)
 
@@ -417,12 +338,12 @@ def _map(go: str, element: _Shape) -> _Shape:
 
     def decode(value: Any) -> Any:
         if type(value) is not dict:
-            raise _MismatchError(json_type(value), go)
+            raise MismatchError(json_type(value), go)
         for name, member in value.items():
-            decoded = _ZERO if member is None else decode_element(member)
+            decoded = ZERO if member is None else decode_element(member)
             if decoded is not member:
-                value[name] = zero() if decoded is _ZERO else decoded
-        return value or _ZERO
+                value[name] = zero() if decoded is ZERO else decoded
+        return value or ZERO
 
     return _container(go, decode, "map", element)
 
@@ -435,50 +356,4 @@ def _container(go: str, decode: Decoder, container: str, element: _Shape) -> _Sh
 
 def _value(name: str) -> _Shape:
     known = go_values()[name]
-    return _Shape(known.go, _VALUES.get(name, _any), lambda: known.zero)
-
-
-def _time(value: Any) -> Any:
-    return _timestamp(value, normalize_time)
-
-
-def _micro_time(value: Any) -> Any:
-    return _timestamp(value, normalize_micro_time)
-
-
-def _timestamp(value: Any, read: Callable[[str], str]) -> Any:
-    if type(value) is not str:
-        raise _MismatchError(json_type(value), "string")
-    try:
-        found = read(value)
-    except ValueError as error:
-        raise _MismatchError("", "", str(error)) from None
-    return _ZERO if found.startswith(_YEAR_ONE) else found
-
-
-def _quantity(value: Any) -> Any:
-    if type(value) in {bool, list, dict}:
-        raise _MismatchError("", "", BAD_QUANTITY)
-    try:
-        return canonical(value) if value != "" else "0"
-    except (TypeError, ValueError):
-        raise _MismatchError("", "", BAD_QUANTITY) from None
-
-
-def _int_or_string(value: Any) -> Any:
-    if type(value) is str:
-        return value
-    lowest, highest = _LIMITS["int32"]
-    if type(value) is int and lowest <= value <= highest:
-        return value or _ZERO
-    kind = json_type(value)
-    raise _MismatchError(f"number {value}" if kind == "number" else kind, "int32")
-
-
-_VALUES: Final[Mapping[str, Decoder]] = {
-    "IntOrString": _int_or_string,
-    "MicroTime": _micro_time,
-    "Quantity": _quantity,
-    "Time": _time,
-}
-"""Types that decode themselves. Those that take any JSON are not in it."""
+    return _Shape(known.go, SELF_DECODING.get(name, any_value), lambda: known.zero)
