@@ -56,7 +56,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "apis/typed": [Row("cells", "apis/upstream/test_columns", "cells of tables are seen in the columns of kinds")],
     "apis/upstream": [
         Row(
-            "autoscaler_columns network_columns pod_columns storage_columns",
+            "autoscaler_columns network_columns pod_columns storage_columns workload_columns",
             "apis/upstream/test_columns",
             "one table of the columns of all kinds",
         ),

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kcp_py.apimachinery.meta.table import AGE, NAME, Cell, Column, human_duration
-from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.apis.typed.cells import (
     NONE,
     UNSET,
@@ -36,69 +35,7 @@ from kcp_py.apis.upstream.autoscaler_columns import autoscaler_columns
 from kcp_py.apis.upstream.network_columns import NETWORK_COLUMNS
 from kcp_py.apis.upstream.pod_columns import pod_columns
 from kcp_py.apis.upstream.storage_columns import STORAGE_COLUMNS
-
-_TEMPLATE: Final = ("spec", "template")
-
-
-def _containers(*template: str, wide: bool = True) -> tuple[Column, Column]:
-    def names(obj: Object, _now: float) -> str:
-        return joined(container.get("name") for container in objects_at(obj, *template, "spec", "containers"))
-
-    def images(obj: Object, _now: float) -> str:
-        return joined(container.get("image") for container in objects_at(obj, *template, "spec", "containers"))
-
-    return (
-        Column("Containers", "string", "", "Names of each container in the template.", int(wide), names),
-        Column("Images", "string", "", "Images referenced by each container in the template.", int(wide), images),
-    )
-
-
-def _selector(*path: str, none: str = NONE, wrong: str = "<error>") -> Column:
-    return column("Selector", lambda obj, _now: selector_text(at(obj, *path), none=none, wrong=wrong), wide=True)
-
-
-def _ready(*wanted: str) -> Column:
-    def cell(obj: Object, _now: float) -> str:
-        return f"{integer(at(obj, 'status', 'readyReplicas'))}/{integer(at(obj, *wanted))}"
-
-    return Column("Ready", "string", "", "Number of the pod with ready state", 0, cell)
-
-
-def _job_status(job: Object, _now: float) -> str:
-    found: dict[Any, Any] = {}
-    for condition in objects_at(job, "status", "conditions"):
-        found.setdefault(text(condition.get("type")), condition.get("status"))
-    before, behind = ("Complete", "Failed"), ("Suspended", "FailureTarget", "SuccessCriteriaMet")
-    terminating = ("Terminating",) if at(job, "metadata", "deletionTimestamp") else ()
-    states = (
-        *(name for name in before if found.get(name) == "True"),
-        *terminating,
-        *(name for name in behind if found.get(name) == "True"),
-    )
-    return states[0] if states else "Running"
-
-
-def _completions(job: Object, _now: float) -> str:
-    succeeded, wanted = integer(at(job, "status", "succeeded")), at(job, "spec", "completions")
-    if wanted is not None:
-        return f"{succeeded}/{integer(wanted)}"
-    parallelism = integer(at(job, "spec", "parallelism"))
-    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
-
-
-def _duration(job: Object, now: float) -> str:
-    started, ended = at(job, "status", "startTime"), at(job, "status", "completionTime")
-    if not started:
-        return ""
-    try:
-        return human_duration((parse_time(ended) if ended else now) - parse_time(started))
-    except (TypeError, ValueError):
-        return ""
-
-
-def _suspended(obj: Object, _now: float) -> str:
-    value = at(obj, "spec", "suspend")
-    return str(value) if isinstance(value, bool) else UNSET
+from kcp_py.apis.upstream.workload_columns import WORKLOAD_COLUMNS
 
 
 def _or_not_said(*path: str) -> Cell:
@@ -107,15 +44,6 @@ def _or_not_said(*path: str) -> Cell:
         return "N/A" if value is None else str(value)
 
     return cell
-
-
-def _controller(obj: Object, _now: float) -> str:
-    for owner in objects_at(obj, "metadata", "ownerReferences"):
-        if owner.get("controller") is True:
-            group = text(owner.get("apiVersion")).rpartition("/")[0]
-            kind = text(owner.get("kind"))
-            return f"{kind}.{group}".rstrip(".").lower() + "/" + text(owner.get("name"))
-    return NONE
 
 
 def _node_status(node: Object, _now: float) -> str:
@@ -216,11 +144,6 @@ def _group_status(obj: Object, _now: float) -> str:
     return "Pending"
 
 
-_REPLICAS: Final = (
-    column("Desired", number("spec", "replicas"), "integer"),
-    column("Current", number("status", "replicas"), "integer"),
-    column("Ready", number("status", "readyReplicas"), "integer"),
-)
 _WEBHOOKS: Final = (
     NAME,
     column("Webhooks", count("webhooks"), "integer"),
@@ -247,19 +170,8 @@ def _availability(obj: Object, _now: float) -> str:
 UPSTREAM_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
     **NETWORK_COLUMNS,
     **STORAGE_COLUMNS,
+    **WORKLOAD_COLUMNS,
     ("", "pods"): pod_columns(),
-    ("", "podtemplates"): (
-        NAME,
-        *_containers("template", wide=False),
-        column("Pod Labels", lambda obj, _now: labels_text(at(obj, "template", "metadata", "labels"))),
-    ),
-    ("", "replicationcontrollers"): (
-        NAME,
-        *_REPLICAS,
-        AGE,
-        *_containers(*_TEMPLATE),
-        column("Selector", lambda obj, _now: labels_text(at(obj, "spec", "selector")), wide=True),
-    ),
     ("", "nodes"): (
         NAME,
         column("Status", _node_status),
@@ -278,56 +190,7 @@ UPSTREAM_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
         Column("Available", "string", "", "Whether this service is available.", 0, _availability),
         AGE,
     ),
-    ("apps", "controllerrevisions"): (
-        NAME,
-        column("Controller", _controller),
-        column("Revision", number("revision")),
-        AGE,
-    ),
-    ("apps", "daemonsets"): (
-        NAME,
-        column("Desired", number("status", "desiredNumberScheduled"), "integer"),
-        column("Current", number("status", "currentNumberScheduled"), "integer"),
-        column("Ready", number("status", "numberReady"), "integer"),
-        column("Up-to-date", number("status", "updatedNumberScheduled"), "integer"),
-        column("Available", number("status", "numberAvailable"), "integer"),
-        column("Node Selector", lambda obj, _now: labels_text(at(obj, *_TEMPLATE, "spec", "nodeSelector"))),
-        AGE,
-        *_containers(*_TEMPLATE),
-        _selector("spec", "selector"),
-    ),
-    ("apps", "deployments"): (
-        NAME,
-        _ready("spec", "replicas"),
-        column("Up-to-date", number("status", "updatedReplicas")),
-        column("Available", number("status", "availableReplicas")),
-        AGE,
-        *_containers(*_TEMPLATE),
-        _selector("spec", "selector", none="", wrong="<invalid>"),
-    ),
-    ("apps", "replicasets"): (NAME, *_REPLICAS, AGE, *_containers(*_TEMPLATE), _selector("spec", "selector")),
-    ("apps", "statefulsets"): (NAME, _ready("spec", "replicas"), AGE, *_containers(*_TEMPLATE)),
     ("autoscaling", "horizontalpodautoscalers"): autoscaler_columns(),
-    ("batch", "cronjobs"): (
-        NAME,
-        column("Schedule", field("spec", "schedule")),
-        column("Timezone", field("spec", "timeZone", none=NONE)),
-        column("Suspend", _suspended, "boolean"),
-        column("Active", count_at("status", "active"), "integer"),
-        column("Last Schedule", age("status", "lastScheduleTime", none=NONE)),
-        AGE,
-        *_containers("spec", "jobTemplate", "spec", "template"),
-        _selector("spec", "jobTemplate", "spec", "selector"),
-    ),
-    ("batch", "jobs"): (
-        NAME,
-        Column("Status", "string", "", "Status of the job.", 0, _job_status),
-        column("Completions", _completions),
-        Column("Duration", "string", "", "Time required to complete the job.", 0, _duration),
-        AGE,
-        *_containers(*_TEMPLATE),
-        _selector("spec", "selector"),
-    ),
     ("policy", "poddisruptionbudgets"): (
         NAME,
         Column(
