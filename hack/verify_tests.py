@@ -107,6 +107,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "schema/crd": [
         Row("conversion defaults openapi_schema shape structure versions", "schema/crd/test_validation", "rules of one report about a CRD"),
     ],
+    "schema/jsonpath": [Row("steps", "schema/jsonpath/test_parser", "steps of an expression, seen in what it finds")],
     "schema/publish": [Row("kinds", "schema/publish/test_schemas", "kinds, seen in their schemas")],
     "schema/structural": [
         Row("embedded listtypes nodes places predicate report strictness values", "schema/test_schema_tables", "steps of one verdict"),

@@ -15,7 +15,7 @@ from kcp_py.golang.floats import format_float
 from kcp_py.golang.json import go_json
 from kcp_py.registry.scale import read_paths, replica_problems, status_problems
 from kcp_py.registry.strategy import Strategy
-from kcp_py.schema.jsonpath import compile_path
+from kcp_py.schema.jsonpath.parser import compile_path
 
 _INT64_END: Final = 2**63
 

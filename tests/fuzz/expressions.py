@@ -22,7 +22,7 @@ from kcp_py.golang.regexp import PatternError, check_pattern, compile_finder, co
 from kcp_py.golang.urls import UrlError, check_request_uri, parse_url
 from kcp_py.logicalcluster.name import InvalidClusterError, is_system, parse_name, parse_path
 from kcp_py.options.kinds import parse_duration, render_duration
-from kcp_py.schema.jsonpath import compile_path
+from kcp_py.schema.jsonpath.parser import compile_path
 from kcp_py.schema.rules.compilation import _ENVIRONMENT
 from kcp_py.schema.structural.field_paths import FieldPathError
 from tests.fuzz.mutation import of_text

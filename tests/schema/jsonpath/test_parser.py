@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.schema.jsonpath import compile_path
+from kcp_py.schema.jsonpath.parser import compile_path
 
 OBJECT: dict[str, Any] = {
     "metadata": {"annotations": {"a.b/c": "dotted"}},
