@@ -33,6 +33,9 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "": [Row("__main__", "cli/test_process", "the process is its behaviour")],
     "apimachinery/managedfields": [Row("entries", "apimachinery/managedfields/test_tracking", "entries are made by tracking")],
     "apimachinery/meta": [Row("decoding", "apimachinery/meta/test_objectmeta", "decodes object metadata")],
+    "apimachinery/patches": [
+        Row("elements", "apimachinery/patches/test_strategic_merge_patch", "the order of elements is seen in merged lists")
+    ],
     "apimachinery/serializer/protobuf": [
         Row("errors messages values", "apimachinery/serializer/protobuf/test_encoding", "steps of encoding and decoding a message"),
     ],

@@ -7,11 +7,23 @@ merged through indexes by merge key, so that the work grows with the sizes of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery import errors
-from kcp_py.golang.types import go_text, go_type, json_type
+from kcp_py.apimachinery.patches.elements import (
+    bad_type,
+    cut,
+    element_identity,
+    element_type,
+    key_of,
+    ordered,
+    positions_of,
+    scalar_identity,
+    shown,
+    unique,
+)
+from kcp_py.golang.types import go_type, json_type
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN_KEYS: Final = "$retainKeys"
@@ -21,9 +33,7 @@ _PARALLEL: Final = ("$setElementOrder", "$deleteFromPrimitiveList")
 _BAD_ORDER: Final = "invalid patch format of setElementOrder list"
 _BAD_PRIMITIVES: Final = "invalid patch format of primitive list"
 _BAD_RETAIN_KEYS: Final = "invalid patch format of retainKeys"
-_LISTS_OF_LISTS: Final = "lists of lists are not supported"
 _MAX_REFERENCES: Final = 16
-_SHOWN: Final = 300
 _MISSING: Final = object()
 
 Schema = Mapping[str, Any]
@@ -104,18 +114,18 @@ class _Merger:
         if not original and not patch:
             return original, original
         key = field.merge_key
-        if _element_type(original, patch) is not dict:
-            merged = _unique([*original, *patch])
-            return _ordered(merged, _positions(patch, key), _positions(original, key), key), original
+        if element_type(original, patch) is not dict:
+            merged = unique([*original, *patch])
+            return ordered(merged, positions_of(patch, key), positions_of(original, key), key), original
         if not key:
             raise errors.bad_request("cannot merge lists without merge key for struct")
         before = original
         original, patch = _special_elements(original, patch, key)
         merged = list(original)
         # Of several elements with one key the first is the one that is merged.
-        positions = _positions(merged, key)
+        positions = positions_of(merged, key)
         for element in patch:
-            identity = _identity(_key_of(element, key))
+            identity = scalar_identity(key_of(element, key))
             position = positions.get(identity)
             if position is None:
                 positions[identity] = len(merged)
@@ -124,18 +134,18 @@ class _Merger:
                 merged[position] = self.merge_map(merged[position], element, field.schema)
         # Upstream deletes and appends in one array: appended elements overwrite the rest of the server's list.
         seen = [*merged, *before[len(merged) :]][: len(before)] if len(original) < len(before) else before
-        return _ordered(merged, _positions(patch, key), _positions(original, key), key), seen
+        return ordered(merged, positions_of(patch, key), positions_of(original, key), key), seen
 
     def _merge_ordered(self, merged: dict[str, Any], remaining: dict[str, Any], directive: str, schema: Schema | None) -> None:
         """Merge the list that a `$setElementOrder/` directive is about, and bring it in that order."""
         order = remaining.pop(directive)
         name = _directed_field(directive, _ORDER, _BAD_ORDER)
         if not isinstance(order, list):
-            raise _bad_type(order, [])
+            raise bad_type(order, [])
         current, patch = merged.get(name, _MISSING), remaining.pop(name, _MISSING)
         for value in (current, patch):
             if value is not _MISSING and not isinstance(value, list):
-                raise _bad_type(value, [])
+                raise bad_type(value, [])
         field = self._field(schema, name, elements=True)
         key = field.merge_key
         _check_order(patch if patch is not _MISSING else [], order, key)
@@ -151,8 +161,8 @@ class _Merger:
         else:
             result = patch
         if result:
-            _element_type(result)
-            result = _ordered(result, _positions(order, key), _positions(before, key), key)
+            element_type(result)
+            result = ordered(result, positions_of(order, key), positions_of(before, key), key)
         merged[name] = result
 
     def _field(self, schema: Schema | None, name: str, *, elements: bool = False) -> _Field:
@@ -166,7 +176,7 @@ class _Merger:
             elif not schema.get("properties") or extra or schema.get("x-kubernetes-preserve-unknown-fields"):
                 return _Field(None, "", "")
             else:
-                raise errors.bad_request(f'unable to find api field "{_cut(name)}"')
+                raise errors.bad_request(f'unable to find api field "{cut(name)}"')
         strategies = [part for part in found.get("x-kubernetes-patch-strategy", "").split(",") if part not in {"", "retainKeys"}]
         merge_key = found.get("x-kubernetes-patch-merge-key", "")
         resolved = self._resolve(found)
@@ -198,7 +208,7 @@ def _replaced(patch: Mapping[str, Any]) -> dict[str, Any]:
         case "delete":
             return {}
         case directive:
-            raise errors.bad_request(f"unknown patch type: {_directive_text(directive)} in map: {_shown(patch)}")
+            raise errors.bad_request(f"unknown patch type: {_directive_text(directive)} in map: {shown(patch)}")
 
 
 def _retain_keys(merged: dict[str, Any], remaining: dict[str, Any]) -> None:
@@ -223,9 +233,9 @@ def _delete_primitives(merged: dict[str, Any], directive: str, values: Any) -> N
         return
     if any(isinstance(value, dict | list) for value in values):
         raise errors.bad_request(_BAD_PRIMITIVES)
-    _element_type(current, values)
-    deleted = set(map(_identity, values))
-    merged[name] = [value for value in current if isinstance(value, dict | list) or _identity(value) not in deleted]
+    element_type(current, values)
+    deleted = set(map(scalar_identity, values))
+    merged[name] = [value for value in current if isinstance(value, dict | list) or scalar_identity(value) not in deleted]
 
 
 def _special_elements(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
@@ -238,17 +248,17 @@ def _special_elements(original: list[Any], patch: list[Any], key: str) -> tuple[
         if directive is None and _DIRECTIVE not in element:
             ordinary.append(element)
         elif directive == "delete":
-            deleted.add(_identity(_key_of(element, key)))
+            deleted.add(scalar_identity(key_of(element, key)))
         elif directive == "replace":
             replace = True
         elif directive == "merge":
             raise errors.bad_request("merging lists cannot yet be specified in the patch")
         else:
-            raise errors.bad_request(f"unknown patch type: {_directive_text(directive)} in map: {_shown(element)}")
+            raise errors.bad_request(f"unknown patch type: {_directive_text(directive)} in map: {shown(element)}")
     if replace:
         return ordinary, []
     if deleted:
-        original = [element for element in original if key not in element or _identity(element[key]) not in deleted]
+        original = [element for element in original if key not in element or scalar_identity(element[key]) not in deleted]
     return original, ordinary
 
 
@@ -259,7 +269,7 @@ def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
     if key:
         for element in patch:
             if not isinstance(element, dict):
-                raise _bad_type(element, {})
+                raise bad_type(element, {})
         patch = [element for element in patch if element.get(_DIRECTIVE) != "delete"]
     named = 0
     for candidate in order:
@@ -267,91 +277,10 @@ def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
             named += 1
         if named == len(patch):
             return
-        if _element_identity(patch[named], key) == _element_identity(candidate, key):
+        if element_identity(patch[named], key) == element_identity(candidate, key):
             named += 1
     if named < len(patch):
-        raise errors.bad_request(f"The order in patch list:\n{_shown(patch)}\n doesn't match $setElementOrder list:\n{_shown(order)}\n")
-
-
-def _ordered(merged: list[Any], patch_order: Mapping[Any, int], server_order: Mapping[Any, int], key: str) -> list[Any]:
-    """Elements that the patch names in its order, the others in the server's.
-
-    One of the others goes before one of the patch's only where the server had both, in that order.
-    """
-    last = len(patch_order) + len(server_order)
-    named: list[tuple[int, Any, Any]] = []
-    others: list[tuple[int, Any, Any]] = []
-    for element in merged:
-        identity = _element_identity(element, key)
-        if identity in patch_order:
-            named.append((patch_order[identity], identity, element))
-        else:
-            others.append((server_order.get(identity, last), identity, element))
-    named.sort(key=_position_of)
-    others.sort(key=_position_of)
-    result: list[Any] = []
-    start = 0
-    for _, identity, element in named:
-        before = server_order.get(identity, -1)
-        while start < len(others) and others[start][0] < before:
-            result.append(others[start][2])
-            start += 1
-        result.append(element)
-    result.extend(element for _, _, element in others[start:])
-    return result
-
-
-def _position_of(entry: tuple[int, Any, Any]) -> int:
-    return entry[0]
-
-
-def _positions(elements: Iterable[Any], key: str) -> dict[Any, int]:
-    """The first position of each element, by merge key or, without one, by value."""
-    positions: dict[Any, int] = {}
-    for position, element in enumerate(elements):
-        positions.setdefault(_element_identity(element, key), position)
-    return positions
-
-
-def _element_identity(element: Any, key: str) -> Any:
-    if not key:
-        return _identity(element)
-    if not isinstance(element, dict):
-        raise _bad_type(element, {})
-    return _identity(_key_of(element, key))
-
-
-def _key_of(element: Mapping[str, Any], key: str) -> Any:
-    if key not in element:
-        raise errors.bad_request(f"map: {_shown(element)} does not contain declared merge key: {key}")
-    return element[key]
-
-
-def _identity(value: Any) -> Any:
-    """Go's equality of scalars in interfaces: 1, 1.0 and true differ."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict | list):
-        raise errors.bad_request(f"{_shown(value)} is not a scalar and cannot be told from others in a merged list")
-    return (type(value), value)
-
-
-def _unique(values: list[Any]) -> list[Any]:
-    return list({_identity(value): value for value in reversed(values)}.values())[::-1]
-
-
-def _element_type(*lists: list[Any]) -> type:
-    """The one type of all elements."""
-    found: type | None = None
-    for elements in lists:
-        for element in elements:
-            if found is None:
-                found = type(element)
-                if found is list:
-                    raise errors.unprocessable(_LISTS_OF_LISTS)
-            elif type(element) is not found:
-                raise errors.bad_request(f"list element types are not identical: {_shown(list(lists))}")
-    return found or type(None)
+        raise errors.bad_request(f"The order in patch list:\n{shown(patch)}\n doesn't match $setElementOrder list:\n{shown(order)}\n")
 
 
 def _added(value: Any) -> Any:
@@ -382,21 +311,8 @@ def _directed_field(directive: str, prefix: str, problem: str) -> str:
     return directive[len(prefix) :]
 
 
-def _bad_type(value: Any, wanted: Any) -> errors.StatusError:
-    received = "%!s(<nil>)" if value is None else go_type(value)
-    return errors.bad_request(f"expected a {go_type(wanted)}, but received a {received}")
-
-
 def _directive_text(directive: Any) -> str:
     """The text of a value as Go's `%s` prints it."""
     if isinstance(directive, str):
-        return _cut(directive)
-    return "%!s(<nil>)" if directive is None else f"%!s({go_type(directive)}={_shown(directive)})"
-
-
-def _shown(value: Any) -> str:
-    return _cut(go_text(value))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+        return cut(directive)
+    return "%!s(<nil>)" if directive is None else f"%!s({go_type(directive)}={shown(directive)})"
