@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kcp_py.cel.errors import Issue
+from kcp_py.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["END", "LexicalError", "Token", "bytes_of", "string_of", "tokens"]
+__all__ = ["END", "LexicalError", "Token", "bytes_of", "number_of", "string_of", "tokens"]
 
 END: Final = "<EOF>"
 
@@ -30,7 +32,7 @@ class Token(NamedTuple):
 
 
 class LexicalError(Exception):
-    """A character that begins no token, or an escape that stands for nothing."""
+    """A character that begins no token, an invalid escape, or a number out of range."""
 
     def __init__(self, message: str, position: int) -> None:
         """Keep what and where."""
@@ -96,6 +98,39 @@ def tokens(text: str) -> list[Token]:
         position = match.end()
     found.append(Token(END, END, end))
     return found
+
+
+def number_of(token: Token, sign: str = "") -> int | float:
+    """The number that a literal stands for.
+
+    Args:
+        token: of the kind `int`, `uint` or `float`.
+        sign: `-` where one precedes the literal; not for `uint`.
+
+    Raises:
+        LexicalError: the number is not in the range of its type.
+    """
+    if token.kind == "int":
+        number = _integer(sign + token.text)
+        if INT_MIN <= number <= INT_MAX:
+            return number
+        raise LexicalError("invalid int literal", token.position)
+    if token.kind == "uint":
+        number = _integer(token.text[:-1])
+        if number <= UINT_MAX:
+            return UInt(number)
+        raise LexicalError("invalid uint literal", token.position)
+    value = float(sign + token.text)
+    if math.isfinite(value):
+        return value
+    raise LexicalError("invalid double literal", token.position)
+
+
+def _integer(text: str) -> int:
+    """The value of a decimal or hexadecimal literal; absurdly long ones are out of every range."""
+    if len(text) > 40:
+        return UINT_MAX + 1
+    return int(text, 16 if "0x" in text else 10)
 
 
 def string_of(token: Token) -> str:

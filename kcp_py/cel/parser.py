@@ -6,7 +6,6 @@ trees, as in cel-go, so that long ones are not deep.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from kcp_py.cel import lexer, operators
@@ -27,7 +26,6 @@ from kcp_py.cel.syntax import (
     children,
     qualified_name,
 )
-from kcp_py.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -319,21 +317,8 @@ class _Parser:
 
     def _number(self, token: Token, sign: str) -> int | float:
         """The value of a number; `token` has been taken. A token that is not a number is not a literal."""
-        if token.kind == "int":
-            number = _integer(sign + token.text)
-            if INT_MIN <= number <= INT_MAX:
-                return number
-            raise _SyntaxError("invalid int literal", token.position)
-        if token.kind == "uint" and not sign:
-            number = _integer(token.text[:-1])
-            if number <= UINT_MAX:
-                return UInt(number)
-            raise _SyntaxError("invalid uint literal", token.position)
-        if token.kind == "float":
-            value = float(sign + token.text)
-            if math.isfinite(value):
-                return value
-            raise _SyntaxError("invalid double literal", token.position)
+        if token.kind in {"int", "float"} or (token.kind == "uint" and not sign):
+            return lexer.number_of(token, sign)
         fault = "mismatched" if token.kind == lexer.END else "extraneous"
         return self._fail(token, f"{fault} input '{token.text}' expecting {{{_OPERAND_STARTS}}}")
 
@@ -407,10 +392,3 @@ class _Parser:
     def _fail(self, token: Token, message: str) -> NoReturn:
         """Give up at `token`."""
         raise _SyntaxError(f"Syntax error: {message}", token.position)
-
-
-def _integer(text: str) -> int:
-    """The value of a decimal or hexadecimal literal; absurdly long ones are out of every range."""
-    if len(text) > 40:
-        return UINT_MAX + 1
-    return int(text, 16 if "0x" in text else 10)

@@ -94,3 +94,39 @@ def test_long_quoted_text_is_read_in_linear_time() -> None:
     assert kinds(f"'{body}'") == ["string"]
     with pytest.raises(lexer.LexicalError):
         lexer.tokens(f"'''{body}")
+
+
+@pytest.mark.parametrize(
+    ("text", "sign", "value"),
+    [
+        ("9223372036854775807", "", 2**63 - 1),
+        ("9223372036854775808", "-", -(2**63)),
+        ("0x1F", "-", -31),
+        ("18446744073709551615u", "", 2**64 - 1),
+        ("0xFFu", "", 255),
+        ("1.5e3", "-", -1500.0),
+    ],
+)
+def test_numbers(text: str, sign: str, value: float) -> None:
+    """A number literal stands for the number, up to the limits of its type."""
+    (token, _) = lexer.tokens(text)
+    found = lexer.number_of(token, sign)
+    assert found == value
+    assert isinstance(found, float) is isinstance(value, float)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("9223372036854775808", "invalid int literal"),
+        ("1" * 5000, "invalid int literal"),
+        ("18446744073709551616u", "invalid uint literal"),
+        ("1e999", "invalid double literal"),
+    ],
+)
+def test_numbers_out_of_range(text: str, problem: str) -> None:
+    """A number beyond the limits of its type is an error at its position."""
+    token = lexer.tokens(f" {text}")[0]
+    with pytest.raises(lexer.LexicalError, match=problem) as raised:
+        lexer.number_of(token)
+    assert raised.value.issue.position == 1
