@@ -24,10 +24,11 @@ from kcp_py.cli.manifests import Document, elements
 from kcp_py.golang.types import json_type
 from kcp_py.registry.catalog.compilation import CompiledCRDs, MalformedCRDError
 from kcp_py.registry.resource import ServedResource
-from kcp_py.registry.rest.conform import Sent, cannot_be_handled, check_metadata, conform
+from kcp_py.registry.rest.conform import cannot_be_handled, conform
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.create import prepare_new
 from kcp_py.registry.store.validation import check
+from kcp_py.registry.writerequest import Decoding
 from kcp_py.storage.memory import MemoryStorage
 
 ROOT: Final = "/registry"
@@ -174,9 +175,8 @@ class Validator:
             return report.faults
         warnings: list[str] = []
         try:
-            check_metadata(obj, resource)
-            sent = Sent(document.body, document.media, repeated)
-            await conform(obj, resource, field_validation="Warn", warnings=warnings, sent=sent)
+            decoding = Decoding(document.body, document.media, repeated)
+            await conform(obj, resource, decoding, field_validation="Warn", warnings=warnings)
             strict = [warning for warning in warnings if _STRICT.fullmatch(warning)]
             for text in strict:
                 report.strict(text, cannot_be_handled(resource, "strict decoding error: ").message)

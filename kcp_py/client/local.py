@@ -30,8 +30,7 @@ from kcp_py.registry.catalog.table import ResourceTable
 from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.rest.computed import ComputedObjects, ComputedWatch
-from kcp_py.registry.rest.conform import conforming_copy
-from kcp_py.registry.rest.kinds import body_kind
+from kcp_py.registry.rest.kinds import body_of
 from kcp_py.registry.rest.listing import Listing
 from kcp_py.registry.rest.patch import APPLY_PATCH, MERGE_PATCH, Patch, patch_types, read_patch
 from kcp_py.registry.rest.registry import Registry
@@ -40,7 +39,7 @@ from kcp_py.registry.rest.stored import StoredObjects
 from kcp_py.registry.rest.verbs import Verbs
 from kcp_py.registry.rest.watching import StoredWatch
 from kcp_py.registry.store.access import translate
-from kcp_py.registry.writerequest import Resolved, WriteRequest
+from kcp_py.registry.writerequest import Decoding, Resolved, WriteRequest
 from kcp_py.request.user import LOOPBACK, UserInfo
 from kcp_py.storage.contract import StorageError
 
@@ -146,8 +145,7 @@ class LocalClient:
 
         async def call(storage: Storage, target: Resolved) -> Object:
             request = self._write("create", target, options)
-            new = await conforming_copy(obj, body_kind(target), field_validation=field_validation, warnings=request.warnings)
-            return await decoded(await storage.create(request, new))
+            return await decoded(await storage.create(request, await body_of(obj, target)))
 
         namespace = (obj.get("metadata") or {}).get("namespace", "")
         return await self._call("create", cluster, resource, namespace, name, subresource=subresource, call=call)
@@ -168,14 +166,9 @@ class LocalClient:
         options = UpdateOptions(dry_run, field_manager, field_validation)
 
         async def call(storage: Storage, target: Resolved) -> Object:
-            request = self._write("update", target, options)
-            # Of an update of the status all but the status is taken from the stored object, and some are large.
-            stored_status = subresource == "status" and target.rest is None
-            given = {key: obj[key] for key in ("metadata", "status") if key in obj} if stored_status else obj
-            read = partial(conforming_copy, given, body_kind(target))
-            new = await read(field_validation=field_validation, warnings=request.warnings)
-            again = partial(read, field_validation="Ignore", warnings=[])
-            return await decoded(await storage.update(request._replace(again=again), new))
+            read = partial(body_of, obj, target)
+            request = self._write("update", target, options)._replace(decoding=Decoding(again=read))
+            return await decoded(await storage.update(request, await read()))
 
         name, namespace = metadata["name"], metadata.get("namespace", "")
         return await self._call("update", cluster, resource, namespace, name, subresource=subresource, call=call)

@@ -5,8 +5,8 @@ Source: k8s.io/apiserver hands the same to `rest.Creater`, `rest.Updater` and `r
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Literal, NamedTuple
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.meta.options import CreateOptions, DeleteOptions, PatchOptions, UpdateOptions
@@ -19,8 +19,11 @@ from kcp_py.request.user import UserInfo
 
 WriteOptions = CreateOptions | UpdateOptions | PatchOptions | DeleteOptions
 
+Media = Literal["json", "yaml", "protobuf"]
+"""The encodings in which objects are sent and answered."""
+
 Source = Callable[[], Awaitable[dict[str, Any]]]
-"""Gives the object of a request anew at each call, for the callee to keep: decoded, pruned and with defaults."""
+"""Decodes the object of a request anew at each call. The caller owns the result."""
 
 
 def create_options_of(options: WriteOptions) -> CreateOptions:
@@ -80,6 +83,25 @@ class Resolved(NamedTuple):
         return scale_paths(self.served.resource, self.subresource)
 
 
+class Decoding(NamedTuple):
+    """How the object of a request was decoded. The verbs check the fields of the object with it."""
+
+    body: bytes | None = None
+    """The bytes that were decoded; None for an object of this process and for the result of a patch."""
+    media: Media = "json"
+    """The encoding of `body`."""
+    repeated: Sequence[str] = ()
+    """The strict decoding errors about repeated keys."""
+    large: bool = False
+    """Whether the object is too large for the event loop."""
+    again: Source | None = None
+    """Decodes the object of an update once more, for an attempt after a conflict."""
+
+
+NO_BODY: Final = Decoding()
+"""Of a request without a body, and of an object of this process."""
+
+
 class WriteRequest(NamedTuple):
     """A create, an update, a patch or a deletion."""
 
@@ -91,8 +113,8 @@ class WriteRequest(NamedTuple):
     """Bytes of the request body, about; large objects are handled in threads."""
     manager: FieldManager | None = None
     """None: changed fields have no owner."""
-    again: Source | None = None
-    """Of an update: gives the object of the body once more, without its warnings, for an attempt after a conflict."""
+    decoding: Decoding = NO_BODY
+    """Of the object that a create or an update gets."""
 
     @property
     def user(self) -> UserInfo:

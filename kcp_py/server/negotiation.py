@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from kcp_py.apimachinery.errors import StatusError, not_acceptable, unsupported_media_type
-from kcp_py.registry.rest.conform import Media
+from kcp_py.registry.writerequest import Media
 from kcp_py.server.accept import Clause, names_any_of, parse_accept
 
 Transform = Literal["", "Table", "PartialObjectMetadata", "PartialObjectMetadataList", "APIGroupDiscoveryList"]

@@ -13,6 +13,7 @@ from kcp_py.apimachinery.serializer.json.codec import DecodeError, decode_json
 from kcp_py.apis.apiextensions.strategy import CRDStrategy
 from kcp_py.apis.upstream.provider import UpstreamKinds
 from kcp_py.registry.catalog.compilation import CompiledCRDs
+from kcp_py.registry.rest.conform import check_metadata
 from kcp_py.schema.compilation import SchemaTooDeepError, compile_schema
 from kcp_py.schema.structural.default import TooManyDefaultsError
 from kcp_py.server.handlers.body import decode
@@ -109,6 +110,7 @@ def _definition(data: bytes) -> None:
     (resource,) = (kind for kind in kinds() if kind.resource == "customresourcedefinitions")
     try:
         crd = decode(data, "json", resource)
+        check_metadata(crd, resource)
     except StatusError as error:
         assert error.code in {400, 422}, error
         return

@@ -22,7 +22,7 @@ from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.store import Access, Current, apply_configuration, check_configuration, update
 from kcp_py.registry.store.access import StoreResult
 from kcp_py.registry.subresources import SCALE_KIND
-from kcp_py.registry.writerequest import Resolved, WriteRequest
+from kcp_py.registry.writerequest import Decoding, Resolved, WriteRequest
 
 
 async def apply(access: Access, request: WriteRequest, body: bytes) -> StoreResult:
@@ -65,9 +65,9 @@ async def apply(access: Access, request: WriteRequest, body: bytes) -> StoreResu
             resource, live, config, manager, subresource=target.subresource, force=bool(options.force), size=size
         )
         _strict(repeated, options, request.warnings)
-        check_metadata(new, resource)
         # Unknown fields were refused already, where the type does not allow them.
-        await conform(new, resource, field_validation="Ignore", warnings=request.warnings, large=size > Inline.PARSE["json"])
+        decoding = Decoding(large=size > Inline.PARSE["json"])
+        await conform(new, resource, decoding, field_validation="Ignore", warnings=request.warnings)
         if not resource.typed:
             _restore_nulls({field: value for field, value in config.items() if field != "metadata"}, new)
         check_identity(new, target)

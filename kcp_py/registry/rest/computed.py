@@ -16,11 +16,12 @@ import structlog
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery import errors, fielderrors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.meta.options import ListOptions
+from kcp_py.apimachinery.meta.options import CreateOptions, ListOptions
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import Operation, attributes_of
 from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served
+from kcp_py.registry.rest.conform import conform
 from kcp_py.registry.rest.create import check_namespace
 from kcp_py.registry.rest.items import left_out_warnings
 from kcp_py.registry.rest.kinds import body_kind
@@ -135,8 +136,9 @@ class ComputedObjects:
         """What a POST answers with.
 
         Raises:
-            StatusError: of a plugin or of the storage.
+            StatusError: 400 for a body that is not of the kind; of a plugin or of the storage.
         """
+        await _conform(request, obj)
         check_namespace(obj, request.target)
         await self._admit("CREATE", request, obj)
         return answered(_object(await self._rest.create(request, obj)), request.target)
@@ -145,8 +147,10 @@ class ComputedObjects:
         """What a PUT answers with.
 
         Raises:
-            StatusError: 400 for another name or namespace than that of the URL; of a plugin or of the storage.
+            StatusError: 400 for a body that is not of the kind or has another name or namespace than the URL; of a plugin or of the
+                storage.
         """
+        await _conform(request, obj)
         check_identity(obj, request.target)
         await self._admit("UPDATE", request, obj)
         return answered(_object(await self._rest.update(request, obj)), request.target)
@@ -305,6 +309,18 @@ def answered(obj: Object, target: Resolved, *, wildcard: bool = False) -> Object
         return {"apiVersion": str(kind.group_version), "kind": kind.kind, **obj}
     document = {"apiVersion": resource.group_version, "kind": resource.kind, **obj}
     return resource.renderer.add_server_fields(document, 0, target.cluster_state.name, wildcard=wildcard)
+
+
+async def _conform(request: WriteRequest, obj: Object) -> None:
+    """Bring the body of a create or an update into the form of its kind, in place.
+
+    Raises:
+        StatusError: see `conform`.
+    """
+    options = request.options
+    assert isinstance(options, CreateOptions), "a deletion has no object"
+    kind, validation = body_kind(request.target), options.field_validation
+    await conform(obj, kind, request.decoding, field_validation=validation, warnings=request.warnings)
 
 
 def _object(found: object) -> Object:

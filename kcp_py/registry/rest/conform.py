@@ -6,10 +6,8 @@ Source: k8s.io/apiserver decodes with the strict serializer of the kind; apiexte
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, Protocol
-
-import orjson
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
 
 from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
@@ -19,11 +17,9 @@ from kcp_py.apimachinery.meta.objectmeta import deduplicate_owner_references, pr
 from kcp_py.apimachinery.serializer.json.codec import MAX_STRICT_ERRORS, decode_pairs, sorted_pairs
 from kcp_py.apimachinery.serializer.yaml.codec import decode_yaml
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
+from kcp_py.registry.writerequest import NO_BODY, Decoding
 from kcp_py.schema.structural.default import MAX_FILLED, TooManyDefaultsError
 from kcp_py.schema.structural.embedded import metadata_mistake
-
-Media = Literal["json", "yaml", "protobuf"]
-"""The encodings in which objects are sent and answered."""
 
 _EXCERPT_BYTES: Final = 30
 _YAML_ERRORS: Final = "yaml: unmarshal errors:\n  "
@@ -75,15 +71,6 @@ class BodyKind(Protocol):
     def schema(self) -> BodySchema: ...
 
 
-class Sent(NamedTuple):
-    """A body as it was sent."""
-
-    body: bytes
-    media: Media
-    repeated: Sequence[str] = ()
-    """The strict decoding errors of `decode` about repeated keys."""
-
-
 def check_kind(obj: dict[str, Any], resource: BodyKind, body: bytes = b"") -> None:
     """Compare apiVersion and kind with what the URL asks for. Typed kinds may leave them out; they are filled in."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
@@ -129,34 +116,26 @@ def cannot_be_handled(resource: BodyKind, problem: str) -> DecodingError:
 
 
 async def conform(
-    obj: dict[str, Any],
-    resource: BodyKind,
-    *,
-    field_validation: str,
-    warnings: list[str],
-    sent: Sent | None = None,
-    repeated: Sequence[str] = (),
-    large: bool = False,
-) -> dict[str, Any]:
-    """Prune unknown fields, report them as `field_validation` says, and fill in defaults; in place.
+    obj: dict[str, Any], resource: BodyKind, decoding: Decoding = NO_BODY, *, field_validation: str, warnings: list[str]
+) -> None:
+    """Check the metadata of an object, prune unknown fields, report them as `field_validation` says, and fill in defaults; in place.
 
     Args:
-        obj: decoded.
+        obj: decoded, and of the kind.
         resource: its kind.
+        decoding: how it was decoded. For the result of a patch, `repeated` has the faults of the patch itself.
         field_validation: `Strict`, `Warn` (also when empty) or `Ignore`.
-        warnings: filled under `Warn`.
-        sent: the body that it was decoded from; None: it is what a patch made.
-        repeated: the faults of that patch itself.
-        large: whether it is too large for the event loop.
+        warnings: unknown and duplicate fields are appended under `Warn`, repeated owner references always.
 
     Raises:
-        StatusError: 400 for unknown or duplicate fields under `Strict`, and for values of the wrong type in typed kinds; 413 where defaults
-            make it too large.
+        StatusError: 400 for metadata of the wrong types, for unknown or duplicate fields under `Strict`, and for values of the wrong type
+            in typed kinds; 413 where defaults make it too large.
     """
+    large = decoding.large
     if large:
-        issues = await offload(_prune, obj, resource, sent, repeated, strict=field_validation != "Ignore")
+        issues = await offload(_prune, obj, resource, decoding, strict=field_validation != "Ignore")
     else:
-        issues = _prune(obj, resource, sent, repeated, strict=field_validation != "Ignore")
+        issues = _prune(obj, resource, decoding, strict=field_validation != "Ignore")
     if issues and field_validation == "Strict":
         raise cannot_be_handled(resource, f"strict decoding error: {', '.join(issues[:MAX_STRICT_ERRORS])}")
     if issues:
@@ -173,15 +152,18 @@ async def conform(
             raise errors.too_large(MAX_FILLED) from error
     if "ownerReferences" in obj["metadata"] and (warning := deduplicate_owner_references(obj["metadata"])):
         warnings.append(warning)
-    return obj
 
 
-def _prune(obj: dict[str, Any], resource: BodyKind, sent: Sent | None, repeated: Sequence[str], *, strict: bool) -> Sequence[str]:
-    """Drop fields that the kind does not have, in place.
+def _prune(obj: dict[str, Any], resource: BodyKind, decoding: Decoding, *, strict: bool) -> Sequence[str]:
+    """Check the metadata and drop fields that the kind does not have, in place.
 
     Returns:
         The faults of the body, in upstream's order; empty unless they are requested.
+
+    Raises:
+        StatusError: 400 for values of the wrong type.
     """
+    check_metadata(obj, resource)
     metadata = obj["metadata"]
     annotations = metadata.get("annotations")
     if annotations is not None:
@@ -193,22 +175,20 @@ def _prune(obj: dict[str, Any], resource: BodyKind, sent: Sent | None, repeated:
     # Custom resources are maps when their metadata are decoded, and maps are written in order. So are the results of patches.
     unknown.sort()
     unknown += resource.schema.prune(obj)
-    if sent is not None:
-        repeated = sent.repeated
-    if not strict or not (unknown or repeated):
+    if not strict or not (unknown or decoding.repeated):
         return ()
     if resource.typed:
-        if sent is not None:
-            return _struct_errors(sent, resource)
+        if decoding.body is not None:
+            return _struct_errors(decoding.body, decoding, resource)
         unknown = sorted(set(unknown))
-    return [*repeated, *(f'unknown field "{path}"' for path in unknown)]
+    return [*decoding.repeated, *(f'unknown field "{path}"' for path in unknown)]
 
 
-def _struct_errors(sent: Sent, resource: BodyKind) -> Sequence[str]:
+def _struct_errors(body: bytes, decoding: Decoding, resource: BodyKind) -> Sequence[str]:
     """The strict decoding errors of the body of a typed kind; YAML is converted to JSON before."""
-    if sent.media == "yaml":
-        return [*sent.repeated, *resource.schema.strict_errors(sorted_pairs(decode_yaml(sent.body)))]
-    return resource.schema.strict_errors(decode_pairs(sent.body)) if sent.media == "json" else ()
+    if decoding.media == "yaml":
+        return [*decoding.repeated, *resource.schema.strict_errors(sorted_pairs(decode_yaml(body)))]
+    return resource.schema.strict_errors(decode_pairs(body)) if decoding.media == "json" else ()
 
 
 def warning_lines(issues: Sequence[str]) -> Sequence[str]:
@@ -232,14 +212,3 @@ def excerpt(body: bytes) -> str:
     head = body[:_EXCERPT_BYTES]
     shown = head.decode(errors="replace") if body.startswith(b"{") else head.hex()
     return f"{shown} ..." if len(body) > _EXCERPT_BYTES else shown
-
-
-async def conforming_copy(obj: Mapping[str, Any], kind: BodyKind, *, field_validation: str, warnings: list[str]) -> dict[str, Any]:
-    """A copy of an object of this process as the verbs take it: with apiVersion and kind, pruned, with defaults.
-
-    Raises:
-        StatusError: see `conform`.
-    """
-    new: dict[str, Any] = orjson.loads(orjson.dumps({"apiVersion": kind.group_version, "kind": kind.kind, **obj}))
-    check_metadata(new, kind)
-    return await conform(new, kind, field_validation=field_validation, warnings=warnings)

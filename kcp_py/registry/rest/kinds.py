@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+import orjson
+
 from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.registry.rest.conform import BodyKind
 from kcp_py.registry.rest.scale import SCALE
@@ -36,6 +38,20 @@ def body_kind(target: Resolved) -> BodyKind:
         return SCALE
     kind = target.served.resource.subresources[target.subresource].kind
     return target.served.resource if kind is None else _foreign(kind)
+
+
+async def body_of(obj: Mapping[str, Any], target: Resolved) -> dict[str, Any]:
+    """An object of this process as the decoded body of a create or an update: a copy, with apiVersion and kind.
+
+    Raises:
+        TypeError: the object has values that JSON does not have.
+    """
+    kind = body_kind(target)
+    if target.subresource == "status" and target.rest is None:
+        # The stored object keeps everything else. Some objects are large.
+        obj = {key: obj[key] for key in ("metadata", "status") if key in obj}
+    copied: dict[str, Any] = orjson.loads(orjson.dumps({"apiVersion": kind.group_version, "kind": kind.kind, **obj}))
+    return copied
 
 
 @cache

@@ -15,13 +15,13 @@ from kcp_py.apimachinery.serializer.json.codec import decode_json, decode_json_s
 from kcp_py.golang.json import go_json
 from kcp_py.golang.types import go_text
 from kcp_py.registry.resource import ServedResource
-from kcp_py.registry.rest.conform import BodyKind, cannot_be_handled, check_kind, check_metadata, conform
+from kcp_py.registry.rest.conform import BodyKind, cannot_be_handled, check_kind, conform
 from kcp_py.registry.rest.kinds import body_kind
 from kcp_py.registry.rest.update import check_identity, other_uid, scaled
 from kcp_py.registry.scale import scale_of
 from kcp_py.registry.store import Access, Current, update
 from kcp_py.registry.store.access import StoreResult
-from kcp_py.registry.writerequest import Resolved, WriteRequest
+from kcp_py.registry.writerequest import Decoding, Resolved, WriteRequest
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -105,15 +105,8 @@ async def patch(access: Access, request: WriteRequest, change: Patch) -> StoreRe
                 detail = "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct"
                 raise cannot_be_handled(kind, detail)
             _check_kind(obj, kind)
-            check_metadata(obj, kind)
-            await conform(
-                obj,
-                kind,
-                field_validation=options.field_validation,
-                warnings=request.warnings,
-                repeated=repeated,
-                large=large,
-            )
+            decoding = Decoding(repeated=repeated, large=large)
+            await conform(obj, kind, decoding, field_validation=options.field_validation, warnings=request.warnings)
         except StatusError as error:
             if error.code != 400:
                 raise

@@ -8,8 +8,9 @@ from typing import Any, Final
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.meta.options import DeleteOptions, ListOptions
+from kcp_py.apimachinery.meta.options import CreateOptions, DeleteOptions, ListOptions
 from kcp_py.registry.rest.apply import apply
+from kcp_py.registry.rest.conform import conform
 from kcp_py.registry.rest.create import check_namespace
 from kcp_py.registry.rest.everywhere import find_everywhere
 from kcp_py.registry.rest.listing import Listing, selectable
@@ -85,10 +86,14 @@ class StoredObjects(RestStorage):
         """Store a new object, which is changed in place.
 
         Raises:
-            StatusError: 400 for the namespace of another URL, 409, 422 and whatever admission says.
+            StatusError: 400 for a body that is not of the kind and for the namespace of another URL, 409, 422 and whatever admission says.
             StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
         """
-        check_namespace(obj, request.target)
+        target, options = request.target, request.options
+        assert isinstance(options, CreateOptions), "a create has its own options"
+        validation, warnings = options.field_validation, request.context.warnings
+        await conform(obj, target.served.resource, request.decoding, field_validation=validation, warnings=warnings)
+        check_namespace(obj, target)
         return WrittenObject(request.target, await create(self._access, request, obj))
 
     async def update(self, request: WriteRequest, obj: dict[str, Any]) -> WrittenObject:

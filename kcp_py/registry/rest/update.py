@@ -7,6 +7,9 @@ from typing import Any
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
+from kcp_py.apimachinery.meta.options import CreateOptions
+from kcp_py.registry.rest.conform import conform
+from kcp_py.registry.rest.kinds import body_kind
 from kcp_py.registry.scale import ScalePaths, apply_scale
 from kcp_py.registry.store import Access, Current
 from kcp_py.registry.store import update as update_stored
@@ -20,15 +23,16 @@ async def update(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
     Args:
         access: the store.
         request: who updates what.
-        obj: of the body: decoded, pruned and with defaults; changed in place.
+        obj: of the body; changed in place.
 
     Raises:
         StatusError: 400, 404, 409, 422 and whatever admission says.
         StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
     """
-    target, again = request.target, request.again
-    assert again is not None, "an update can be tried again"
-    paths = target.scale
+    target, options, decoding = request.target, request.options, request.decoding
+    assert isinstance(options, CreateOptions), "an update has its own options"
+    kind, paths = body_kind(target), target.scale
+    await conform(obj, kind, decoding, field_validation=options.field_validation, warnings=request.warnings)
     warnings_before = len(request.warnings)
     # Before the object is looked up, as upstream: a bad body is a 400, whether or not there is an object. An attempt uses it up.
     check_identity(obj, target)
@@ -39,7 +43,9 @@ async def update(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
             obj = unused.pop()
         else:
             del request.warnings[warnings_before:]
-            obj = await again()
+            assert decoding.again is not None, "an update can be tried again"
+            obj = await decoding.again()
+            await conform(obj, kind, decoding, field_validation="Ignore", warnings=[])
             check_identity(obj, target)
         if paths is None or current is None:
             return obj

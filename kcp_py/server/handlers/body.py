@@ -12,41 +12,39 @@ from kcp_py.apimachinery.serializer.protobuf import ProtobufError, decode_envelo
 from kcp_py.apimachinery.serializer.yaml.codec import decode_yaml_strict
 from kcp_py.bootstrap.wire import META, message_of
 from kcp_py.golang.types import json_type
-from kcp_py.registry.rest.conform import (
-    BodyKind,
-    Media,
-    Sent,
-    cannot_be_handled,
-    check_kind,
-    check_metadata,
-    conform,
-    excerpt,
-    unrecognized,
-)
+from kcp_py.registry.rest.conform import BodyKind, cannot_be_handled, check_kind, excerpt, unrecognized
+from kcp_py.registry.writerequest import Decoding, Media
 
 
-async def read(body: bytes, media: Media, resource: BodyKind, *, field_validation: str, warnings: list[str]) -> dict[str, Any]:
-    """`decode` and `conform`.
+async def read(body: bytes, media: Media, resource: BodyKind, *, strict: bool) -> tuple[dict[str, Any], Decoding]:
+    """Decode a body, in a thread if it is large.
 
     Args:
         body: as sent.
         media: its type.
         resource: the kind.
-        field_validation: `Strict`, `Warn` (also when empty) or `Ignore`.
-        warnings: filled under `Warn`.
+        strict: whether the verb reports duplicate keys.
+
+    Returns:
+        The object, and what the verb has to know of its decoding.
 
     Raises:
-        StatusError: 400, 413 or 422.
+        StatusError: see `decode`.
     """
-    repeated: list[str] | None = None if field_validation == "Ignore" else []
+    repeated: list[str] | None = [] if strict else None
     large = len(body) > Inline.PARSE[media]
     obj = await offload(decode, body, media, resource, repeated) if large else decode(body, media, resource, repeated)
-    sent = Sent(body, media, repeated or ())
-    return await conform(obj, resource, field_validation=field_validation, warnings=warnings, sent=sent, large=large)
+    return obj, Decoding(body, media, repeated or (), large)
+
+
+async def read_again(body: bytes, media: Media, resource: BodyKind) -> dict[str, Any]:
+    """Decode a body that was decoded before."""
+    obj, _ = await read(body, media, resource, strict=False)
+    return obj
 
 
 def decode(body: bytes, media: Media, resource: BodyKind, repeated: list[str] | None = None) -> dict[str, Any]:
-    """Decode a body into an object of the resource's kind, with metadata of the right types.
+    """Decode a body into an object of the resource's kind.
 
     Args:
         body: as sent.
@@ -58,9 +56,7 @@ def decode(body: bytes, media: Media, resource: BodyKind, repeated: list[str] | 
         StatusError: 400 for what cannot be decoded or is of another version or kind, 422 for another kind of a custom resource.
     """
     if media == "protobuf":
-        obj = _decode_protobuf(body, resource)
-        check_metadata(obj, resource)
-        return obj
+        return _decode_protobuf(body, resource)
     try:
         if media == "json":
             if repeated is None:
@@ -78,7 +74,6 @@ def decode(body: bytes, media: Media, resource: BodyKind, repeated: list[str] | 
         detail = f"couldn't get version/kind; json parse error: json: cannot unmarshal {json_type(obj)} into Go value of type "
         raise errors.bad_request(unrecognized(resource, f"{detail}struct ({excerpt(body)})"))
     check_kind(obj, resource, body)
-    check_metadata(obj, resource)
     return obj
 
 

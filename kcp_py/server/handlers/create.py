@@ -24,7 +24,7 @@ async def create(backend: Backend, exchange: Exchange, target: Resolved) -> None
     body = await exchange.read_body(backend.limits.max_body_bytes)
     options = decode_create_options(exchange.query)
     kind = body_kind(target) if target.subresource else resource
-    obj = await read(body, media, kind, field_validation=options.field_validation, warnings=exchange.warnings)
-    request = WriteRequest(exchange.context, target, options, len(body), manager_of(backend, exchange, options))
+    obj, decoding = await read(body, media, kind, strict=options.field_validation != "Ignore")
+    request = WriteRequest(exchange.context, target, options, len(body), manager_of(backend, exchange, options), decoding)
     created = await backend.verbs.of(target).create(request, obj)
     await send(backend, exchange, target, created, representation, status=201)

@@ -11,7 +11,7 @@ from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send
 from kcp_py.server.handlers.backend import Backend
-from kcp_py.server.handlers.body import read
+from kcp_py.server.handlers.body import read, read_again
 from kcp_py.server.handlers.manager import manager_of
 from kcp_py.server.negotiation import request_media
 
@@ -24,10 +24,9 @@ async def update(backend: Backend, exchange: Exchange, target: Resolved) -> None
     options = decode_update_options(exchange.query)
     media = request_media(exchange.headers.get(b"content-type"), protobuf=resource.protobuf)
     kind = body_kind(target)
-    validation = options.field_validation
-    obj = await read(body, media, kind, field_validation=validation, warnings=exchange.warnings)
-    again = partial(read, body, media, kind, field_validation="Ignore", warnings=[])
-    request = WriteRequest(exchange.context, target, options, len(body), manager_of(backend, exchange, options), again)
+    obj, decoding = await read(body, media, kind, strict=options.field_validation != "Ignore")
+    decoding = decoding._replace(again=partial(read_again, body, media, kind))
+    request = WriteRequest(exchange.context, target, options, len(body), manager_of(backend, exchange, options), decoding)
     updated = await backend.verbs.of(target).update(request, obj)
     created = isinstance(updated, WrittenObject) and updated.created
     await send(backend, exchange, target, updated, representation, status=201 if created else 200)

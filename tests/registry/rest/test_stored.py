@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import orjson
@@ -11,15 +11,17 @@ import pytest
 from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.apimachinery.meta.options import DeleteOptions, ListOptions
+from kcp_py.apimachinery.meta.options import DeleteOptions, FieldValidation, ListOptions, UpdateOptions
 from kcp_py.apimachinery.meta.selectors import parse_label_selector
+from kcp_py.client import LocalClient
 from kcp_py.logicalcluster import WILDCARD, Name
+from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin, Attributes
 from kcp_py.registry.catalog.wildcard import WildcardTables
 from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.storage import ReadRequest
 from kcp_py.registry.rest.verbs import Verbs
-from kcp_py.registry.writerequest import Resolved, WriteRequest
+from kcp_py.registry.writerequest import Decoding, Resolved, WriteRequest
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import UNPARSED
 from kcp_py.request.user import LOOPBACK
@@ -87,6 +89,88 @@ async def test_a_write_has_one_cluster(world: World) -> None:
     with pytest.raises(StatusError) as refused:
         await Verbs(registry_of(world)).stored.delete(WriteRequest(CONTEXT, await target(world, None, "one"), DeleteOptions()))
     assert refused.value.code == 405
+
+
+def odd(name: str, namespace: str = "default") -> dict[str, Any]:
+    """A decoded body with a field that the kind does not have, and with an owner twice."""
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "one", "uid": "1"}
+    return {**config_map(name, namespace, ownerReferences=[owner, owner]), "colour": "red"}
+
+
+async def request_of(world: World, verb: str, name: str, validation: FieldValidation) -> WriteRequest:
+    """A create or an update with a list of warnings of its own. Its body has one key twice."""
+    where, options = await target(world, TEAM, name if verb == "update" else ""), UpdateOptions(field_validation=validation)
+    return WriteRequest(CONTEXT._replace(warnings=[]), where, options, decoding=Decoding(repeated=['key "a" already set in map']))
+
+
+@pytest.mark.parametrize("verb", ["create", "update"])
+async def test_unknown_fields_are_reported_by_the_verb(world: World, verb: str) -> None:
+    """They are dropped. Ignore reports repeated owners alone, Warn unknown fields and repeated keys, too; Strict refuses the write."""
+    write, seen = getattr(Verbs(registry_of(world)).stored, verb), {}
+    validations: Sequence[FieldValidation] = ("Ignore", "Warn")
+    for validation in validations:
+        name = f"new-{validation.lower()}" if verb == "create" else "one"
+        request = await request_of(world, verb, name, validation)
+        obj = await (await write(request, odd(name))).decoded()
+        assert ("colour" in obj, len(obj["metadata"]["ownerReferences"])) == (False, 1)
+        seen[validation] = [warning.partition(";")[0] for warning in request.warnings]
+    repeated_owner = ".metadata.ownerReferences contains duplicate entries"
+    assert seen["Ignore"] == [repeated_owner]
+    assert seen["Warn"] == ['key "a" already set in map', 'unknown field "colour"', repeated_owner]
+    with pytest.raises(StatusError) as refused:
+        await write(await request_of(world, verb, "one", "Strict"), odd("one"))
+    problems = 'strict decoding error: key "a" already set in map, unknown field "colour"'
+    assert (refused.value.code, refused.value.message) == (
+        400,
+        f'ConfigMap in version "v1" cannot be handled as a ConfigMap: {problems}',
+    )
+
+
+@pytest.mark.parametrize("verb", ["create", "update"])
+async def test_fields_are_checked_before_the_place_of_an_object(world: World, verb: str) -> None:
+    """As upstream, which decodes the body first: metadata of wrong types, then unknown fields, then another namespace than the URL's."""
+    write = getattr(Verbs(registry_of(world)).stored, verb)
+    mistaken = odd("one", "elsewhere")
+    mistaken["metadata"]["labels"] = 5
+    expected = [
+        (mistaken, "cannot unmarshal number into Go struct field ObjectMeta.metadata.labels"),
+        (odd("one", "elsewhere"), 'unknown field "colour"'),
+        (config_map("one", "elsewhere"), "the namespace of the provided object does not match the namespace sent on the request"),
+    ]
+    for obj, message in expected:
+        with pytest.raises(StatusError) as refused:
+            await write((await request_of(world, verb, "one", "Strict"))._replace(decoding=Decoding()), obj)
+        assert (refused.value.code, message in refused.value.message) == (400, True), refused.value.message
+
+
+class Overtaken(AdmissionPlugin):
+    """Lets another update be faster, once."""
+
+    def __init__(self, client: LocalClient) -> None:
+        self._client = client
+        self.overtaken = False
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Change the object that the update has read."""
+        if attributes.operation == "UPDATE" and not self.overtaken:
+            self.overtaken = True
+            await self._client.patch(TEAM, CONFIG_MAPS, "default", attributes.name, document={"data": {"a": "faster"}})
+
+
+async def test_a_body_that_is_decoded_again_is_checked_again(world: World) -> None:
+    """An update that another one overtook takes the body anew: unknown fields are dropped, and nothing is reported twice."""
+    request = await request_of(world, "update", "one", "Warn")
+
+    async def again() -> dict[str, Any]:
+        return odd("one")
+
+    plugin = Overtaken(world.client)
+    world.access.admission = AdmissionChain((plugin,))
+    written = await Verbs(registry_of(world)).stored.update(request._replace(decoding=Decoding(again=again)), odd("one"))
+    obj = await written.decoded()
+    assert plugin.overtaken
+    assert ("colour" in obj, obj["data"]) == (False, {"a": "b"})
+    assert [warning.partition(" ")[0] for warning in request.warnings] == ["unknown", ".metadata.ownerReferences"]
 
 
 async def names_of(world: World, options: ListOptions) -> tuple[list[str], str]:
