@@ -3,14 +3,18 @@
 `Recorder` sees what SQLite and this process write, rename, remove and sync. `Disk` plays a part of that back. Unsynced bytes are
 there or not, in sectors of 512 bytes and in any order. Names that were not synced (those of a folder are) are kept in order, as journaling
 file systems do. Of bytes whose sync failed the same is true for ever: the system calls them clean and writes them no more.
+
+An operation and its record are one step: another thread sees both or neither, and so does the end of the process (`Recorder.kill`).
 """
 
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import pickle
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +41,17 @@ class Step(NamedTuple):
     data: Any = b""
 
 
+def _as_one_step(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of `Recorder` or `_RecordedFile` that runs while no other thread changes the disk or the record."""
+
+    @functools.wraps(function)
+    def call(self: Any, *arguments: Any) -> Any:
+        with self.lock:
+            return function(self, *arguments)
+
+    return call
+
+
 class Recorder(apsw.VFS):
     """Records what happens in one folder; the default VFS of the process, and in the place of some functions of `os`.
 
@@ -45,6 +60,8 @@ class Recorder(apsw.VFS):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
+        self.lock = threading.RLock()
+        """Held by the thread that changes the disk."""
         self.steps: list[Step] = []
         self.sync_fails: Callable[[str], bool] = lambda _: False
         """Whether the sync of a file fails, by its name."""
@@ -61,20 +78,30 @@ class Recorder(apsw.VFS):
         elif place.parent.resolve() == self.folder and not place.name.endswith(_UNRECORDED):
             self.steps.append(Step(kind, place.name, offset, data))
 
+    @_as_one_step
     def note(self, text: Any) -> None:
         """Record what the program itself says."""
         self.steps.append(Step("note", text))
 
+    @_as_one_step
     def save(self, path: Path) -> None:
         """Write the steps into a file, for `load`."""
         path.write_bytes(pickle.dumps([tuple(step) for step in self.steps]))
 
+    @_as_one_step
+    def kill(self, path: Path) -> None:
+        """Save the steps and end the process with exit code 9. No thread changes the disk in between, so the record is complete."""
+        self.save(path)
+        os._exit(9)
+
+    @_as_one_step
     def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's name
         filename = name.filename() if isinstance(name, apsw.URIFilename) else name
         if filename and flags[0] & apsw.SQLITE_OPEN_CREATE and not Path(filename).exists():
             self.add("name", filename)
         return _RecordedFile(self, name, filename or "", flags)
 
+    @_as_one_step
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802, FBT001
         super().xDelete(filename, syncdir)
         self.add("remove", filename)
@@ -138,25 +165,37 @@ class Recorder(apsw.VFS):
             "link": two_names("link", os.link),
         }
         for name, function in replaced.items():
-            setattr(os, name, function)
+            setattr(os, name, self._locked(function))
+
+    def _locked(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*arguments: Any, **options: Any) -> Any:
+            with self.lock:
+                return function(*arguments, **options)
+
+        return call
 
 
 class _RecordedFile(apsw.VFSFile):
     def __init__(self, recorder: Recorder, name: Any, path: str, flags: list[int]) -> None:
         super().__init__("unix", name, flags)
+        self.lock = recorder.lock
         self._recorder = recorder
         self._path = path
         # The unix VFS syncs the folder with the first sync of a log or journal.
         self._syncs_folder = path.endswith(("-wal", "-journal"))
 
+    @_as_one_step
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         super().xWrite(data, offset)
         self._recorder.add("write", self._path, offset, bytes(data))
 
+    @_as_one_step
     def xTruncate(self, size: int) -> None:  # noqa: N802
         super().xTruncate(size)
         self._recorder.add("truncate", self._path, size)
 
+    @_as_one_step
     def xSync(self, flags: int) -> None:  # noqa: N802
         if self._recorder.sync_fails(Path(self._path).name):
             self._recorder.add("lost", self._path)

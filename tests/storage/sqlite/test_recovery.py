@@ -79,7 +79,7 @@ asyncio.run(main(sys.argv[1]))
 
 
 _RECORDED = """
-import asyncio, os, random, sys
+import asyncio, random, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[3])
 from tests.power_failure import Recorder
@@ -102,8 +102,7 @@ async def main():
                     revision = await storage.transact([], [Put(key, value)])
                 except UnknownOutcomeError:
                     if how == "killed":
-                        recorder.save(log)
-                        os._exit(9)
+                        recorder.kill(log)
                     while True:
                         try:
                             await storage.check()
