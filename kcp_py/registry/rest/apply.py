@@ -5,7 +5,7 @@ Source: k8s.io/apiserver `pkg/endpoints/handlers/patch.go` (`applyPatcher`).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
@@ -25,8 +25,16 @@ from kcp_py.registry.subresources import SCALE_KIND
 from kcp_py.registry.writerequest import Decoding, Resolved, WriteRequest
 
 
+class Configuration(NamedTuple):
+    """A decoded configuration."""
+
+    obj: dict[str, Any]
+    repeated: list[str]
+    """The strict decoding errors about repeated keys."""
+
+
 async def apply(access: Access, request: WriteRequest, body: bytes) -> StoreResult:
-    """Apply a configuration; `created` tells whether that made the object.
+    """Apply a configuration to a stored object; `created` tells whether that made the object.
 
     Args:
         access: the store.
@@ -37,54 +45,72 @@ async def apply(access: Access, request: WriteRequest, body: bytes) -> StoreResu
         StatusError: 400, 409 for conflicts, 422, 500 for a configuration that does not fit the type, and whatever admission says.
         StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
     """
-    target, options, manager = request.target, request.options, request.manager
-    assert isinstance(options, PatchOptions), "an apply has the options of a patch"
-    assert manager is not None, "an apply has a field manager"
-    large = len(body) > Inline.PARSE["yaml"]
+    target = request.target
     # Before the object is looked up: a bad body is a 400, whether or not there is an object. An attempt uses it up.
-    unused = [await _read(body, large=large)]
-    resource = target.served.resource
+    unused = [await read_configuration(body)]
     warnings_before = len(request.warnings)
 
     async def transform(current: Current | None) -> dict[str, Any]:
         del request.warnings[warnings_before:]
-        config, repeated = unused.pop() if unused else await _read(body, large=large)
+        config = unused.pop() if unused else await read_configuration(body)
         if current is None and target.subresource:
-            raise errors.not_found(resource.group_resource, target.name)
-        _check(config, target)
+            raise errors.not_found(target.resource.group_resource, target.name)
         live = None
         if current is not None:
             live = await current.load()
             live["metadata"]["resourceVersion"] = str(current.item.mod_revision)
-        paths = target.scale
-        if paths is not None:
-            check_configuration(SCALE_TYPE, SCALE_KIND, config)
-            config = _scaled(config, target, paths)
-        size = len(body) + (0 if current is None else len(current.item.value))
-        new = await apply_configuration(
-            resource, live, config, manager, subresource=target.subresource, force=bool(options.force), size=size
-        )
-        _strict(repeated, options, request.warnings)
-        # Unknown fields were refused already, where the type does not allow them.
-        decoding = Decoding(large=size > Inline.PARSE["json"])
-        await conform(new, resource, decoding, field_validation="Ignore", warnings=request.warnings)
-        if not resource.typed:
-            _restore_nulls({field: value for field, value in config.items() if field != "metadata"}, new)
-        check_identity(new, target)
-        metadata = new["metadata"]
-        if resource.namespaced:
-            metadata["namespace"] = target.namespace
-        if live is not None and (given := metadata.get("uid")) and given != (uid := live["metadata"]["uid"]):
-            if target.subresource != "status" or resource.typed:
-                raise other_uid(target, given)
-            metadata["uid"] = uid  # the metadata is the stored one anyway
-        return new
+        return await applied(request, config, live, len(body) + (0 if current is None else len(current.item.value)))
 
     return await update(access, request, transform, may_create=True)
 
 
-async def _read(body: bytes, *, large: bool) -> tuple[dict[str, Any], list[str]]:
-    return await offload(_decode, body) if large else _decode(body)
+async def applied(request: WriteRequest, configuration: Configuration, live: dict[str, Any] | None, size: int) -> dict[str, Any]:
+    """What a configuration makes of an object, with its owners: pruned, with defaults, and of the name of the request.
+
+    Args:
+        request: who applies what; its options are PatchOptions, and its manager owns what it applies.
+        configuration: it is used up.
+        live: the object with its resourceVersion; None where there is none. The result shares parts of it.
+        size: bytes of both, about.
+
+    Raises:
+        StatusError: 400, 409 for conflicts, 422, 500 for a configuration that does not fit the type.
+    """
+    target, options, manager = request.target, request.options, request.manager
+    assert isinstance(options, PatchOptions), "an apply has the options of a patch"
+    assert manager is not None, "an apply has a field manager"
+    resource = target.resource
+    config, repeated = configuration
+    _check(config, target)
+    paths = target.scale
+    if paths is not None:
+        check_configuration(SCALE_TYPE, SCALE_KIND, config)
+        config = _scaled(config, target, paths)
+    new = await apply_configuration(resource, live, config, manager, subresource=target.subresource, force=bool(options.force), size=size)
+    _strict(repeated, options, request.warnings)
+    # Unknown fields were refused already, where the type does not allow them.
+    await conform(new, resource, Decoding(large=size > Inline.PARSE["json"]), field_validation="Ignore", warnings=request.warnings)
+    if not resource.typed:
+        _restore_nulls({field: value for field, value in config.items() if field != "metadata"}, new)
+    check_identity(new, target)
+    metadata = new["metadata"]
+    if resource.namespaced:
+        metadata["namespace"] = target.namespace
+    uid = live["metadata"].get("uid") if live is not None else None
+    if uid and (given := metadata.get("uid")) and given != uid:
+        if target.subresource != "status" or resource.typed:
+            raise other_uid(target, given)
+        metadata["uid"] = uid  # the metadata is the stored one anyway
+    return new
+
+
+async def read_configuration(body: bytes) -> Configuration:
+    """Decode the body of an apply.
+
+    Raises:
+        StatusError: 400.
+    """
+    return Configuration(*(await offload(_decode, body) if len(body) > Inline.PARSE["yaml"] else _decode(body)))
 
 
 def _decode(body: bytes) -> tuple[dict[str, Any], list[str]]:

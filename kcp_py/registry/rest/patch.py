@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from kcp_py.aio.offload import Inline, offload
@@ -27,6 +27,10 @@ JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
+
+
+Reader = Callable[[], Awaitable[dict[str, Any]]]
+"""Gives the object that is patched, as clients see it, anew at each call, for the callee to keep."""
 
 
 class Patch(NamedTuple):
@@ -67,7 +71,7 @@ async def read_patch(body: bytes, patch_type: str, *, strict: bool) -> Patch:
 
 
 async def patch(access: Access, request: WriteRequest, change: Patch) -> StoreResult:
-    """Change an object, its status or its Scale as a patch says, against its latest state.
+    """Change a stored object, its status or its Scale as a patch says, against its latest state.
 
     Args:
         access: the store.
@@ -78,52 +82,66 @@ async def patch(access: Access, request: WriteRequest, change: Patch) -> StoreRe
         StatusError: 400, 404, 409, 422 and whatever admission says.
         StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
     """
-    target, options = request.target, request.options
-    assert isinstance(options, PatchOptions), "a patch has its own options"
-    patch_type, document, repeated, body = change
-    strict = options.field_validation != "Ignore"
+    target = request.target
     warnings_before = len(request.warnings)
-    cluster = target.cluster_state.name
-    kind, paths = body_kind(target), target.scale
-
-    async def read(current: Current) -> dict[str, Any]:
-        obj = target.resource.renderer.add_server_fields(await current.load(), current.item.mod_revision, cluster)
-        return obj if paths is None else scale_of(obj, paths)
+    cluster, paths = target.cluster_state.name, target.scale
 
     async def transform(current: Current | None) -> dict[str, Any]:
         if current is None:
             raise errors.not_found(target.resource.group_resource, target.name)
         del request.warnings[warnings_before:]
-        base = await read(current)
-        uid = base["metadata"]["uid"]
-        large = len(body) + len(current.item.value) > Inline.PARSE["json"] or (patch_type == JSON_PATCH and json_patch.is_heavy(document))
-        if patch_type == JSON_PATCH and strict:
-            json_patch.check_types(document)
-        obj = await offload(_patched, base, document, patch_type, target) if large else _patched(base, document, patch_type, target)
-        try:
-            if not isinstance(obj, dict):
-                detail = "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct"
-                raise cannot_be_handled(kind, detail)
-            _check_kind(obj, kind)
-            decoding = Decoding(repeated=repeated, large=large)
-            await conform(obj, kind, decoding, field_validation=options.field_validation, warnings=request.warnings)
-        except StatusError as error:
-            if error.code != 400:
-                raise
-            # The refused result may have lost parts.
-            refused = await read(current), body, patch_type, target, error
-            raise (await offload(_undecodable, *refused) if large else _undecodable(*refused)) from error
-        check_identity(obj, target)
-        if paths is not None:
-            return await scaled(paths, obj, current)
-        if (given := obj["metadata"].get("uid")) and given != uid:
-            if target.subresource == "status" and not target.resource.typed:
-                obj["metadata"]["uid"] = uid  # the metadata is the stored one anyway
-                return obj
-            raise other_uid(target, given)
-        return obj
+
+        async def read() -> dict[str, Any]:
+            obj = target.resource.renderer.add_server_fields(await current.load(), current.item.mod_revision, cluster)
+            return obj if paths is None else scale_of(obj, paths)
+
+        obj = await patched(request, change, read, len(current.item.value))
+        return obj if paths is None else await scaled(paths, obj, current)
 
     return await update(access, request, transform)
+
+
+async def patched(request: WriteRequest, change: Patch, read: Reader, size: int) -> dict[str, Any]:
+    """What a patch makes of an object: pruned, with defaults, and with the name and the namespace of the request.
+
+    Args:
+        request: who patches what; its options are PatchOptions.
+        change: the patch.
+        read: the object that is patched.
+        size: bytes of that object, about.
+
+    Raises:
+        StatusError: 400 and 422.
+    """
+    target, options = request.target, request.options
+    assert isinstance(options, PatchOptions), "a patch has its own options"
+    patch_type, document, repeated, body = change
+    kind = body_kind(target)
+    base = await read()
+    uid = (base.get("metadata") or {}).get("uid")
+    large = len(body) + size > Inline.PARSE["json"] or (patch_type == JSON_PATCH and json_patch.is_heavy(document))
+    if patch_type == JSON_PATCH and options.field_validation != "Ignore":
+        json_patch.check_types(document)
+    obj = await offload(_patched, base, document, patch_type, target) if large else _patched(base, document, patch_type, target)
+    try:
+        if not isinstance(obj, dict):
+            detail = "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct"
+            raise cannot_be_handled(kind, detail)
+        _check_kind(obj, kind)
+        decoding = Decoding(repeated=repeated, large=large)
+        await conform(obj, kind, decoding, field_validation=options.field_validation, warnings=request.warnings)
+    except StatusError as error:
+        if error.code != 400:
+            raise
+        # The refused result may have lost parts.
+        refused = await read(), body, patch_type, target, error
+        raise (await offload(_undecodable, *refused) if large else _undecodable(*refused)) from error
+    check_identity(obj, target)
+    if target.scale is None and uid and (given := obj["metadata"].get("uid")) and given != uid:
+        if target.subresource != "status" or target.resource.typed:
+            raise other_uid(target, given)
+        obj["metadata"]["uid"] = uid  # the metadata is the stored one anyway
+    return obj
 
 
 def _decode(body: bytes, patch_type: str, *, strict: bool) -> tuple[Any, list[str]]:
