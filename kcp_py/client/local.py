@@ -29,7 +29,7 @@ from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 from kcp_py.registry.catalog.table import ResourceTable
 from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served, ServedResource
-from kcp_py.registry.rest.computed import ComputedObjects, ComputedWatch
+from kcp_py.registry.rest.computed import ComputedObjects, ComputedWatch, PatchedObject
 from kcp_py.registry.rest.kinds import body_of
 from kcp_py.registry.rest.listing import Listing
 from kcp_py.registry.rest.patch import APPLY_PATCH, MERGE_PATCH, Patch, patch_types, read_patch
@@ -223,12 +223,13 @@ class LocalClient:
         options: PatchOptions,
     ) -> Object:
         async def call(storage: Storage, target: Resolved) -> Object:
-            if change.type not in patch_types(target.resource):
-                raise errors.unsupported_media_type(patch_types(target.resource))
+            if change.type not in patch_types(target):
+                raise errors.unsupported_media_type(patch_types(target))
             request = self._write("patch", target, options)
             if change.type == APPLY_PATCH and request.manager is not None:
                 request = request._replace(manager=request.manager._replace(applied=True))
-            return await decoded(await storage.patch(request, change))
+            written = await storage.patch(request, change)
+            return written.obj if isinstance(written, PatchedObject) else await written.decoded()
 
         return await self._call("patch", cluster, resource, namespace, name, subresource=subresource, call=call)
 

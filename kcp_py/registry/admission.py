@@ -53,7 +53,7 @@ class Attributes(NamedTuple):
     and everything but the status in a write of the status of a custom resource.
     """
     old: dict[str, Any] | None
-    """The stored object; None for a create. Must not be changed."""
+    """The object before the write; None for a create, and where the class of a computed resource does not tell it. Must not be changed."""
     compares: list[Compare]
     """Conditions of the transaction that stores the write. Plugins append those under which their decision holds."""
 

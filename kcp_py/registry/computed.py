@@ -9,6 +9,7 @@ from typing import Any
 from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.apimachinery.meta.table import Column
 from kcp_py.registry.custom_resources import printer_columns
+from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.rest.kinds import ANY_OBJECT
 from kcp_py.registry.rest.storage import RestStorage
@@ -77,5 +78,6 @@ class ComputedResource:
             },
             typed=False,
             document=self.schema,
+            merge_types=MergeTypes({f"{self.group}/{self.version}" if self.group else self.version: schema.root}),
             rest=self.rest,
         )

@@ -9,35 +9,43 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Final, NamedTuple
 
+import orjson
 import structlog
 
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery import errors, fielderrors
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.apimachinery.meta.options import CreateOptions, ListOptions
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import Operation, attributes_of
 from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served
+from kcp_py.registry.rest.apply import Configuration, applied, read_configuration
 from kcp_py.registry.rest.conform import conform
 from kcp_py.registry.rest.create import check_namespace
 from kcp_py.registry.rest.items import left_out_warnings
 from kcp_py.registry.rest.kinds import body_kind
 from kcp_py.registry.rest.listing import Listing
-from kcp_py.registry.rest.patch import Patch
+from kcp_py.registry.rest.patch import APPLY_PATCH, Patch, patched
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.selection import Selection
-from kcp_py.registry.rest.storage import Object, ObjectEvent, ReadRequest, RestStorage, WrittenObject
+from kcp_py.registry.rest.storage import Object, ObjectEvent, ReadRequest, RestStorage
 from kcp_py.registry.rest.stored import DeletedObjects
 from kcp_py.registry.rest.update import check_identity
 from kcp_py.registry.store.access import translate
-from kcp_py.registry.writerequest import Resolved, WriteRequest
+from kcp_py.registry.store.ownership import note_write
+from kcp_py.registry.store.update import uid_of_nothing
+from kcp_py.registry.writerequest import Resolved, WriteRequest, create_options_of
 from kcp_py.storage.contract import StorageError
 from kcp_py.watchcache import Watcher
 
 _CLUSTERS_AT_ONCE: Final = 100
+_PATCH_ATTEMPTS: Final = 6
+"""Attempts of a PATCH whose object changes meanwhile. Releases of k8s.io/apiserver whose handler retries make five more after the first."""
 _HIDDEN: Final = "the server could not complete the request; the audit id of the response finds the cause in its log"
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.registry")
@@ -51,6 +59,14 @@ class ObjectList(NamedTuple):
 
     items: Sequence[Object]
     revision: int
+
+
+class PatchedObject(NamedTuple):
+    """What a PATCH has made of a computed object."""
+
+    obj: Object
+    created: bool = False
+    """Whether an apply has made the object."""
 
 
 class ComputedObjects:
@@ -140,8 +156,7 @@ class ComputedObjects:
         """
         await _conform(request, obj)
         check_namespace(obj, request.target)
-        await self._admit("CREATE", request, obj)
-        return answered(_object(await self._rest.create(request, obj)), request.target)
+        return await self._create(request, obj)
 
     async def update(self, request: WriteRequest, obj: Object) -> Object:
         """What a PUT answers with.
@@ -149,11 +164,51 @@ class ComputedObjects:
         Raises:
             StatusError: 400 for a body that is not of the kind or has another name or namespace than the URL; of a plugin or of the
                 storage.
+            StaleStateError: the cluster changed meanwhile.
         """
         await _conform(request, obj)
         check_identity(obj, request.target)
-        await self._admit("UPDATE", request, obj)
-        return answered(_object(await self._rest.update(request, obj)), request.target)
+        return await self._update(request, obj, await self._stored_form(request) if "patch" in self._rest.verbs else None)
+
+    async def patch(self, request: WriteRequest, change: Patch) -> PatchedObject:
+        """Change an object against what the storage gives, or apply a configuration to it.
+
+        It is tried again where the storage says that the object has changed, unless the client named a resourceVersion.
+
+        Source: k8s.io/apiserver `endpoints/handlers/patch.go`, which patches whatever is a `rest.Patcher`.
+
+        Raises:
+            StatusError: 400, 404, 409, 422; of a plugin or of the storage.
+            StaleStateError: the cluster changed meanwhile.
+        """
+        target = request.target
+        applies = change.type == APPLY_PATCH
+        may_create = applies and not target.subresource and "create" in self._rest.verbs
+        # Before the object is looked up: a bad body is a 400, whether or not there is an object. An attempt uses it up.
+        unused = [await read_configuration(change.body)] if applies else []
+        warnings_before = len(request.warnings)
+        attempt = 0
+        while True:
+            attempt += 1
+            del request.warnings[warnings_before:]
+            before = await self._stored_form(request)
+            if before is None and not may_create:
+                raise errors.not_found(target.resource.group_resource, target.name)
+            if applies:
+                configuration = unused.pop() if unused else await read_configuration(change.body)
+                obj = await self._applied(request, configuration, len(change.body), before)
+            else:
+                assert before is not None, "only an apply makes an object"
+                obj = await patched(request, change, partial(self._answered_form, before, target), len(before))
+            if before is not None:
+                _check_version(target, orjson.loads(before), obj)
+            try:
+                if before is not None:
+                    return PatchedObject(await self._update(request, obj, before))
+                return PatchedObject(await self._create(_creating(request, obj), obj), created=True)
+            except StatusError as error:
+                if error.reason not in {"AlreadyExists", "Conflict"} or attempt == _PATCH_ATTEMPTS:
+                    raise
 
     async def delete(self, request: WriteRequest) -> Object | None:
         """Delete an object; None where there is nothing to show.
@@ -161,18 +216,9 @@ class ComputedObjects:
         Raises:
             StatusError: of a plugin or of the storage.
         """
-        await self._admit("DELETE", request, None)
+        await self._admit("DELETE", request, None, None)
         gone = await self._rest.delete(request)
         return answered(_object(gone), request.target) if gone is not None else None
-
-    async def patch(self, request: WriteRequest, change: Patch) -> WrittenObject:
-        """Not offered.
-
-        Raises:
-            StatusError: 405.
-        """
-        del change
-        raise errors.method_not_supported(request.target.resource.group_resource, "patch")
 
     def delete_collection(self, request: WriteRequest, options: ListOptions) -> DeletedObjects:
         """Not offered.
@@ -183,15 +229,57 @@ class ComputedObjects:
         del options
         raise errors.method_not_supported(request.target.resource.group_resource, "deletecollection")
 
-    async def _admit(self, operation: Operation, request: WriteRequest, obj: Object | None) -> None:
-        """Ask admission. There is no stored object to compare with, and no transaction: conditions of plugins hold when they are asked.
+    async def _applied(self, request: WriteRequest, configuration: Configuration, size: int, before: bytes | None) -> Object:
+        live = orjson.loads(before) if before is not None else None
+        obj = await applied(request, configuration, live, size + len(before or b""))
+        if before is None and (uid := obj["metadata"].get("uid")):
+            raise uid_of_nothing(request.target.resource, request.target.name, uid)
+        return obj
+
+    async def _stored_form(self, request: WriteRequest) -> bytes | None:
+        """The object to be written as the storage gives it, as JSON with apiVersion and kind; None where there is none."""
+        try:
+            found = _object(await self._rest.get(ReadRequest(request.context, request.target)))
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            return None
+        await self._registry.clusters.confirm(request.target.cluster_state)
+        return orjson.dumps(_with_kind(found, request.target))
+
+    @staticmethod
+    async def _answered_form(value: bytes, target: Resolved) -> Object:
+        return answered(orjson.loads(value), target)
+
+    async def _create(self, request: WriteRequest, obj: Object) -> Object:
+        await self._note(request, obj, None)
+        await self._admit("CREATE", request, obj, None)
+        return answered(_object(await self._rest.create(request, obj)), request.target)
+
+    async def _update(self, request: WriteRequest, obj: Object, before: bytes | None) -> Object:
+        await self._note(request, obj, before)
+        await self._admit("UPDATE", request, obj, before)
+        return answered(_object(await self._rest.update(request, obj)), request.target)
+
+    async def _note(self, request: WriteRequest, obj: Object, before: bytes | None) -> None:
+        """Note, in place, who owns the fields of an object that can be applied. The storage keeps `managedFields`, or drops them."""
+        target, manager = request.target, request.manager
+        if "patch" not in self._rest.verbs or body_kind(target) is not target.resource or manager is None or manager.applied:
+            return
+        live = orjson.loads(before) if before is not None else None
+        size = request.size + len(before or b"")
+        await note_write(target.resource, live, obj, manager, subresource=target.subresource, size=size)
+
+    async def _admit(self, operation: Operation, request: WriteRequest, obj: Object | None, before: bytes | None) -> None:
+        """Ask admission. There is no transaction: conditions of plugins hold when they are asked.
 
         Raises:
             StatusError: a plugin refuses the write.
         """
         target = request.target
         name = target.name or (obj or {}).get("metadata", {}).get("name", "")
-        attributes = attributes_of(operation, request, target.namespace, name, obj=obj, old=None, compares=[])
+        old = orjson.loads(before) if before is not None else None
+        attributes = attributes_of(operation, request, target.namespace, name, obj=obj, old=old, compares=[])
         admission = self._registry.access.admission
         await admission.mutate(attributes, own_kind=body_kind(target) is target.resource)
         await admission.validate(attributes)
@@ -303,12 +391,37 @@ def answered(obj: Object, target: Resolved, *, wildcard: bool = False) -> Object
 
     The document of a subresource that has a kind of its own gets nothing but that.
     """
-    resource = target.resource
-    kind = resource.subresources[target.subresource].kind if target.subresource else None
-    if kind is not None:
-        return {"apiVersion": str(kind.group_version), "kind": kind.kind, **obj}
-    document = {"apiVersion": resource.group_version, "kind": resource.kind, **obj}
-    return resource.renderer.add_server_fields(document, 0, target.cluster_state.name, wildcard=wildcard)
+    document = _with_kind(obj, target)
+    if _own_kind(target) is not None:
+        return document
+    return target.resource.renderer.add_server_fields(document, 0, target.cluster_state.name, wildcard=wildcard)
+
+
+def _with_kind(obj: Object, target: Resolved) -> Object:
+    kind = _own_kind(target) or target.resource.group_version_kind
+    return {"apiVersion": str(kind.group_version), "kind": kind.kind, **obj}
+
+
+def _own_kind(target: Resolved) -> GroupVersionKind | None:
+    """The kind of a subresource that has one of its own."""
+    return target.resource.subresources[target.subresource].kind if target.subresource else None
+
+
+def _check_version(target: Resolved, before: Object, obj: Object) -> None:
+    """Compare the resourceVersion that the client named, if it did, with that of the object, if the storage keeps one.
+
+    Raises:
+        StatusError: 409 where they differ.
+    """
+    present, given = (one.get("metadata", {}).get("resourceVersion") for one in (before, obj))
+    if present and given and given not in {present, "0"}:
+        raise errors.conflict(target.resource.group_resource, target.name, errors.OBJECT_MODIFIED)
+
+
+def _creating(request: WriteRequest, obj: Object) -> WriteRequest:
+    """The create that an apply turns into."""
+    obj["metadata"].pop("resourceVersion", None)
+    return request._replace(options=create_options_of(request.options), target=request.target._replace(name=""))
 
 
 async def _conform(request: WriteRequest, obj: Object) -> None:

@@ -14,7 +14,6 @@ from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge
 from kcp_py.apimachinery.serializer.json.codec import decode_json, decode_json_strict
 from kcp_py.golang.json import go_json
 from kcp_py.golang.types import go_text
-from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.rest.conform import BodyKind, cannot_be_handled, check_kind, conform
 from kcp_py.registry.rest.kinds import body_kind
 from kcp_py.registry.rest.update import check_identity, other_uid, scaled
@@ -46,8 +45,12 @@ class Patch(NamedTuple):
     """As it was sent: errors show it."""
 
 
-def patch_types(resource: ServedResource) -> Sequence[str]:
-    """The media types of patches that a resource takes."""
+def patch_types(target: Resolved) -> Sequence[str]:
+    """The media types of patches that a target takes."""
+    resource = target.resource
+    if target.rest is not None and body_kind(target) is not resource:
+        # Owners of fields need a type, and the kind of the subresource has none.
+        return (JSON_PATCH, MERGE_PATCH)
     strategic = (STRATEGIC_MERGE_PATCH,) if resource.strategic_merge is not None else ()
     return (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH)
 

@@ -14,7 +14,6 @@ import orjson
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.meta.options import ListOptions
 from kcp_py.registry.rest.listing import Listing
-from kcp_py.registry.rest.patch import Patch
 from kcp_py.registry.rest.watching import StoredWatch
 from kcp_py.registry.scale import scale_of, show_scale
 from kcp_py.registry.store import load_one
@@ -27,14 +26,7 @@ from kcp_py.storage.contract import KeyValue
 Object = dict[str, Any]
 """Decoded JSON. `metadata.name` is required, `metadata.namespace` where the resource is namespaced; the server adds apiVersion and kind."""
 
-_METHODS: Final = {
-    "create": "create",
-    "delete": "delete",
-    "get": "get",
-    "list": "list",
-    "update": "update",
-    "watch": "watch",
-}
+_METHODS: Final = ("create", "delete", "get", "list", "update", "watch")
 
 
 class ReadRequest(NamedTuple):
@@ -131,6 +123,9 @@ class WrittenObject(NamedTuple):
 class RestStorage:
     """Serves a resource or a subresource. Override the verbs that it has; discovery, requests and OpenAPI follow.
 
+    A class with `get` and `update` can be patched (k8s.io/apiserver `rest.Patcher`): the server gets the object, patches it, and calls
+    `update`; where that raises 409 and the client named no resourceVersion, it does so again.
+
     A user's class is called for one logical cluster, `request.target.cluster_state`, after authentication and authorization. It returns
     decoded objects, which belong to the server from then on and are changed by it. A refusal is a `StatusError`, see
     `apimachinery.errors`. The other types of results are those of stored objects (`registry.rest.stored`), which are answered
@@ -139,8 +134,11 @@ class RestStorage:
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """The verbs that the class overrides, in the order of discovery."""
-        return tuple(verb for verb, method in _METHODS.items() if getattr(type(self), method) is not getattr(RestStorage, method))
+        """The verbs that the class overrides, and `patch` where these are `get` and `update`, in the order of discovery."""
+        found = {verb for verb in _METHODS if getattr(type(self), verb) is not getattr(RestStorage, verb)}
+        if found >= {"get", "update"}:
+            found.add("patch")
+        return tuple(sorted(found))
 
     async def get(self, request: ReadRequest) -> Object | StoredObject:
         """One object by its name.
@@ -169,14 +167,14 @@ class RestStorage:
         raise errors.method_not_supported(request.target.resource.group_resource, "create")
 
     async def update(self, request: WriteRequest, obj: Object) -> Object | WrittenObject:
-        """What a PUT answers with."""
+        """What a PUT or a PATCH answers with.
+
+        Args:
+            request: who updates what; its options are PatchOptions for a PATCH.
+            obj: the new object. Refuse it with 409 where its resourceVersion, if it has one, is not that of the present object.
+        """
         del obj
         raise errors.method_not_supported(request.target.resource.group_resource, "update")
-
-    async def patch(self, request: WriteRequest, change: Patch) -> WrittenObject:
-        """What a PATCH answers with. Computed resources do not offer it."""
-        del change
-        raise errors.method_not_supported(request.target.resource.group_resource, "patch")
 
     async def delete(self, request: WriteRequest) -> Object | WrittenObject | None:
         """Delete an object; what the answer shows, None for a Status."""

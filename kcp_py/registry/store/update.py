@@ -64,8 +64,7 @@ async def update(access: Access, request: WriteRequest, transform: Transform, *,
             obj = await transform(None)
             if uid := obj["metadata"].get("uid"):
                 if applied:
-                    detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-                    raise errors.conflict(resource.group_resource, name, detail)
+                    raise uid_of_nothing(resource, name, uid)
                 raise _other_uid(resource, name, uid, "")
             if not (resource.strategy.allow_create_on_update or applied) or subresource:
                 raise errors.not_found(resource.group_resource, name)
@@ -198,6 +197,12 @@ def _check_lock(resource: ServedResource, new: dict[str, Any], old: dict[str, An
 def _other_uid(resource: ServedResource, name: str, given: str, found: str) -> StatusError:
     """409 for an object that is not the one that the client means; `found` is empty where there is none."""
     detail = f"Precondition failed: UID in precondition: {given}, UID in object meta: {found}"
+    return errors.conflict(resource.group_resource, name, detail)
+
+
+def uid_of_nothing(resource: ServedResource, name: str, given: str) -> StatusError:
+    """409 for an apply that names the uid of an object that does not exist."""
+    detail = f"uid mismatch: the provided object specified uid {given}, and no existing object was found"
     return errors.conflict(resource.group_resource, name, detail)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.options import decode_patch_options
+from kcp_py.registry.rest.computed import PatchedObject
 from kcp_py.registry.rest.patch import APPLY_PATCH, patch_types, read_patch
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.server.exchange import Exchange
@@ -24,7 +25,8 @@ async def patch(backend: Backend, exchange: Exchange, target: Resolved) -> None:
     manager = manager_of(backend, exchange, options, applied=applied)
     request = WriteRequest(exchange.context, target, options, len(body), manager)
     written = await backend.verbs.of(target).patch(request, change)
-    await send(backend, exchange, target, written, representation, status=201 if written.created else 200)
+    found = written.obj if isinstance(written, PatchedObject) else written
+    await send(backend, exchange, target, found, representation, status=201 if written.created else 200)
 
 
 def _patch_type(exchange: Exchange, target: Resolved) -> str:
@@ -33,7 +35,7 @@ def _patch_type(exchange: Exchange, target: Resolved) -> str:
     Raises:
         StatusError: 415 for one that the resource does not take.
     """
-    accepted = patch_types(target.resource)
+    accepted = patch_types(target)
     given = exchange.headers.get(b"content-type", b"").partition(b";")[0].strip().decode("latin-1").lower()
     if given not in accepted:
         if target.resource.typed:
