@@ -113,7 +113,10 @@ class ASGIApplication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._chain(Exchange(scope, receive, send, self._bodies))
+            exchange = Exchange(scope, receive, send, self._bodies)
+            # A watch keeps this frame for as long as it runs; the exchange gives its scope back.
+            del scope
+            await self._chain(exchange)
         elif scope["type"] == "lifespan":
             await self._pages(scope, receive, send)
         elif (await receive())["type"] == "websocket.connect":

@@ -389,7 +389,7 @@ class Exchange:
         stream = self.continuation()
         self.continuation = self._query = self._body = self.resolved = None
         self.info = UNPARSED
-        del self.context, self.headers
+        del self.context, self.headers, self.scope, self.state
         return stream
 
     # Disconnection

@@ -205,6 +205,10 @@ class Connection(asyncio.Protocol):
             self._handle(reader.want_body(self._context.loop.time()))
         else:
             reader.want_body(0.0)
+        cycle = self._cycle
+        if self._timer is not None and reader.deadline is None and cycle is not None and cycle.response.started:
+            # A watch has no deadline, and there may be thousands of them. The timer is that of the request's head.
+            self._stop_timer()
 
     def response_complete(self) -> None:
         """All of the response is written: go on with the next request, or end the connection."""
@@ -397,11 +401,14 @@ class Connection(asyncio.Protocol):
         context.large_heads.leave(self)
         context.long_framings.leave(self)
         self._closing.end()
+        self._stop_timer()
+
+    # Deadlines
+
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    # Deadlines
 
     def _arm(self) -> None:
         """Have the timer run at the next deadline, or before: making and cancelling one with every request costs more."""

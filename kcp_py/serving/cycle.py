@@ -50,7 +50,7 @@ class Cycle:
     """One request and its response.
 
     Attributes:
-        scope: of ASGI.
+        scope: of ASGI, until `run` has passed it to the application.
         response: the writing side.
         body_wanted: whether the application has asked for the body.
         more_body: whether the request is not complete.
@@ -97,7 +97,10 @@ class Cycle:
         """Let the application answer."""
         response = self.response
         try:
-            await app(self.scope, self.receive, self.send)
+            answer = app(self.scope, self.receive, self.send)
+            # From here on the application holds the scope, for as long as it needs it: a watch does not.
+            del self.scope
+            await answer
         except asyncio.CancelledError:
             await self._fail()
             raise

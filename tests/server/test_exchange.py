@@ -322,7 +322,9 @@ async def test_a_stream_goes_on_without_what_was_learned_of_its_request():
 
     exchange.continuation = rest
     going_on = exchange.go_on()
-    held = [getattr(exchange, name, None) for name in ("context", "headers", "_query", "_body", "resolved", "continuation")]
+    held = [
+        getattr(exchange, name, None) for name in ("context", "headers", "scope", "state", "_query", "_body", "resolved", "continuation")
+    ]
     assert held == [None] * len(held)
     await going_on
     assert [message.get("body") for message in wire.sent] == [None, b"", b"line", b""]

@@ -140,6 +140,45 @@ async def test_a_lost_connection_is_told_at_once(plain, serving):
     assert app.events == ["lost", "late"]
 
 
+class Sleeper:
+    """Starts a stream that sends nothing more, and lets go of its scope."""
+
+    def __init__(self):
+        self.release = asyncio.Event()
+
+    async def __call__(self, scope, _receive, send):
+        if scope["type"] != "http":
+            return
+        del scope
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}", "more_body": True})
+        await self.release.wait()
+        await send({"type": "http.response.body"})
+
+
+@pytest.mark.anyio
+async def test_a_stream_keeps_neither_its_request_nor_a_timer():
+    """While a stream waits, its connection holds no scope, no header and no timer; then the next request is answered."""
+    state: Any = ServerState()
+    written: list[bytes] = []
+    app = Sleeper()
+    connection = Connection(ServerContext(app, state, ReadLimits(max_head_bytes=1000, head_timeout=60, idle_timeout=60)))
+    connection.connection_made(Written(written))
+    assert connection._timer is not None
+    connection.data_received(REQUEST.replace(b"\r\n\r\n", b"\r\nx-mark: sleeping stream\r\n\r\n"))
+    while not any(b"{}" in one for one in written):
+        await asyncio.sleep(0)
+    header = (b"x-mark", b"sleeping stream")
+    gc.collect()
+    assert not [held for held in gc.get_objects() if type(held) is list and header in held]
+    assert connection._timer is None
+    app.release.set()
+    connection.data_received(REQUEST)
+    while sum(one.startswith(b"HTTP/1.1 200") for one in written) < 2:
+        await asyncio.sleep(0)
+    connection.connection_lost(None)
+
+
 @pytest.mark.anyio
 async def test_a_registration_can_be_taken_back(plain, serving):
     """A request that has ended hears nothing of the end of its connection, which lives on."""

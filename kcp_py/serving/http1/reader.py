@@ -200,6 +200,8 @@ class RequestReader:
     def want_body(self, now: float) -> Sequence[Event]:
         """The application takes the body, or has begun to answer."""
         self._wanted = True
+        # The caller has the last events. Without this, they would be kept until more is received, which a watch may never do.
+        self._events = []
         return self.resume(now) if self.hold is _HOLD_BODY else _NO_EVENTS
 
     def response_complete(self, now: float) -> Sequence[Event]:
