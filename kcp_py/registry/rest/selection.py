@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
@@ -16,10 +17,22 @@ _MOST_OTHERS: Final = 100
 """Definitions of other clusters that a selection remembers."""
 
 
+class _Place(NamedTuple):
+    """Where the value of a field is."""
+
+    paths: Sequence[tuple[str, ...]]
+    """The first place that has a value counts."""
+    zero: str
+    """The value of a field that is not there."""
+
+
+_NO_PLACES: Final[Mapping[str, _Place]] = MappingProxyType({})
+
+
 class Selection:
     """The selectors of one request, checked against what the resource can select by."""
 
-    __slots__ = ("_fields", "_labels", "_missing", "_options", "_others", "_paths", "_resource", "empty", "name")
+    __slots__ = ("_fields", "_labels", "_options", "_others", "_places", "_resource", "empty", "name")
 
     def __init__(self, options: ListOptions, resource: ServedResource) -> None:
         """Check the field labels.
@@ -29,15 +42,13 @@ class Selection:
         """
         self._options = options
         self._resource = resource
-        self._others: dict[ServedResource, Selection | None] = {}
-        """Over all clusters, the same selection for other definitions; None where they do not have the fields."""
+        self._others: dict[ServedResource, Selection | None] | None = None
+        """Over all clusters, the same selection for other definitions; None where they do not have the fields. Made when it is needed."""
         self._labels: LabelSelector = options.label_selector
         self._fields: FieldSelector = options.field_selector
-        self._paths: dict[str, Sequence[tuple[str, ...]]] = {}
-        self._missing: dict[str, str] = {}
-        for requirement in self._fields.requirements:
-            paths = self._paths[requirement.field] = _paths(requirement.field, resource)
-            self._missing[requirement.field] = _zero(paths[0], resource)
+        self._places: Mapping[str, _Place] = _NO_PLACES
+        if self._fields.requirements:
+            self._places = {requirement.field: _place(requirement.field, resource) for requirement in self._fields.requirements}
         self.empty = self._labels.empty and self._fields.empty
         self.name = self._fields.requires_exact_match("metadata.name") or ""
         """The one name that is selected; empty where names are not restricted to one."""
@@ -62,17 +73,21 @@ class Selection:
         return self._fields.empty or self._fields.matches(lambda field: self._text(obj, field))
 
     def _text(self, obj: Mapping[str, Any], field: str) -> str:
-        for path in self._paths[field]:
+        place = self._places[field]
+        for path in place.paths:
             if found := _text_at(obj, path):
                 return found
-        return self._missing[field]
+        return place.zero
 
     def _of(self, resource: ServedResource) -> Selection | None:
-        if resource not in self._others:
-            if len(self._others) >= _MOST_OTHERS:
-                self._others.clear()
-            self._others[resource] = Selection(self._options, resource) if can_select(self._options, resource) else None
-        return self._others[resource]
+        others = self._others
+        if others is None:
+            others = self._others = {}
+        if resource not in others:
+            if len(others) >= _MOST_OTHERS:
+                others.clear()
+            others[resource] = Selection(self._options, resource) if can_select(self._options, resource) else None
+        return others[resource]
 
 
 def can_select(options: ListOptions, resource: ServedResource) -> bool:
@@ -83,6 +98,11 @@ def can_select(options: ListOptions, resource: ServedResource) -> bool:
     except StatusError:
         return False
     return True
+
+
+def _place(field: str, resource: ServedResource) -> _Place:
+    paths = _paths(field, resource)
+    return _Place(paths, _zero(paths[0], resource))
 
 
 def _paths(field: str, resource: ServedResource) -> Sequence[tuple[str, ...]]:

@@ -27,7 +27,7 @@ _SPLICED_PER_TURN: Final = 1_000
 class ItemEncoder:
     """Turns stored items of one target into the elements of its representation."""
 
-    __slots__ = ("_api_version", "_backend", "_include", "_items", "_now", "_target", "_transform", "columns", "wildcard")
+    __slots__ = ("_api_version", "_backend", "_columns", "_include", "_items", "_now", "_target", "_transform", "wildcard")
 
     def __init__(
         self,
@@ -55,7 +55,14 @@ class ItemEncoder:
         self._items = items if items is not None else StoredItems(backend, target)
         self._now = backend.clock()
         self.wildcard = target.only is None
-        self.columns = TableColumns(target.resource, wildcard=self.wildcard)
+        self._columns: TableColumns | None = None
+
+    @property
+    def columns(self) -> TableColumns:
+        """Columns of the Table. Made when they are first asked for: most watches never need them."""
+        if self._columns is None:
+            self._columns = TableColumns(self._target.resource, wildcard=self.wildcard)
+        return self._columns
 
     async def find_columns(self) -> None:
         """Over all clusters, take in the columns of every definition of the resource: a Table begins with them."""
