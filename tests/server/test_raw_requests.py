@@ -101,6 +101,20 @@ def request(target: bytes, *lines: bytes, method: bytes = b"GET", body: bytes = 
     return method + b" " + target + b" HTTP/1.1\r\n" + HOST + AUTH + b"".join(line + b"\r\n" for line in lines) + b"\r\n" + body
 
 
+@pytest.mark.parametrize("method", [b"FOO", b"get", b"CONNECT", b"TRACE", b"M-SEARCH", b"WATCH", b"!#$%'*+-.^_`|~"])
+async def test_any_method_reaches_the_filters(method: bytes) -> None:
+    """Health pages answer all methods, other pages 405; a caller without credentials is refused by authorization, and none as malformed."""
+    async with running() as server:
+        targets = (b"/healthz", b"/version", b"/nosuch")
+        answers = await server.talk(*(request(target, method=method) for target in targets))
+        assert [code for code, _ in answers] == [200, 405, 404]
+        ((code, body),) = await server.talk(request(b"/nosuch", method=method).replace(AUTH, b""))
+        assert (code, orjson.loads(body)["message"]) == (
+            403,
+            f'forbidden: User "system:anonymous" cannot {method.decode().lower()} path "/nosuch"',
+        )
+
+
 async def test_ordinary() -> None:
     """A request and one more on the same connection."""
     async with running() as server:

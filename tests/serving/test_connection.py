@@ -202,6 +202,7 @@ async def test_a_registration_can_be_taken_back(plain, serving):
         pytest.param(b"GET / HTTP/1.0\r\nhost: x\r\nhost: x\r\n\r\n", id="two hosts in 1.0"),
         pytest.param(b"GET / HTTP/2.0\r\nhost: x\r\n\r\n", id="2.0"),
         pytest.param(b"GET / HTTP/0.9\r\nhost: x\r\n\r\n", id="0.9"),
+        pytest.param(b"F@O / HTTP/1.1\r\nhost: x\r\n\r\n", id="a method that is no token"),
         pytest.param(b"GET /\xc0\xae HTTP/1.1\r\nhost: x\r\n\r\n", id="overlong form"),
         pytest.param(b"GET /\x00 HTTP/1.1\r\nhost: x\r\n\r\n", id="NUL"),
         pytest.param(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n", id="two lengths"),

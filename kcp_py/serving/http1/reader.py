@@ -38,6 +38,7 @@ import httptools
 from kcp_py.serving.http1.blankline import BLANK_LINE, BlankLineSearch
 from kcp_py.serving.http1.events import CONNECTION_CLOSED, END_OF_MESSAGE, Data, Event, Header, Refusal, Request
 from kcp_py.serving.http1.head import FRAMING_FIELDS, body_framing, split_target
+from kcp_py.serving.http1.methods import COMMON_METHODS, read_method
 from kcp_py.serving.http1.refusals import HEAD_TOO_LARGE, INVALID, TooManyFieldsError, refusal_of
 from kcp_py.serving.http1.states import Hold, ReadLimits, State
 
@@ -88,6 +89,7 @@ class RequestReader:
     """
 
     __slots__ = (
+        "_begun",
         "_body",
         "_cut",
         "_eof",
@@ -99,6 +101,7 @@ class RequestReader:
         "_last_fields",
         "_left",
         "_limits",
+        "_method",
         "_overhead",
         "_parser",
         "_payload",
@@ -139,6 +142,10 @@ class RequestReader:
         self._held = b""
         self._eof = False
         self._target = b""
+        # The beginning of a request whose method is not complete.
+        self._begun = b""
+        # The method that the parser has another name for; empty where it has none.
+        self._method = b""
         self._headers = None
         # The framing fields of the last request that had a Host and nothing else of them; None before one had.
         self._last_fields: list[Header] | None = None
@@ -263,9 +270,14 @@ class RequestReader:
             end = self._slice(data, start)
             if not end:
                 return self._refuse(HEAD_TOO_LARGE)
-            if self._in_line and self._count_spaces(data[start:end]) > _SPACES:
-                return self._refuse(INVALID)
-            start = self._feed(data if end - start == size else data[start:end], start)
+            piece = data if end - start == size else data[start:end]
+            if self._in_line:
+                in_method = not self._spaces
+                if self._count_spaces(piece) > _SPACES:
+                    return self._refuse(INVALID)
+                start = self._feed_method(piece, start) if in_method else self._feed(piece, start)
+            else:
+                start = self._feed(piece, start)
             if start < 0:
                 return events
             slices += 1
@@ -286,7 +298,7 @@ class RequestReader:
         if (self.state is not IDLE and self.state is not OPENED) or self._spaces or not self._search.is_clear:
             return 0
         end = data.find(BLANK_LINE, 0, CHUNKED_SLICE_BYTES) + len(BLANK_LINE)
-        if end < len(BLANK_LINE) or data.count(b" ", 0, data.find(b"\n")) != _SPACES:
+        if end < len(BLANK_LINE) or not data.startswith(COMMON_METHODS) or data.count(b" ", 0, data.find(b"\n")) != _SPACES:
             return 0
         self._in_line = False
         return end
@@ -305,6 +317,23 @@ class RequestReader:
         if self._body:
             self._flush_body()
         return start + len(data)
+
+    def _feed_method(self, data: bytes, start: int) -> int:
+        """`_feed` of a slice before which no method was complete."""
+        begun = self._begun + data if self._begun else data.lstrip(b"\r\n")
+        if not begun:
+            return self._feed(data, start)
+        found = read_method(begun)
+        if found is None:
+            if not self._begun:
+                self.on_message_begin()
+            self._begun = begun
+            return start + len(data)
+        self._method = found.method
+        # The parser may have more or fewer bytes than were received.
+        end = self._feed(found.line, start + len(data) - len(found.line))
+        self._begun = b""
+        return end
 
     def _hold_before(self, size: int, slices: int, *, turn: bool) -> Hold | None:
         """Why the next slice must not be parsed now.
@@ -418,6 +447,9 @@ class RequestReader:
 
     def on_message_begin(self) -> None:
         """The first byte of a request line."""
+        if self._begun:
+            # The request has begun with a part of its method.
+            return
         if self.state is not IDLE and self.state is not OPENED:
             raise ValueError("a request begins in the middle of another one")
         self.state = HEAD
@@ -459,7 +491,8 @@ class RequestReader:
             # The parser sees no body in such requests. It would take the body for the next request, which an attacker may have written.
             raise ValueError("a request to upgrade the connection has a body")
         raw_path, query = split_target(self._target)
-        method = parser.get_method()
+        method = self._method or parser.get_method()
+        self._method = b""
         self.state = BODY
         self._timed = self.deadline = None
         self.head_bytes = 0

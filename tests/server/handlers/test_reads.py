@@ -52,6 +52,25 @@ async def test_a_path_that_does_not_fit_the_scope_of_its_resource(api: Api) -> N
     assert (await api.ok("GET", "/clusters/a/api/v1/namespaces/namespaces/status"))["metadata"]["name"] == "namespaces"
 
 
+@pytest.mark.parametrize("method", ["FOO", "TRACE", "CONNECT", "PROPFIND", "LIST", "WATCH", "OPTIONS"])
+async def test_a_method_that_no_resource_has(api: Api, method: str) -> None:
+    """405 for resources, objects and their discovery, as kube-apiserver 1.37 answers; 404 where nothing is served."""
+    for path in (
+        "",
+        "/v1",
+        "/v1/namespaces",
+        "/v1/namespaces/default",
+        "/v1/namespaces/default/configmaps/x",
+        "/v1/namespaces/default/configmaps?watch=1",
+    ):
+        failure = await api.fails(405, method, f"/clusters/a/api{path}")
+        assert (failure["reason"], failure["message"]) == (
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+    assert (await api(method, "/clusters/a/api/v1/nosuch")).status_code == 404
+
+
 async def test_pages_of_one_revision(api: Api) -> None:
     """All pages have the revision of the first one and together hold the objects of that revision."""
     await fill(api, 7)

@@ -27,6 +27,8 @@ GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nhost: x\r\n"
 TEN = POST + b"content-length: 10\r\n\r\n"
 CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
+OTHER_METHODS = (b"FOO", b"get", b"GETS", b"G", b"PRI", b"CONNECT", b"TRACE", b"PROPFIND", b"DESCRIBE", b"a!#$%&'*+.^_`|~-9", b"X" * 64)
+FOO = b"FOO" + GET[3:]
 ENDLESS = POST + b"content-length: 1000000\r\n\r\n"
 
 
@@ -127,6 +129,27 @@ EXCHANGES = [
     pytest.param(b"garbage\r\n\r\n" + GET, [400], id="no request"),
     pytest.param(GET + b"garbage\r\n\r\n" + GET, ["GET /", "end", 400], id="no request behind one"),
     pytest.param(POST + b"upgrade: h2c\r\nconnection: upgrade\r\ncontent-length: 2\r\n\r\nab" + GET, [400], id="an upgrade with a body"),
+    *[
+        pytest.param(
+            method + GET[3:] + method + TEN[4:] + b"0123456789" + GET,
+            [f"{method.decode()} /", "end", f"{method.decode()} /", b"0123456789", "end", "GET /", "end"],
+            id=f"the method {method.decode()}",
+        )
+        for method in OTHER_METHODS
+    ],
+    pytest.param(b"\r\n" + FOO + GET, ["FOO /", "end", "GET /", "end"], id="another method behind an empty line"),
+    pytest.param(
+        b"FOO / HTTP/1.1\r\nhost: x\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n" + GET,
+        ["FOO /", "end", "GET /", "end"],
+        id="an upgrade with another method",
+    ),
+    pytest.param(b"FOO  / HTTP/1.1\r\nhost: x\r\n\r\n" + GET, [400], id="two spaces behind another method"),
+    pytest.param(b"FOO / HTTP/1.1\r\n\r\n" + GET, [400], id="no Host with another method"),
+    pytest.param(b"F(O" + GET[3:] + GET, [400], id="a method that is no token"),
+    pytest.param(b"GET\t" + GET[3:] + GET, [400], id="a tab behind the method"),
+    pytest.param(b" " + GET, [400], id="a space before the method"),
+    pytest.param(b"F\xc3\x96" + GET[3:] + GET, [400], id="a method that is not ASCII"),
+    pytest.param(b"X" * 65 + GET[3:] + GET, [400], id="a method that is too long"),
     pytest.param(POST + b"a: b\r\n" * (MAX_FIELDS + 1) + b"\r\n" + GET, [431], id="too many fields"),
     pytest.param(POST + b"a: " + b"x" * 200_000 + b"\r\n\r\n" + GET, [431], id="a head that is too large"),
 ]
@@ -350,7 +373,7 @@ def test_bytes_of_incomplete_heads(steps, count):
 
 @given(
     data=st.lists(
-        st.sampled_from([GET, TEN, b"0123456789", CHUNKED, b"1\r\na\r\n", b"0\r\n\r\n", b"\r\n", b"a: b\r\n", b"G"]), max_size=8
+        st.sampled_from([GET, TEN, b"0123456789", CHUNKED, b"1\r\na\r\n", b"0\r\n\r\n", b"\r\n", b"a: b\r\n", b"G", FOO]), max_size=8
     ).map(b"".join),
     cuts=st.lists(st.integers(1, 40), max_size=12),
 )
