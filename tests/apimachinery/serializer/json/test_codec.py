@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from random import Random
+from typing import Any
 
 import orjson
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcp_py.apimachinery.serializer.json import codec
-from kcp_py.apimachinery.serializer.json.codec import MAX_DEPTH, DecodeError, decode_json, duplicate_fields
+from kcp_py.apimachinery.serializer.json.codec import MAX_DEPTH, DecodeError, Pairs, decode_json, duplicate_fields
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
@@ -88,6 +90,60 @@ def test_depth_limit_itself_is_allowed():
 def test_duplicate_fields(body, errors):
     """Repeated keys are told once, with their path, in document order."""
     assert duplicate_fields(body) == errors
+
+
+CHARACTERS = st.sampled_from('":,{}[]\\\\/ ab3\u2028\u00e9\U0001f600')
+TEXTS = st.text(CHARACTERS, max_size=3)
+MEMBERS = st.recursive(
+    TEXTS | st.integers(-3, 3) | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.lists(st.tuples(TEXTS, inner), max_size=4).map(Pairs),
+    max_leaves=12,
+)
+
+
+def _spelled(text: str, random: Random, *, escapes: float) -> str:
+    """A JSON string with some of its characters escaped."""
+    escaped = json.dumps(text, ensure_ascii=False)[1:-1] if random.random() < 0.5 else json.dumps(text)[1:-1]
+    form = random.choice(("\\u{:04x}", "\\u{:04X}"))
+    return '"' + "".join(form.format(ord(one)) if one in ":,a{}" and random.random() < escapes else one for one in escaped) + '"'
+
+
+def _written(node: Any, random: Random, *, space: str, escapes: float) -> str:
+    """A document as a client may write it."""
+    match node:
+        case Pairs(pairs=pairs):
+            members = [
+                f"{_spelled(name, random, escapes=escapes)}{space}:{space}{_written(part, random, space=space, escapes=escapes)}"
+                for name, part in pairs
+            ]
+            return "{" + f"{space},{space}".join(members) + space + "}"
+        case list():
+            return "[" + f",{space}".join(_written(part, random, space=space, escapes=escapes) for part in node) + "]"
+        case str():
+            return _spelled(node, random, escapes=escapes)
+        case _:
+            return json.dumps(node)
+
+
+def _repeats(node: Any) -> bool:
+    """Whether an object of a document has a key twice."""
+    if isinstance(node, Pairs):
+        return len(dict(node.pairs)) < len(node.pairs) or any(_repeats(part) for _, part in node.pairs)
+    return isinstance(node, list) and any(map(_repeats, node))
+
+
+@given(MEMBERS, st.randoms(use_true_random=False), st.sampled_from(["", " ", "\n\t"]), st.sampled_from([0.0, 0.2]))
+def test_duplicate_fields_are_found_in_any_spelling(document, random, space, escapes):
+    """Whatever the white space, the escapes and the colons in texts: a repeated key is reported, and nothing else is."""
+    body = _written(document, random, space=space, escapes=escapes).encode()
+    assert bool(duplicate_fields(body)) is _repeats(document)
+
+
+@pytest.mark.parametrize("space", ["", " "])
+def test_escaped_colons_do_not_hide_a_duplicate_field(space):
+    """A document in which the escaped colon of a text stands for that of the lost member."""
+    body = f'{{"a":{space}1,{space}"a":{space}"\\u003a"}}'.encode()
+    assert duplicate_fields(body) == ['duplicate field "a"']
 
 
 def test_duplicate_fields_are_limited():
