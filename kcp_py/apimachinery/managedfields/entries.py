@@ -36,12 +36,12 @@ class Managed:
     Attributes:
         owners: manager -> what it owns.
         times: manager -> RFC 3339 time of its last change; managers without one are missing.
-        stored: identity -> set of fields that was read from the store, where its members are in order.
+        in_order: identity -> set of fields whose members are in order already, such as one that was read from the store.
     """
 
     owners: Owners = field(default_factory=dict)
     times: dict[Manager, str] = field(default_factory=dict)
-    stored: dict[int, FieldSet] = field(default_factory=dict)
+    in_order: dict[int, FieldSet] = field(default_factory=dict)
 
 
 def is_reset(entries: Any) -> bool:
@@ -84,7 +84,7 @@ def decode_entries(entries: Any, *, stored: bool = False) -> Managed:
             raise ManagedFieldsError(str(error)) from error
         managed.owners[manager] = Owned(fields, version, applied=operation == APPLY)
         if stored:
-            managed.stored[id(fields)] = fields
+            managed.in_order[id(fields)] = fields
         if time := _text(entry, "time"):
             try:
                 managed.times[manager] = time if stored or len(time) == _TIME_LENGTH else normalize_time(time)
@@ -105,7 +105,10 @@ def _text(entry: Mapping[str, Any], name: str) -> str:
 
 def encode_entries(managed: Managed) -> list[dict[str, Any]]:
     """Write `metadata.managedFields`: applies before updates, older before newer."""
-    return [_entry(managed, manager) for manager in sorted(managed.owners, key=lambda manager: _order(managed, manager))]
+    managers = list(managed.owners)
+    if len(managers) > 1:
+        managers.sort(key=lambda manager: _order(managed, manager))
+    return [_entry(managed, manager) for manager in managers]
 
 
 def _order(managed: Managed, manager: Manager) -> tuple[str, str, str, str, str]:
@@ -123,7 +126,7 @@ def _entry(managed: Managed, manager: Manager) -> dict[str, Any]:
     if (time := managed.times.get(manager)) is not None:
         entry["time"] = time
     entry["fieldsType"] = FIELDS_V1
-    entry["fieldsV1"] = owned.fields if id(owned.fields) in managed.stored else ordered(owned.fields)
+    entry["fieldsV1"] = owned.fields if id(owned.fields) in managed.in_order else ordered(owned.fields)
     if manager.subresource:
         entry["subresource"] = manager.subresource
     return entry
@@ -131,6 +134,8 @@ def _entry(managed: Managed, manager: Manager) -> dict[str, Any]:
 
 def cap(managed: Managed) -> None:
     """Let the oldest of too many updaters become `ancient-changes`, one for each version, in place."""
+    if len(managed.owners) <= MAX_UPDATERS:
+        return
     updaters = sorted(
         (manager for manager in managed.owners if manager.operation == UPDATE),
         key=lambda manager: (managed.times.get(manager, ""), manager.identifier()),

@@ -11,7 +11,7 @@ Source: structured-merge-diff `fieldpath/set.go`, `serialize.go`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import orjson
@@ -27,6 +27,7 @@ __all__ = [
     "child_type",
     "decode",
     "difference",
+    "in_order",
     "intersection",
     "is_member",
     "key_element",
@@ -159,16 +160,23 @@ def union(one: FieldSet, other: FieldSet) -> FieldSet:
 
 def _joined(one: FieldSet, other: FieldSet) -> FieldSet:
     """The union of two sets that are not empty."""
-    result = dict(one)
+    result: FieldSet | None = None
     for element, theirs in other.items():
-        mine = result.get(element)
-        if mine is None or mine is theirs:
-            result[element] = theirs
+        mine = one.get(element)
+        if mine is theirs or (not theirs and mine is not None and (not mine or OWN in mine)):
+            continue
+        if mine is None:
+            joined = theirs
         elif not mine or not theirs:
-            result[element] = member(mine or theirs)
+            joined = member(mine or theirs)
         else:
-            result[element] = _joined(mine, theirs)
-    return result
+            joined = _joined(mine, theirs)
+            if joined is mine:
+                continue
+        if result is None:
+            result = dict(one)
+        result[element] = joined
+    return one if result is None else result
 
 
 def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
@@ -206,7 +214,7 @@ def _minus(one: FieldSet, other: FieldSet, *, whole: bool) -> FieldSet:
         mine = one.get(element)
         if mine is None:
             continue
-        taken = is_member(theirs)
+        taken = not theirs or OWN in theirs
         if element == OWN or (taken and (whole or not mine)):
             rest: FieldSet | None = None
         elif not mine:
@@ -246,25 +254,40 @@ def reconciled(fields: FieldSet, kind: MergeType) -> FieldSet:
 
     Source: structured-merge-diff `typed/reconcile_schema.go`. Places that have become granular keep their owners.
     """
-    if not fields:
-        return fields
+    return _with_atomic_wholes(fields, kind) if _has_atomic_parts(fields, kind) else fields
+
+
+def _has_atomic_parts(fields: FieldSet, kind: MergeType) -> bool:
+    """Whether a set has fields inside of an atomic place. Types rarely change, so this is nearly always all that has to be done."""
+    pending = [(fields, kind)] if fields else []
+    while pending:
+        inside, place = pending.pop()
+        if place.atomic:
+            return True
+        if place.kind == "deduced":
+            continue
+        named, other = place.fields, place.element or SCALAR
+        for element, below in inside.items():
+            if below:
+                child = named.get(element[2:], other) if element[0] == "f" else other
+                if child.kind != "scalar":
+                    pending.append((below, child))
+    return False
+
+
+def _with_atomic_wholes(fields: FieldSet, kind: MergeType) -> FieldSet:
+    """The set with atomic places in it as wholes."""
     if kind.atomic:
         return {}
-    if kind.kind == "deduced" or (kind.kind == "map" and not kind.fields and kind.element is DEDUCED):
+    if kind.kind == "deduced":
         return fields
-    result: FieldSet | None = None
     named, other = kind.fields, kind.element or SCALAR
+    result = dict(fields)
     for element, below in fields.items():
-        if not below:
-            continue
         child = named.get(element[2:], other) if element[0] == "f" else other
-        if child.kind == "scalar":
-            continue
-        found = reconciled(below, child)
-        if found is not below:
-            result = dict(fields) if result is None else result
-            result[element] = found
-    return fields if result is None else result
+        if below and child.kind != "scalar":
+            result[element] = _with_atomic_wholes(below, child)
+    return result
 
 
 def child_type(kind: MergeType, element: str) -> MergeType:
@@ -278,12 +301,19 @@ def child_type(kind: MergeType, element: str) -> MergeType:
 
 def ordered(fields: FieldSet) -> FieldSet:
     """The set with its members in the order of upstream: fields, items with keys, values, indices (`PathElement.Less`)."""
-    if not fields:
-        return fields
-    names = sorted(fields)
-    if names[-1] > _BEHIND_FIELDS:
-        names.sort(key=_rank)
-    return {name: ordered(below) if (below := fields[name]) else below for name in names}
+    result: FieldSet = {}
+    for element in in_order(fields):
+        below = fields[element]
+        result[element] = ordered(below) if below else below
+    return result
+
+
+def in_order(elements: Iterable[str]) -> list[str]:
+    """The path elements of one place in the order of `ordered`."""
+    result = sorted(elements)
+    if len(result) > 1 and result[-1] > _BEHIND_FIELDS:
+        result.sort(key=_rank)
+    return result
 
 
 def _rank(element: str) -> tuple[int, Any]:

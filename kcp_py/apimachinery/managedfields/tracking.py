@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -104,6 +105,7 @@ def track_update(
         if fields:
             managed.owners[manager] = Owned(fields, versions.version, applied=False)
             managed.times[manager] = writer.time
+            managed.in_order[id(fields)] = fields
         _write(new, managed)
         return
     before = _bare(live) if live is not None else empty or {}
@@ -234,23 +236,21 @@ def _named(manager: Manager) -> str:
 def _live_or_new(live: dict[str, Any] | None, new: dict[str, Any], writer: Writer) -> Managed:
     """The entries to go on from: the request's own, where it brings any that can be read; an empty list forgets all."""
     stored = (live or {}).get("metadata", {}).get("managedFields")
-    if not writer.subresource:
-        given = new["metadata"].get("managedFields")
+    given = None if writer.subresource else new["metadata"].get("managedFields")
+    if given is not None and given != stored:
         if is_reset(given):
             return Managed()
-        if given is not None and given == stored:
-            return _decoded(stored)
-        try:
+        with suppress(ManagedFieldsError):
             managed = decode_entries(given)
-        except ManagedFieldsError:
-            managed = Managed()
-        if managed.owners:
-            return managed
+            if managed.owners:
+                return managed
     return _decoded(stored)
 
 
 def _decoded(entries: Any) -> Managed:
     """Stored entries; none where they cannot be read."""
+    if entries is None:
+        return Managed()
     try:
         return decode_entries(entries, stored=True)
     except ManagedFieldsError:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from kcp_py.apimachinery.equality import equal, identical
-from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, child_type, is_member, key_element, member, value_element
+from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, child_type, in_order, is_member, key_element, member, value_element
 from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
 
 __all__ = ["Comparison", "DuplicateKeyError", "compare", "everything", "fields_of", "item_element", "merge", "remove"]
@@ -21,6 +21,7 @@ __all__ = ["Comparison", "DuplicateKeyError", "compare", "everything", "fields_o
 _ABSENT: Final[Any] = object()
 _MAX_KNOWN_KEY: Final = 63
 _CONTAINERS: Final = frozenset((dict, list))
+_MAPS: Final = frozenset(("map", "deduced"))
 
 
 class DuplicateKeyError(ValueError):
@@ -44,7 +45,7 @@ def _shape(kind: MergeType, value: Any) -> str:
     """What a value is taken for: `map`, `list`, or `scalar`, which has no parts."""
     found = type(value)
     if found is dict:
-        return "map" if kind.kind in {"map", "deduced"} else "scalar"
+        return "map" if kind.kind in _MAPS else "scalar"
     if found is list:
         return "list" if kind.kind == "list" else "scalar"
     return "scalar"
@@ -54,15 +55,17 @@ def item_element(kind: MergeType, item: Any, index: int) -> str:
     """The path element of a list's item."""
     if kind.list_type != "map" or not isinstance(item, dict):
         return value_element(item)
-    if len(kind.keys) == 1 and type(value := item.get(kind.keys[0])) is str and len(value) <= _MAX_KNOWN_KEY:
-        return _key_element(kind.keys[0], value)
+    if len(kind.keys) == 1:
+        value = item.get(kind.keys[0])
+        if type(value) is int or (type(value) is str and len(value) <= _MAX_KNOWN_KEY):
+            return _key_element(kind.keys[0], value)
     keys = {name: item.get(name, kind.key_defaults.get(name)) for name in kind.keys if name in item or name in kind.key_defaults}
     return key_element(keys) if keys else f"i:{index}"
 
 
 @lru_cache(maxsize=4096)
-def _key_element(name: str, value: str) -> str:
-    """The path element of an item with the commonest kind of key; an apply needs each of them several times."""
+def _key_element(name: str, value: str | int) -> str:
+    """The path element of an item with the commonest kinds of keys; an apply needs each of them several times."""
     return key_element({name: value})
 
 
@@ -118,7 +121,7 @@ def _list_fields(kind: MergeType, value: list[Any]) -> FieldSet | None:
 
 
 def everything(kind: MergeType, value: dict[str, Any]) -> FieldSet:
-    """The fields that a new object adds: `compare` with no object."""
+    """The fields that a new object adds, in the order of `fieldsets.ordered`: `compare` with no object."""
     fields = _everything(kind, value)
     fields.pop(OWN, None)
     return fields
@@ -168,23 +171,25 @@ def _below(node: FieldSet) -> FieldSet | None:
 
 
 def _everything(kind: MergeType, value: Any) -> FieldSet:
-    """A place that is there on one side only, and all that is below."""
+    """A place that is there on one side only, and all that is below, in order."""
     if kind.atomic or not value:
         return {}
-    match _shape(kind, value):
-        case "map":
-            result: FieldSet = {OWN: {}}
-            named = kind.fields
-            other = DEDUCED if kind.kind == "deduced" else kind.element or SCALAR
-            for name, child in value.items():
-                result[f"f:{name}"] = _everything(named.get(name, other), child) if type(child) in _CONTAINERS else {}
-            return result
-        case "list" if kind.list_type:
-            element = kind.element or SCALAR
-            found = _index(kind, value).items()
-            return {OWN: {}} | {name: _everything(element, items[0]) if len(items) == 1 else {} for name, items in found}
-        case _:
-            return {}
+    result: FieldSet = {OWN: {}}
+    if type(value) is dict and kind.kind in _MAPS:
+        named = kind.fields
+        other = DEDUCED if kind.kind == "deduced" else kind.element or SCALAR
+        for name in sorted(value):
+            child = value[name]
+            result[f"f:{name}"] = _everything(named.get(name, other), child) if child and type(child) in _CONTAINERS else {}
+        return result
+    if type(value) is list and kind.list_type:
+        element = kind.element or SCALAR
+        found = _index(kind, value)
+        for path_element in in_order(found):
+            items = found[path_element]
+            result[path_element] = _everything(element, items[0]) if len(items) == 1 else {}
+        return result
+    return {}
 
 
 def _compare_maps(kind: MergeType, old: dict[str, Any], new: dict[str, Any], depth: int) -> _Sets | None:
@@ -195,8 +200,12 @@ def _compare_maps(kind: MergeType, old: dict[str, Any], new: dict[str, Any], dep
         before = old.get(name, _ABSENT)
         if before is child:
             continue
-        if type(before) is type(child) and (type(child) not in _CONTAINERS or depth < _EQUALITY_DEPTH) and identical(before, child):
-            continue
+        if type(before) is type(child):
+            if type(child) not in _CONTAINERS:
+                if before == child:
+                    continue
+            elif depth < _EQUALITY_DEPTH and identical(before, child):
+                continue
         gathered.add(f"f:{name}", _compare(named.get(name, other), before, child, depth))
     if len(old) + gathered.new != len(new):
         for name, child in old.items():

@@ -10,11 +10,21 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kcp_py.apimachinery.managedfields.fieldsets import FieldSet, FieldSetError, decode, difference, intersection, paths, union, without
+from kcp_py.apimachinery.managedfields.fieldsets import (
+    FieldSet,
+    FieldSetError,
+    decode,
+    difference,
+    intersection,
+    ordered,
+    paths,
+    union,
+    without,
+)
 from kcp_py.apimachinery.managedfields.ownership import Versions
 from kcp_py.apimachinery.managedfields.tracking import Writer, track_apply, track_update
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
-from kcp_py.apimachinery.managedfields.walks import DuplicateKeyError, compare, fields_of, merge, remove
+from kcp_py.apimachinery.managedfields.walks import DuplicateKeyError, compare, everything, fields_of, merge, remove
 from kcp_py.apimachinery.serializer.json.codec import MAX_DEPTH
 from tests.schema.reading import merge_type
 
@@ -68,6 +78,19 @@ def versions(kind: MergeType = KIND) -> Versions:
 
 def obj_of(spec: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "T", "metadata": {"name": "x"}, **copy.deepcopy(spec)}
+
+
+@given(field_sets, field_sets)
+def test_a_union_with_nothing_new_is_its_first_set(one: FieldSet, other: FieldSet):
+    """The set itself, so that what is known about it stays known; a union with something new is another set."""
+    assert (union(one, other) is one) is (members(other) <= members(one))
+
+
+@given(specs)
+def test_the_fields_of_a_new_object_are_in_order(spec: Any):
+    """They are written as they are."""
+    fields = everything(KIND, obj_of(spec))
+    assert json.dumps(fields) == json.dumps(ordered(fields))
 
 
 @given(field_sets, field_sets)
