@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import AbstractContextManager
+from contextvars import ContextVar, Token
 from functools import lru_cache
 from typing import Any, Final
 
@@ -65,10 +65,20 @@ class SearchTooLongError(PatternError):
 
 
 class _Allowance:
-    __slots__ = ("left",)
+    """The steps that the searches for one object may take. Searches within a `with` block share it."""
+
+    __slots__ = ("_before", "left")
 
     def __init__(self, left: int) -> None:
         self.left = left
+        self._before: Token[_Allowance | None] | None = None
+
+    def __enter__(self) -> None:
+        self._before = _ALLOWANCE.set(self)
+
+    def __exit__(self, *_error: object) -> None:
+        assert self._before is not None
+        _ALLOWANCE.reset(self._before)
 
     def take(self, steps: int) -> None:
         self.left -= steps
@@ -79,18 +89,13 @@ class _Allowance:
 _ALLOWANCE: Final[ContextVar[_Allowance | None]] = ContextVar("allowance", default=None)
 
 
-@contextmanager
-def searches(*, long: bool = True) -> Iterator[None]:
+def searches(*, long: bool = True) -> AbstractContextManager[None]:
     """Give one object, which is judged within, an allowance of steps for searches. Without it, each search has one of its own.
 
     Args:
         long: whether there may be searches that take long at all, for which the event loop has no time.
     """
-    before = _ALLOWANCE.set(_Allowance(_MAX_STEPS if long else 0))
-    try:
-        yield
-    finally:
-        _ALLOWANCE.reset(before)
+    return _Allowance(_MAX_STEPS if long else 0)
 
 
 def _allowance() -> _Allowance:

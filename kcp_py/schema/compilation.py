@@ -78,7 +78,7 @@ class StructuralSchema:
 
     def prune(self, obj: dict[str, Any]) -> list[str]:
         """See `contract.CompiledSchema.prune`."""
-        if self._too_deep(obj) or self._clean(obj):
+        if (self._recursive and is_deeper(obj, MAX_VALUE_DEPTH)) or self._clean(obj):
             return []
         pruner = Pruner(self.definitions)
         pruner.prune(self.root, obj, skip=self._implicit)
@@ -94,7 +94,7 @@ class StructuralSchema:
 
     def default(self, obj: dict[str, Any], limit: int = MAX_FILLED) -> None:
         """See `contract.CompiledSchema.default`."""
-        if self._fill is not None and not self._too_deep(obj):
+        if self._fill is not None and not (self._recursive and is_deeper(obj, MAX_VALUE_DEPTH)):
             self._fill(obj, Allowance(limit))
 
     def complete(self, obj: dict[str, Any]) -> None:
@@ -137,7 +137,7 @@ class StructuralSchema:
         """No errors for a valid object, or the one error that ends validation; None where the slow walk has to find the errors."""
         if self._width > WIDE and exceeds(obj, MAX_CHECKS // self._width):
             return [invalid(NO_FIELD, "", f"must not need more than {MAX_CHECKS} checks of a schema with {self._width} alternatives")]
-        deep = self._too_deep(obj)
+        deep = self._recursive and is_deeper(obj, MAX_VALUE_DEPTH)
         try:
             with searches():
                 if not deep and self._is_valid(obj):
@@ -174,7 +174,7 @@ class StructuralSchema:
 
     @cached_property
     def _is_valid(self) -> Predicate:
-        return PredicateCompiler(self.definitions).child(self.root)[1]
+        return PredicateCompiler(self.definitions).child(self.root).check
 
     @cached_property
     def _clean(self) -> Clean:
@@ -195,9 +195,6 @@ class StructuralSchema:
     @cached_property
     def _has_embedded(self) -> bool:
         return any(node.embedded for node in nodes_of(self.root))
-
-    def _too_deep(self, obj: dict[str, Any]) -> bool:
-        return self._recursive and is_deeper(obj, MAX_VALUE_DEPTH)
 
 
 def is_deeper(value: Any, limit: int) -> bool:

@@ -102,7 +102,7 @@ class _Defaults:
         return errors
 
     def _value_errors(self, node: Node, path: str) -> list[FieldError]:
-        _, check, _ = self._predicates.child(node)
+        check = self._predicates.child(node).check
         if check(node.default):
             return []
         return [

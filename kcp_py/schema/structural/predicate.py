@@ -7,8 +7,8 @@ property test checks that the two agree. Closures get values that are not null; 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery.equality import equal
 from kcp_py.apimachinery.formats import find_format
@@ -24,10 +24,20 @@ Predicate = Callable[[Any], bool]
 _NEVER: Final = type("_NEVER", (), {})
 """A type that no value has: the child needs its closure."""
 
-_SIMPLE: Final = {"string": str, "integer": int, "boolean": bool}
+_SIMPLE: Final = {"string": str, "integer": int, "number": float, "boolean": bool}
 
-Child = tuple[type, Predicate, bool]
-"""The type that alone makes a value valid; the closure for the others; whether null is valid."""
+
+class Child(NamedTuple):
+    """What a container keeps of the node of a child, so that it calls nothing for most scalars."""
+
+    kind: type
+    """The type of valid values, where there is only one."""
+    check: Predicate
+    """The closure for values of all types."""
+    null: bool
+    """Whether null is valid."""
+    rules: Predicate | None = None
+    """What values of `kind` have to obey besides; None for nothing."""
 
 
 class PredicateCompiler:
@@ -45,26 +55,32 @@ class PredicateCompiler:
 
     def _compile(self, node: Node) -> Child:
         if node.ref:
-            return (_NEVER, self._references.closure(node.ref, lambda definition: self.child(definition)[1]), False)
-        constraints = [check for check in self._constraints(node) if check is not None]
-        checks = [check for check in (_type_check(node), *constraints, _range_check(node)) if check is not None]
-        simple = _SIMPLE.get(node.types[0]) if len(node.types) == 1 and not constraints else None
-        fast = simple if simple is not None and _free_format(node, simple) else _NEVER
-        return (fast, _all(checks), _null_valid(node))
-
-    def _constraints(self, node: Node) -> list[Predicate | None]:
-        return [
-            *[self.child(part)[1] for part in node.all_of],
-            _any_of([self.child(part)[1] for part in node.any_of]),
-            _one_of([self.child(part)[1] for part in node.one_of]),
-            None if node.negated is None else _negated(self.child(node.negated)[1]),
-            _string_check(node),
+            return Child(_NEVER, self._references.closure(node.ref, lambda definition: self.child(definition).check), null=False)
+        junctors = self._junctors(node)
+        checks = (
+            _type_check(node),
+            *junctors,
+            _for_type(str, _string_rule(node)),
             _format_check(node),
-            _number_check(node),
+            _for_numbers(_number_rule(node)),
             self._list_check(node),
             _enum_check(node),
             self._object_check(node),
             embedded.is_valid if node.embedded else None,
+            _range_check(node),
+        )
+        check = _all(checks) or _valid
+        kind = _SIMPLE.get(node.types[0]) if len(node.types) == 1 else None
+        if kind is None or not _free_format(node, kind):
+            return Child(_NEVER, check, _null_valid(node))
+        return Child(kind, check, _null_valid(node), _all((*junctors, _rule_of(kind, node), _enum_check(node, kind))))
+
+    def _junctors(self, node: Node) -> list[Predicate | None]:
+        return [
+            *[self.child(part).check for part in node.all_of],
+            _any_of([self.child(part).check for part in node.any_of]),
+            _one_of([self.child(part).check for part in node.one_of]),
+            None if node.negated is None else _negated(self.child(node.negated).check),
         ]
 
     def _list_check(self, node: Node) -> Predicate | None:
@@ -75,7 +91,7 @@ class PredicateCompiler:
         mismatch = not _is_plain(node, "array")
         if mismatch and item is None and not typed and not minimum and maximum is None:
             return None
-        fast, check, null = item or (object, _valid, True)
+        kind, check, null, rules = item or Child(_NEVER, _valid, null=True)
         untouched = item is None
 
         def check_list(value: Any) -> bool:
@@ -87,8 +103,10 @@ class PredicateCompiler:
                     return False
             if not untouched:
                 for element in value:
-                    if type(element) is fast:
-                        continue
+                    if type(element) is kind:
+                        if rules is None or rules(element):
+                            continue
+                        return False
                     if element is None:
                         if null:
                             continue
@@ -127,9 +145,11 @@ class PredicateCompiler:
                     if closed:
                         return False
                     continue
-                fast, check, null = child
-                if type(part) is fast:
-                    continue
+                kind, check, null, rules = child
+                if type(part) is kind:
+                    if rules is None or rules(part):
+                        continue
+                    return False
                 if part is None:
                     if null:
                         continue
@@ -145,16 +165,17 @@ def _valid(_value: Any) -> bool:
     return True
 
 
-def _all(checks: list[Predicate]) -> Predicate:
-    match checks:
+def _all(checks: Iterable[Predicate | None]) -> Predicate | None:
+    """The conjunction of checks, of which some may be missing; None where there are none."""
+    match [check for check in checks if check is not None]:
         case []:
-            return _valid
+            return None
         case [only]:
             return only
         case [first, second]:
             return lambda value: first(value) and second(value)
-        case _:
-            every = tuple(checks)
+        case several:
+            every = tuple(several)
 
             def check(value: Any) -> bool:
                 for one in every:  # noqa: SIM110 - a generator would cost a frame
@@ -163,6 +184,23 @@ def _all(checks: list[Predicate]) -> Predicate:
                 return True
 
             return check
+
+
+def _for_type(kind: type, rule: Predicate | None) -> Predicate | None:
+    """A rule about values of one type as a check of any value."""
+    return None if rule is None else lambda value: type(value) is not kind or rule(value)
+
+
+def _for_numbers(rule: Predicate | None) -> Predicate | None:
+    """A rule about numbers as a check of any value."""
+    return None if rule is None else lambda value: (type(value) is not int and type(value) is not float) or rule(value)
+
+
+def _rule_of(kind: type, node: Node) -> Predicate | None:
+    """What a node demands of scalars of one type."""
+    if kind is str:
+        return _string_rule(node)
+    return None if kind is bool else _number_rule(node)
 
 
 def _null_valid(node: Node) -> bool:
@@ -265,16 +303,16 @@ def _negated(check: Predicate) -> Predicate:
     return lambda value: not check(value)
 
 
-def _string_check(node: Node) -> Predicate | None:
+def _string_rule(node: Node) -> Callable[[str], bool] | None:
     minimum, maximum = node.min_length or 0, node.max_length
     if not (minimum or maximum is not None or node.pattern):
         return None
     found = _finder(node.pattern) if node.pattern else None
     if found is None:
-        return lambda value: type(value) is not str or (len(value) >= minimum and (maximum is None or len(value) <= maximum))
+        return lambda text: len(text) >= minimum and (maximum is None or len(text) <= maximum)
     if not minimum and maximum is None:
-        return lambda value: type(value) is not str or found(value)
-    return lambda value: type(value) is not str or (len(value) >= minimum and (maximum is None or len(value) <= maximum) and found(value))
+        return found
+    return lambda text: len(text) >= minimum and (maximum is None or len(text) <= maximum) and found(text)
 
 
 def _finder(pattern: str) -> Callable[[str], bool]:
@@ -286,38 +324,36 @@ def _finder(pattern: str) -> Callable[[str], bool]:
 
 
 def _format_check(node: Node) -> Predicate | None:
-    rule = find_format(node.format) if node.format else None
-    if rule is None:
-        return None
-    return lambda value: type(value) is not str or rule(value)
+    return _for_type(str, find_format(node.format) if node.format else None)
 
 
-def _number_check(node: Node) -> Predicate | None:
+def _number_rule(node: Node) -> Callable[[float], bool] | None:
     checks: list[Predicate] = []
     kind, name = number_kind(node), node.format
     limits = (node.multiple_of, node.minimum, node.maximum)
     if not all(limit is None or in_range(limit, kind, name) for limit in limits):
         # Upstream finds fault with the limit whenever it looks at a number.
-        return lambda value: type(value) is not int and type(value) is not float
+        return lambda _number: False
     if (factor := node.multiple_of) is not None:
         checks.append(lambda value: is_multiple(value, factor))
-    if (minimum := node.minimum) is not None:
-        compare_minimum = operator.gt if node.exclusive_minimum else operator.ge
-        checks.append(lambda value: compare_minimum(value, bound(value, minimum)))
-    if (maximum := node.maximum) is not None:
-        compare_maximum = operator.lt if node.exclusive_maximum else operator.le
-        checks.append(lambda value: compare_maximum(value, bound(value, maximum)))
-    if not checks:
-        return None
-    within = _all(checks)
-    return lambda value: (type(value) is not int and type(value) is not float) or within(value)
+    if node.minimum is not None:
+        checks.append(_limit_check(node.minimum, operator.gt if node.exclusive_minimum else operator.ge))
+    if node.maximum is not None:
+        checks.append(_limit_check(node.maximum, operator.lt if node.exclusive_maximum else operator.le))
+    return _all(checks)
+
+
+def _limit_check(limit: float, compare: Callable[[float, float], bool]) -> Predicate:
+    """The comparison of a number with a limit, see `bound`."""
+    for_int, for_float = bound(0, limit), bound(0.0, limit)
+    return lambda number: compare(number, for_int if type(number) is int else for_float)
 
 
 def _range_check(node: Node) -> Predicate | None:
     kind, name = number_kind(node), node.format
     if kind != "integer" and name not in {"float", "float32"}:
         return None
-    return lambda value: (type(value) is not int and type(value) is not float) or in_range(value, kind, name)
+    return _for_numbers(lambda number: in_range(number, kind, name))
 
 
 def number_kind(node: Node) -> str:
@@ -330,12 +366,15 @@ def bound(value: float, limit: float) -> float:
     return int(limit) if type(value) is int else float(limit)
 
 
-def _enum_check(node: Node) -> Predicate | None:
+def _enum_check(node: Node, kind: type | None = None) -> Predicate | None:
+    """Whether a value is one of those listed. `kind` is the type of all values that are asked about, where it is known."""
     choices = node.enum
     if not choices:
         return None
     if all(type(choice) is str for choice in choices):
         texts = frozenset(choices)
+        if kind is str:
+            return texts.__contains__
         return lambda value: type(value) is str and value in texts
     # A value may have to be looked for among a hundred thousand: only containers are compared one by one.
     scalars = frozenset((type(choice) is bool, choice) for choice in choices if type(choice) is not dict and type(choice) is not list)
