@@ -110,7 +110,7 @@ def track_update(
         return
     before = _bare(live) if live is not None else empty or {}
     owners, taken = update(versions, before, new, managed.owners, manager, ignored=writer.ignored)
-    managed.owners = _stripped(owners)
+    managed.owners = _stripped(owners, managed.owners)
     if difference(taken, _SERVERS) and manager in managed.owners:
         managed.times[manager] = writer.time
     cap(managed)
@@ -138,7 +138,7 @@ def track_apply(versions: Versions, live: dict[str, Any] | None, config: dict[st
     before = {} if live is None else _bare(live)
     if live is not None and not managed.owners:
         first = Manager(BEFORE_FIRST_APPLY, UPDATE, writer.subresource, versions.version)
-        managed.owners = _stripped(update(versions, {}, before, {}, first, ignored=writer.ignored)[0])
+        managed.owners = _stripped(update(versions, {}, before, {}, first, ignored=writer.ignored)[0], {})
         if first in managed.owners:
             managed.times[first] = writer.time
     manager = Manager(writer.name, APPLY, writer.subresource)
@@ -149,7 +149,7 @@ def track_apply(versions: Versions, live: dict[str, Any] | None, config: dict[st
             raise
         _refuse_unless_migrated(error, versions, before)
         new, owners = apply(versions, before, config, managed.owners, manager, force=True, ignored=writer.ignored, unowned=_SERVERS)
-    managed.owners = _stripped(owners)
+    managed.owners = _stripped(owners, managed.owners)
     # An entry that is new while nothing changes has no time, as upstream.
     if manager in managed.owners and (new != before or not equal(new, before)):
         managed.times[manager] = writer.time
@@ -265,13 +265,19 @@ def _bare(obj: dict[str, Any]) -> dict[str, Any]:
     return obj | {"metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
 
 
-def _stripped(owners: Owners) -> Owners:
-    """The owners without the fields of the server, and without managers that own no fields."""
+def _stripped(owners: Owners, before: Owners) -> Owners:
+    """The owners without the fields of the server, and without managers that own no fields.
+
+    A set that is equal to the one that the manager had before is that set: of those that were read from the store the order is known.
+    """
     result: Owners = {}
     for manager, owned in owners.items():
         fields = difference(owned.fields, _SERVERS)
+        known = before.get(manager)
+        if known is not None and fields == known.fields:
+            fields = known.fields
         if fields:
-            result[manager] = Owned(fields, owned.api_version, owned.applied)
+            result[manager] = owned if fields is owned.fields else Owned(fields, owned.api_version, owned.applied)
     return result
 
 

@@ -154,6 +154,8 @@ def label_value_problems(value: str) -> list[str]:
 
 def config_key_problems(key: str) -> list[str]:
     """A key in the data of a ConfigMap or Secret."""
+    if len(key) <= _SUBDOMAIN_MAX and _is_config_key(key) and key != "." and not key.startswith(".."):
+        return []
     problems = _problems(key, _SUBDOMAIN_MAX, "" if _matches(_is_config_key, key) else _CONFIG_KEY_MISMATCH)
     if key in {".", ".."}:
         problems.append(f"must not be '{key}'")

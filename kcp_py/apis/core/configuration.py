@@ -45,16 +45,17 @@ class ConfigMapStrategy(Strategy):
         data: dict[str, str] = obj.get("data") or {}
         binary: dict[str, str] = obj.get("binaryData") or {}
         problems = []
-        size = 0
-        for key, value in data.items():
-            problems += [invalid(f"data[{key}]", key, problem) for problem in config_key_problems(key)]
+        for key in data:
+            if faults := config_key_problems(key):
+                problems += [invalid(f"data[{key}]", key, fault) for fault in faults]
             if key in binary:
                 problems.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
-            size += byte_length(value)
+        size = 0
         for key, value in binary.items():
-            problems += [invalid(f"binaryData[{key}]", key, problem) for problem in config_key_problems(key)]
+            problems += [invalid(f"binaryData[{key}]", key, fault) for fault in config_key_problems(key)]
             size += _decoded_size(value)
-        if size > MAX_DATA_SIZE:
+        # A character has at most four bytes: most data need no exact count.
+        if size + 4 * sum(map(len, data.values())) > MAX_DATA_SIZE and size + sum(map(byte_length, data.values())) > MAX_DATA_SIZE:
             problems.append(too_long("[]", MAX_DATA_SIZE))
         return problems
 

@@ -317,11 +317,14 @@ def _structure(struct: _Struct) -> _Shape:
 def _list(go: str, element: _Shape) -> _Shape:
     go = go or "[]" + element.go
     decode_element, zero = element.decode, element.zero
+    unchanged = _unchanged(element)
 
     def decode(value: Any) -> Any:
         if type(value) is not list:
             raise MismatchError(json_type(value), go)
         for at, member in enumerate(value):
+            if type(member) is unchanged:
+                continue
             decoded = ZERO if member is None else decode_element(member)
             if decoded is not member:
                 value[at] = zero() if decoded is ZERO else decoded
@@ -335,17 +338,25 @@ def _map(go: str, element: _Shape) -> _Shape:
     decode_element, zero = element.decode, element.zero
     if element.go == "[]uint8":
         zero = str
+    unchanged = _unchanged(element)
 
     def decode(value: Any) -> Any:
         if type(value) is not dict:
             raise MismatchError(json_type(value), go)
         for name, member in value.items():
+            if type(member) is unchanged:
+                continue
             decoded = ZERO if member is None else decode_element(member)
             if decoded is not member:
                 value[name] = zero() if decoded is ZERO else decoded
         return value or ZERO
 
     return _container(go, decode, "map", element)
+
+
+def _unchanged(element: _Shape) -> type | None:
+    """The type of the elements that a container keeps as they are: of texts all, since an empty one stays, too."""
+    return str if element.zero is str else None
 
 
 def _container(go: str, decode: Decoder, container: str, element: _Shape) -> _Shape:

@@ -82,7 +82,7 @@ def obj_of(spec: Any) -> dict[str, Any]:
 
 @given(field_sets, field_sets)
 def test_a_union_with_nothing_new_is_its_first_set(one: FieldSet, other: FieldSet):
-    """The set itself, so that what is known about it stays known; a union with something new is another set."""
+    """The set itself, whose order may be known; a union with something new is another set."""
     assert (union(one, other) is one) is (members(other) <= members(one))
 
 
