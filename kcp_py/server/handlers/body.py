@@ -26,7 +26,7 @@ async def read(body: bytes, media: Media, resource: BodyKind, *, strict: bool) -
         strict: whether the verb reports duplicate keys.
 
     Returns:
-        The object, and what the verb has to know of its decoding.
+        The object, and how it was decoded.
 
     Raises:
         StatusError: see `decode`.
