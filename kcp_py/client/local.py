@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
-from copy import copy
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import orjson
 
-from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
 from kcp_py.apimachinery.meta.options import (
     CreateOptions,
@@ -21,30 +18,21 @@ from kcp_py.apimachinery.meta.options import (
     UpdateOptions,
     decode_list_options,
 )
-from kcp_py.apimachinery.meta.partial import partial_object_metadata
 from kcp_py.client.contract import FIELD_MANAGER, ApiResource, ObjectList, WatchEvent
-from kcp_py.client.localreads import changes_of, decoded, read_list
-from kcp_py.client.requests import Resolver, request_context, write_request
-from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
-from kcp_py.registry.catalog.table import ResourceTable
-from kcp_py.registry.clusterstate import ClusterState
-from kcp_py.registry.resource import Served, ServedResource
-from kcp_py.registry.rest.computed import ComputedObjects, ComputedWatch, PatchedObject
+from kcp_py.client.localreads import decoded, read_list, read_watch
+from kcp_py.client.requests import Requests, Storage
+from kcp_py.logicalcluster import ClusterSelection, Name
+from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.rest.computed import ComputedWatch
 from kcp_py.registry.rest.kinds import body_of
-from kcp_py.registry.rest.listing import Listing
-from kcp_py.registry.rest.patch import APPLY_PATCH, MERGE_PATCH, Patch, patch_types, read_patch
+from kcp_py.registry.rest.patch import APPLY_PATCH, MERGE_PATCH, Patch, read_patch
 from kcp_py.registry.rest.registry import Registry
-from kcp_py.registry.rest.storage import Object, ReadRequest, StoredObject
-from kcp_py.registry.rest.stored import StoredObjects
-from kcp_py.registry.rest.verbs import Verbs
+from kcp_py.registry.rest.storage import Object
 from kcp_py.registry.rest.watching import StoredWatch
 from kcp_py.registry.store.access import translate
-from kcp_py.registry.writerequest import Decoding, Resolved, WriteRequest
+from kcp_py.registry.writerequest import Decoding, Resolved
 from kcp_py.request.user import LOOPBACK, UserInfo
 from kcp_py.storage.contract import StorageError
-
-T = TypeVar("T")
-Storage = StoredObjects | ComputedObjects
 
 
 class LocalClient:
@@ -57,21 +45,12 @@ class LocalClient:
             registry: the store, the clusters and what they serve.
             user: who makes the requests, as admission sees it.
         """
-        self._user = user
         self._registry = registry
-        self._verbs = Verbs(registry)
-        self._resolver = Resolver(registry.tables, registry.clusters)
-        self._builtin: dict[GroupResource, ServedResource] = {}
-        self._builtin_kinds: dict[GroupVersionKind, ServedResource] = {}
-        for resource in registry.tables.builtins:
-            self._builtin.setdefault(resource.group_resource, resource)
-            self._builtin_kinds.setdefault(resource.group_version_kind, resource)
+        self._requests = Requests(registry, user)
 
     def acting_as(self, user: UserInfo) -> Self:
         """This client as another user."""
-        other = copy(self)
-        other._user = user  # noqa: SLF001 - a copy of this object
-        return other
+        return type(self)(self._registry, user=user)
 
     async def get(
         self,
@@ -86,12 +65,10 @@ class LocalClient:
         """`Client.get`."""
 
         async def call(storage: Storage, target: Resolved) -> Object:
-            found = await storage.get(ReadRequest(request_context(self._user, "get", target), target))
-            if metadata_only:
-                return partial_object_metadata(found.metadata() if isinstance(found, StoredObject) else found)
-            return await decoded(found)
+            found = await storage.get(self._requests.read("get", target))
+            return await decoded(found, metadata_only=metadata_only)
 
-        return await self._call("get", cluster, resource, namespace, name, subresource=subresource, call=call)
+        return await self._requests.call("get", cluster, resource, namespace, name, subresource=subresource, call=call)
 
     async def list(
         self,
@@ -120,13 +97,10 @@ class LocalClient:
         )
 
         async def call(storage: Storage, target: Resolved) -> ObjectList:
-            listed = await storage.list(ReadRequest(request_context(self._user, "list", target), target, options))
-            if isinstance(listed, Listing):
-                return await read_list(listed, metadata_only=metadata_only)
-            items = [partial_object_metadata(obj) for obj in listed.items] if metadata_only else listed.items
-            return ObjectList(items, str(listed.revision))
+            listed = await storage.list(self._requests.read("list", target, options))
+            return await read_list(listed, metadata_only=metadata_only)
 
-        return await self._call("list", cluster, resource, namespace, call=call)
+        return await self._requests.call("list", cluster, resource, namespace, call=call)
 
     async def create(
         self,
@@ -144,11 +118,10 @@ class LocalClient:
         options = CreateOptions(dry_run, field_manager, field_validation)
 
         async def call(storage: Storage, target: Resolved) -> Object:
-            request = self._write("create", target, options)
-            return await decoded(await storage.create(request, await body_of(obj, target)))
+            return await decoded(await storage.create(self._requests.write("create", target, options), await body_of(obj, target)))
 
         namespace = (obj.get("metadata") or {}).get("namespace", "")
-        return await self._call("create", cluster, resource, namespace, name, subresource=subresource, call=call)
+        return await self._requests.call("create", cluster, resource, namespace, name, subresource=subresource, call=call)
 
     async def update(
         self,
@@ -167,11 +140,10 @@ class LocalClient:
 
         async def call(storage: Storage, target: Resolved) -> Object:
             read = partial(body_of, obj, target)
-            request = self._write("update", target, options)._replace(decoding=Decoding(again=read))
-            return await decoded(await storage.update(request, await read()))
+            return await decoded(await storage.update(self._requests.write("update", target, options, Decoding(again=read)), await read()))
 
         name, namespace = metadata["name"], metadata.get("namespace", "")
-        return await self._call("update", cluster, resource, namespace, name, subresource=subresource, call=call)
+        return await self._requests.call("update", cluster, resource, namespace, name, subresource=subresource, call=call)
 
     async def patch(
         self,
@@ -223,15 +195,9 @@ class LocalClient:
         options: PatchOptions,
     ) -> Object:
         async def call(storage: Storage, target: Resolved) -> Object:
-            if change.type not in patch_types(target):
-                raise errors.unsupported_media_type(patch_types(target))
-            request = self._write("patch", target, options)
-            if change.type == APPLY_PATCH and request.manager is not None:
-                request = request._replace(manager=request.manager._replace(applied=True))
-            written = await storage.patch(request, change)
-            return written.obj if isinstance(written, PatchedObject) else await written.decoded()
+            return await decoded(await storage.patch(self._requests.write("patch", target, options), change))
 
-        return await self._call("patch", cluster, resource, namespace, name, subresource=subresource, call=call)
+        return await self._requests.call("patch", cluster, resource, namespace, name, subresource=subresource, call=call)
 
     async def delete(
         self,
@@ -255,9 +221,9 @@ class LocalClient:
         )
 
         async def call(storage: Storage, target: Resolved) -> None:
-            await storage.delete(write_request(self._registry.access, self._user, "delete", target=target, options=options))
+            await storage.delete(self._requests.write("delete", target, options))
 
-        await self._call("delete", cluster, resource, namespace, name, call=call)
+        await self._requests.call("delete", cluster, resource, namespace, name, call=call)
 
     async def delete_collection(
         self,
@@ -276,13 +242,12 @@ class LocalClient:
         selected = decode_list_options(_query(labelSelector=label_selector, fieldSelector=field_selector))
 
         async def call(storage: Storage, target: Resolved) -> None:
-            request = write_request(self._registry.access, self._user, "delete", target=target, options=options)
-            async for _ in storage.delete_collection(request, selected):
+            async for _ in storage.delete_collection(self._requests.write("delete", target, options), selected):
                 pass
 
-        await self._call("deletecollection", cluster, resource, namespace, call=call)
+        await self._requests.call("deletecollection", cluster, resource, namespace, call=call)
 
-    async def watch(
+    def watch(
         self,
         cluster: ClusterSelection,
         resource: GroupVersionResource,
@@ -303,95 +268,32 @@ class LocalClient:
             timeoutSeconds=timeout_seconds or "",
             allowWatchBookmarks="true" if bookmarks else "",
         )
-        options = decode_list_options(query)
 
-        async def start(storage: Storage, target: Resolved) -> StoredWatch | ComputedWatch:
-            source = storage.watch(ReadRequest(request_context(self._user, "watch", target), target, options))
-            try:
-                await source.start()
-            except BaseException:
-                await source.aclose()
-                raise
-            return source
+        async def start() -> StoredWatch | ComputedWatch:
+            options = decode_list_options(query)
 
-        source = await self._call("watch", cluster, resource, namespace, call=start)
+            async def call(storage: Storage, target: Resolved) -> StoredWatch | ComputedWatch:
+                source = storage.watch(self._requests.read("watch", target, options))
+                try:
+                    await source.start()
+                except BaseException:
+                    await source.aclose()
+                    raise
+                return source
+
+            return await self._requests.call("watch", cluster, resource, namespace, call=call)
+
         seconds = float(timeout_seconds) if timeout_seconds else None
-        try:
-            shown = source.changes(seconds) if isinstance(source, ComputedWatch) else changes_of(source, self._registry, seconds)
-            async with aclosing(shown) as changes:
-                async for kind, obj in changes:
-                    yield WatchEvent(kind, partial_object_metadata(obj) if metadata_only and kind != "BOOKMARK" else obj)
-        except StorageError as error:
-            raise translate(error) from error
-        finally:
-            await source.aclose()
+        return read_watch(start, self._registry, seconds, metadata_only=metadata_only)
 
     async def find_kind(self, cluster: Name, api_version: str, kind: str) -> ApiResource | None:
         """`Client.find_kind`."""
         group, _, version = api_version.rpartition("/")
-        wanted = GroupVersionKind(group, version, kind)
-        resource = self._builtin_kinds.get(wanted)
-        if resource is None:
-            served = (await self._table(cluster)).find_own_kind(wanted)
-            if served is None:
-                return None
-            resource = served.resource
-        return _api_resource(resource)
+        return await _found(self._registry.tables.find_kind(cluster, GroupVersionKind(group, version, kind)))
 
     async def find_resource(self, cluster: Name, resource: GroupResource) -> ApiResource | None:
         """`Client.find_resource`, in the version in which a custom resource is stored if that is served."""
-        builtin = self._builtin.get(resource)
-        if builtin is not None:
-            return _api_resource(builtin)
-        served = (await self._table(cluster)).find_own(resource)
-        return None if served is None else _api_resource(served.resource)
-
-    def _write(self, verb: str, target: Resolved, options: CreateOptions) -> WriteRequest:
-        manager = options.field_manager
-        return write_request(self._registry.access, self._user, verb, target=target, options=options, field_manager=manager)
-
-    async def _table(self, cluster: Name) -> ResourceTable:
-        try:
-            return await self._registry.tables.get(cluster)
-        except StorageError as error:
-            raise translate(error) from error
-
-    async def _call(
-        self,
-        verb: str,
-        cluster: ClusterSelection,
-        resource: GroupVersionResource,
-        namespace: str,
-        name: str = "",
-        *,
-        subresource: str = "",
-        call: Callable[[Storage, Resolved], Awaitable[T]],
-    ) -> T:
-        """Call a verb of what serves a resource, again where the cluster or the definition has changed meanwhile.
-
-        Raises:
-            StatusError: 404 for an unserved resource, 405 for a verb that the subresource does not have, and the errors of the verb.
-        """
-
-        async def attempt(cluster_state: ClusterState | None, served: Served) -> T:
-            if subresource:
-                entry = served.resource.subresources.get(subresource)
-                if entry is None:
-                    raise errors.unknown_path()
-                if verb not in entry.verbs:
-                    raise errors.method_not_supported(served.resource.group_resource, verb)
-            target = Resolved(cluster_state, served, namespace, name, subresource)
-            return await call(self._verbs.of(target), target)
-
-        if not isinstance(cluster, Wildcard):
-            return (await self._resolver.carry_out(cluster, resource, attempt))[1]
-        try:
-            found = await self._registry.wildcard.find(*resource)
-            if found is None:
-                raise errors.unserved()
-            return await attempt(None, found)
-        except StorageError as error:
-            raise translate(error) from error
+        return await _found(self._registry.tables.find_resource(cluster, resource))
 
 
 def _query(**parameters: Any) -> dict[str, list[str]]:
@@ -399,5 +301,14 @@ def _query(**parameters: Any) -> dict[str, list[str]]:
     return {name: [str(value)] for name, value in parameters.items() if value != ""}
 
 
-def _api_resource(resource: ServedResource) -> ApiResource:
-    return ApiResource(resource.key, resource.kind, resource.namespaced)
+async def _found(search: Awaitable[ServedResource | None]) -> ApiResource | None:
+    """What a search in the tables of resources finds.
+
+    Raises:
+        StatusError: the store cannot be read.
+    """
+    try:
+        found = await search
+    except StorageError as error:
+        raise translate(error) from error
+    return None if found is None else ApiResource(found.key, found.kind, found.namespaced)

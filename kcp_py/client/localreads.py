@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Final
 
 import orjson
 
 from kcp_py.apimachinery.meta.partial import partial_object_metadata
-from kcp_py.client.contract import ObjectList
+from kcp_py.client.contract import ObjectList, WatchEvent
 from kcp_py.registry.clusterstate import StaleStateError
+from kcp_py.registry.rest.computed import ComputedWatch, PatchedObject
+from kcp_py.registry.rest.computed import ObjectList as ComputedList
 from kcp_py.registry.rest.listing import Listing
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.storage import Object, StoredObject, WrittenObject
 from kcp_py.registry.rest.watching import StoredWatch
-from kcp_py.storage.contract import CompactedError
+from kcp_py.registry.store.access import translate
+from kcp_py.storage.contract import CompactedError, StorageError
 from kcp_py.watchcache import WatchEndedError, WatchOverflowError
 
 _BOOKMARK_SECONDS: Final = 60.0
 
 
-async def decoded(found: Object | StoredObject | WrittenObject) -> Object:
-    """The object of a result."""
+async def decoded(found: Object | StoredObject | WrittenObject | PatchedObject, *, metadata_only: bool = False) -> Object:
+    """The object of a result, or a PartialObjectMetadata of it."""
+    if metadata_only:
+        if isinstance(found, StoredObject):
+            return partial_object_metadata(found.metadata())
+        return partial_object_metadata(await decoded(found))
+    if isinstance(found, PatchedObject):
+        return found.obj
     return found if isinstance(found, dict) else await found.decoded()
 
 
-async def read_list(listing: Listing, *, metadata_only: bool) -> ObjectList:
+async def read_list(listing: Listing | ComputedList, *, metadata_only: bool) -> ObjectList:
     """The objects of a list or of its next page."""
+    if isinstance(listing, ComputedList):
+        items = [partial_object_metadata(obj) for obj in listing.items] if metadata_only else listing.items
+        return ObjectList(items, str(listing.revision))
     found: list[Object] = []
     async for portion in listing.portions(answered=not metadata_only):
         for one in portion:
@@ -45,11 +58,31 @@ async def read_list(listing: Listing, *, metadata_only: bool) -> ObjectList:
     return ObjectList(found, str(listing.revision), listing.continue_token(), remaining)
 
 
-async def changes_of(watch: StoredWatch, registry: Registry, seconds: float | None) -> AsyncGenerator[tuple[str, Object], None]:
-    """Types and objects of the events of a watch, for a time.
+async def read_watch(
+    start: Callable[[], Awaitable[StoredWatch | ComputedWatch]], registry: Registry, seconds: float | None, *, metadata_only: bool
+) -> AsyncGenerator[WatchEvent, None]:
+    """The events of a watch, for a time. The watch is started when the first event is asked for, and closed with the generator.
 
     Raises:
-        StatusError: 410 where changes are no longer known.
+        StatusError: 410 where changes are no longer known, and the errors of `start`.
+    """
+    watch = await start()
+    shown = watch.changes(seconds) if isinstance(watch, ComputedWatch) else _changes_of(watch, registry, seconds)
+    try:
+        async with aclosing(shown) as changes:
+            async for kind, obj in changes:
+                yield WatchEvent(kind, partial_object_metadata(obj) if metadata_only and kind != "BOOKMARK" else obj)
+    except StorageError as error:
+        raise translate(error) from error
+    finally:
+        await watch.aclose()
+
+
+async def _changes_of(watch: StoredWatch, registry: Registry, seconds: float | None) -> AsyncGenerator[tuple[str, Object], None]:
+    """Types and objects of the events of a watch of stored objects.
+
+    Raises:
+        StatusError: see `read_watch`.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds if seconds is not None else None

@@ -70,7 +70,7 @@ class LocalTap:
         assert served is not None, "CustomResourceDefinitions are served"
         self._crd_keys = served.resource.keys
         self._root = self._crd_keys.root
-        self._builtin = {resource.group_resource: resource for resource in reversed(list(tables.builtins))}
+        self._builtin = tables.builtin_resources
         self._builtin_names: dict[str, list[BuiltinNames]] = {}
         for one in tables.builtins:
             names = BuiltinNames(one.resource, one.singular, one.kind, one.list_kind, tuple(one.short_names))

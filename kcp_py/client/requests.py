@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.apimachinery.meta.options import CreateOptions, ListOptions
 from kcp_py.client.contract import FIELD_MANAGER
-from kcp_py.logicalcluster import WILDCARD, Name
+from kcp_py.logicalcluster import WILDCARD, ClusterSelection, Name, Wildcard
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.resource import Served
-from kcp_py.registry.rest.registry import Clusters, changing, forget
+from kcp_py.registry.rest.computed import ComputedObjects
+from kcp_py.registry.rest.registry import Clusters, Registry, changing, forget
+from kcp_py.registry.rest.storage import ReadRequest
+from kcp_py.registry.rest.stored import StoredObjects
+from kcp_py.registry.rest.verbs import Verbs
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.access import GUARD_ATTEMPTS, translate
-from kcp_py.registry.writerequest import FieldManager, Resolved, WriteOptions, WriteRequest
+from kcp_py.registry.writerequest import NO_BODY, Decoding, FieldManager, Resolved, WriteOptions, WriteRequest
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import resource_request
 from kcp_py.request.user import UserInfo
 from kcp_py.storage.contract import StorageError
 
+_NO_OPTIONS: Final = ListOptions()
+
 T = TypeVar("T")
+Storage = StoredObjects | ComputedObjects
 
 
 def request_context(user: UserInfo, verb: str, target: Resolved) -> RequestContext:
@@ -31,7 +39,7 @@ def request_context(user: UserInfo, verb: str, target: Resolved) -> RequestConte
 
 
 def write_request(
-    access: Access, user: UserInfo, verb: str, *, target: Resolved, options: WriteOptions, field_manager: str = FIELD_MANAGER
+    access: Access, user: UserInfo, verb: str, *, target: Resolved, options: WriteOptions, decoding: Decoding = NO_BODY
 ) -> WriteRequest:
     """A write of this process.
 
@@ -40,11 +48,11 @@ def write_request(
         user: who writes.
         verb: `create`, `update`, `patch` or `delete`.
         target: the object to write.
-        options: of the verb.
-        field_manager: owns the fields that change.
+        options: of the verb. They name the owner of the fields that change, else it is `FIELD_MANAGER`.
+        decoding: gives the object of an update again.
     """
-    manager = None if verb == "delete" else FieldManager(field_manager, access.now())
-    return WriteRequest(request_context(user, verb, target), target, options, manager=manager)
+    manager = FieldManager(options.field_manager or FIELD_MANAGER, access.now()) if isinstance(options, CreateOptions) else None
+    return WriteRequest(request_context(user, verb, target), target, options, manager=manager, decoding=decoding)
 
 
 class Resolver:
@@ -88,3 +96,52 @@ class Resolver:
             except StorageError as error:
                 raise translate(error) from error
         raise changing()
+
+
+class Requests:
+    """Makes the requests of a user, and calls the verbs that serve them."""
+
+    def __init__(self, registry: Registry, user: UserInfo) -> None:
+        self._registry = registry
+        self._user = user
+        self._verbs = Verbs(registry)
+        self._resolver = Resolver(registry.tables, registry.clusters)
+
+    def read(self, verb: str, target: Resolved, options: ListOptions = _NO_OPTIONS) -> ReadRequest:
+        """A get, a list or a watch."""
+        return ReadRequest(request_context(self._user, verb, target), target, options)
+
+    def write(self, verb: str, target: Resolved, options: WriteOptions, decoding: Decoding = NO_BODY) -> WriteRequest:
+        """See `write_request`."""
+        return write_request(self._registry.access, self._user, verb, target=target, options=options, decoding=decoding)
+
+    async def call(
+        self,
+        verb: str,
+        cluster: ClusterSelection,
+        resource: GroupVersionResource,
+        namespace: str,
+        name: str = "",
+        *,
+        subresource: str = "",
+        call: Callable[[Storage, Resolved], Awaitable[T]],
+    ) -> T:
+        """Call a verb of what serves a resource, again where the cluster or the definition has changed meanwhile.
+
+        Raises:
+            StatusError: 404 for an unserved resource, 405 for a verb that the subresource does not have, and the errors of the verb.
+        """
+
+        async def attempt(cluster_state: ClusterState | None, served: Served) -> T:
+            target = Resolved(cluster_state, served, namespace, name, subresource)
+            return await call(self._verbs.find(target, verb), target)
+
+        if not isinstance(cluster, Wildcard):
+            return (await self._resolver.carry_out(cluster, resource, attempt))[1]
+        try:
+            found = await self._registry.wildcard.find(*resource)
+            if found is None:
+                raise errors.unserved()
+            return await attempt(None, found)
+        except StorageError as error:
+            raise translate(error) from error

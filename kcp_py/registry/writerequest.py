@@ -39,7 +39,7 @@ class FieldManager(NamedTuple):
     time: str
     """RFC 3339 with seconds."""
     applied: bool = False
-    """Whether the entries of the object are settled already, by an apply."""
+    """Whether an apply has written the owners of the fields into the object already."""
 
 
 class Resolved(NamedTuple):

@@ -7,10 +7,11 @@ sources depends on. Tables of all clusters are bounded in number; compiled schem
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind
 from kcp_py.logicalcluster import ROOT, Name
 from kcp_py.registry.catalog.source import ResourceSource
 from kcp_py.registry.catalog.table import ResourceTable, ResourceUnion
@@ -46,7 +47,11 @@ class ResourceTables(ClusterCache[ResourceTable]):
                 everywhere.setdefault(served.resource.key, served)
         self.everywhere: Final[Mapping[ResourceKey, Served]] = MappingProxyType(everywhere)
         """What every cluster serves."""
-        self._builtin_names: Final = {served.resource.group_resource for served in everywhere.values()}
+        self.builtin_resources: Final[Mapping[GroupResource, ServedResource]] = {
+            resource.group_resource: resource for resource in reversed([*self.builtins])
+        }
+        """What every cluster serves, by its name. Each resource is in its first version."""
+        self._builtin_kinds: Final = {resource.group_version_kind: resource for resource in reversed([*self.builtins])}
         self.builtin_table: Final = ResourceTable(self.everywhere)
         """Of clusters that serve what all clusters do; the sources serve nothing of their own in them."""
         self._followed: dict[str, list[ResourceSource]] = {}
@@ -72,6 +77,28 @@ class ResourceTables(ClusterCache[ResourceTable]):
     def builtin(self, group: str, version: str, resource: str) -> Served | None:
         """A resource that every cluster serves."""
         return self.everywhere.get((group, version, resource))
+
+    async def find_resource(self, cluster: Name, resource: GroupResource) -> ServedResource | None:
+        """A resource in one of its versions: the first of a built-in one, that of the storage of another one if that is served.
+
+        Raises:
+            StorageError: the store cannot be read.
+        """
+        if (builtin := self.builtin_resources.get(resource)) is not None:
+            return builtin
+        found = (await self.get(cluster)).find_own(resource)
+        return found.resource if found is not None else None
+
+    async def find_kind(self, cluster: Name, kind: GroupVersionKind) -> ServedResource | None:
+        """The resource whose objects are of a kind.
+
+        Raises:
+            StorageError: the store cannot be read.
+        """
+        if (builtin := self._builtin_kinds.get(kind)) is not None:
+            return builtin
+        found = (await self.get(cluster)).find_own_kind(kind)
+        return found.resource if found is not None else None
 
     def union_of(self, resources: Iterable[ServedResource]) -> ResourceUnion:
         """What every cluster serves and more, for documents."""
@@ -120,14 +147,14 @@ class ResourceTables(ClusterCache[ResourceTable]):
     def _sum(self, found: Sequence[Sequence[Served]]) -> dict[ResourceKey, Served]:
         """What the sources serve in a cluster: of each resource, what the first of them says."""
         total: dict[ResourceKey, Served] = {}
-        taken = self._builtin_names
+        taken: Collection[GroupResource] = self.builtin_resources
         for at, resources in enumerate(found, start=1):
             for served in resources:
                 resource = served.resource
                 if resource.group_resource not in taken:
                     total[resource.key] = served if served.per_cluster else served._replace(per_cluster=True)
             if at < len(found):
-                taken = taken | {served.resource.group_resource for served in resources}
+                taken = {*taken, *(served.resource.group_resource for served in resources)}
         return total
 
     def _note(self, cluster: Name, keys: Sequence[str]) -> None:

@@ -38,7 +38,7 @@ async def apply(access: Access, request: WriteRequest, body: bytes) -> StoreResu
 
     Args:
         access: the store.
-        request: who applies what; its options are PatchOptions, and its manager owns what it applies.
+        request: who applies what; its options are PatchOptions, and its manager becomes the owner of what it applies.
         body: the configuration as YAML, which may be JSON.
 
     Raises:

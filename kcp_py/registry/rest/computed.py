@@ -30,7 +30,7 @@ from kcp_py.registry.rest.create import check_namespace
 from kcp_py.registry.rest.items import left_out_warnings
 from kcp_py.registry.rest.kinds import body_kind
 from kcp_py.registry.rest.listing import Listing
-from kcp_py.registry.rest.patch import APPLY_PATCH, Patch, patched
+from kcp_py.registry.rest.patch import APPLY_PATCH, Patch, accepted, patched
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.selection import Selection
 from kcp_py.registry.rest.storage import Object, ObjectEvent, ReadRequest, RestStorage
@@ -178,10 +178,10 @@ class ComputedObjects:
         Source: k8s.io/apiserver `endpoints/handlers/patch.go`, which patches whatever is a `rest.Patcher`.
 
         Raises:
-            StatusError: 400, 404, 409, 422; of a plugin or of the storage.
+            StatusError: 400, 404, 409, 415, 422; of a plugin or of the storage.
             StaleStateError: the cluster changed meanwhile.
         """
-        target = request.target
+        target, request = request.target, accepted(request, change)
         applies = change.type == APPLY_PATCH
         may_create = applies and not target.subresource and "create" in self._rest.verbs
         # Before the object is looked up: a bad body is a 400, whether or not there is an object. An attempt uses it up.

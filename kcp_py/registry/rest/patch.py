@@ -55,6 +55,19 @@ def patch_types(target: Resolved) -> Sequence[str]:
     return (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH)
 
 
+def accepted(request: WriteRequest, change: Patch) -> WriteRequest:
+    """The request of a patch, of a type that its target takes. An apply writes the owners of the fields into the object itself.
+
+    Raises:
+        StatusError: 415.
+    """
+    if change.type not in (types := patch_types(request.target)):
+        raise errors.unsupported_media_type(types)
+    if change.type == APPLY_PATCH and request.manager is not None:
+        return request._replace(manager=request.manager._replace(applied=True))
+    return request
+
+
 async def read_patch(body: bytes, patch_type: str, *, strict: bool) -> Patch:
     """Decode a patch.
 

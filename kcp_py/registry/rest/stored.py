@@ -14,7 +14,7 @@ from kcp_py.registry.rest.conform import conform
 from kcp_py.registry.rest.create import check_namespace
 from kcp_py.registry.rest.everywhere import find_everywhere
 from kcp_py.registry.rest.listing import Listing, selectable
-from kcp_py.registry.rest.patch import APPLY_PATCH, Patch, patch
+from kcp_py.registry.rest.patch import APPLY_PATCH, Patch, accepted, patch
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.storage import ReadRequest, RestStorage, StoredObject, WrittenObject
 from kcp_py.registry.rest.update import update
@@ -108,8 +108,9 @@ class StoredObjects(RestStorage):
         """Change an object, its status or its Scale against its latest state, or apply a configuration.
 
         Raises:
-            StatusError: see `registry.rest.patch.patch` and `registry.rest.apply.apply`.
+            StatusError: 415; see `registry.rest.patch.patch` and `registry.rest.apply.apply`.
         """
+        request = accepted(request, change)
         if change.type == APPLY_PATCH:
             return WrittenObject(request.target, await apply(self._access, request, change.body))
         return WrittenObject(request.target, await patch(self._access, request, change))

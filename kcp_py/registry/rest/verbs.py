@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kcp_py.apimachinery import errors
 from kcp_py.registry.rest.computed import ComputedObjects
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.storage import RestStorage
@@ -26,3 +27,17 @@ class Verbs:
             return self.stored
         assert isinstance(rest, RestStorage), "resources are served by storages"
         return ComputedObjects(self._registry, rest)
+
+    def find(self, target: Resolved, verb: str) -> StoredObjects | ComputedObjects:
+        """`of`, for a target whose subresource has not been checked.
+
+        Raises:
+            StatusError: 404 for a subresource that the resource does not have, 405 for a verb that the subresource does not have.
+        """
+        if target.subresource:
+            subresource = target.resource.subresources.get(target.subresource)
+            if subresource is None:
+                raise errors.unknown_path()
+            if verb not in subresource.verbs:
+                raise errors.method_not_supported(target.resource.group_resource, verb)
+        return self.of(target)

@@ -12,14 +12,13 @@ from kcp_py.server.handlers.backend import Backend
 _UNKNOWN: Final = "unknown"
 
 
-def manager_of(backend: Backend, exchange: Exchange, options: CreateOptions, *, applied: bool = False) -> FieldManager:
+def manager_of(backend: Backend, exchange: Exchange, options: CreateOptions) -> FieldManager:
     """The field manager that the request names, else its client.
 
     Args:
         backend: for the time.
         exchange: the request.
         options: of the write.
-        applied: whether the handler settles the owners itself.
     """
     agent = exchange.headers.get(b"user-agent", b"").decode("latin-1")
-    return FieldManager(manager_or_user_agent(options.field_manager, agent) or _UNKNOWN, backend.access.now(), applied)
+    return FieldManager(manager_or_user_agent(options.field_manager, agent) or _UNKNOWN, backend.access.now())

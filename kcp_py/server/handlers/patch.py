@@ -17,13 +17,11 @@ from kcp_py.server.handlers.manager import manager_of
 async def patch(backend: Backend, exchange: Exchange, target: Resolved) -> None:
     """Change the object as the body says, against its latest state; 200, or 201 where an apply made the object."""
     patch_type = _patch_type(exchange, target)
-    applied = patch_type == APPLY_PATCH
     representation = representation_of(exchange, target.served.resource)
     body = await exchange.read_body(backend.limits.max_body_bytes)
-    options = decode_patch_options(exchange.query, apply=applied)
+    options = decode_patch_options(exchange.query, apply=patch_type == APPLY_PATCH)
     change = await read_patch(body, patch_type, strict=options.field_validation != "Ignore")
-    manager = manager_of(backend, exchange, options, applied=applied)
-    request = WriteRequest(exchange.context, target, options, len(body), manager)
+    request = WriteRequest(exchange.context, target, options, len(body), manager_of(backend, exchange, options))
     written = await backend.verbs.of(target).patch(request, change)
     found = written.obj if isinstance(written, PatchedObject) else written
     await send(backend, exchange, target, found, representation, status=201 if written.created else 200)

@@ -26,7 +26,7 @@ from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import UNPARSED
 from kcp_py.request.user import LOOPBACK
 from kcp_py.storage.memory import MemoryStorage
-from tests.client.registry import CONFIG_MAPS, config_map, open_registry
+from tests.client.registry import CONFIG_MAPS, NAMESPACES, config_map, open_registry
 from tests.client.registry import Registry as World
 
 pytestmark = pytest.mark.anyio
@@ -69,6 +69,15 @@ async def test_a_read_object_is_bytes_or_an_object(world: World) -> None:
     assert orjson.loads(spliced) == await found.decoded()
     assert found.metadata()["metadata"] == (await found.decoded())["metadata"]
     assert verbs.of(where) is verbs.stored
+
+
+@pytest.mark.parametrize(("subresource", "verb", "code"), [("scale", "get", 404), ("finalize", "get", 405)])
+async def test_a_subresource_is_found_with_its_verbs(world: World, subresource: str, verb: str, code: int) -> None:
+    """Callers without a URL get 404 for a subresource that the resource does not have, and 405 for a verb that it does not have."""
+    where = (await target(world, TEAM, "one", NAMESPACES))._replace(subresource=subresource)
+    with pytest.raises(StatusError) as refused:
+        Verbs(registry_of(world)).find(where, verb)
+    assert refused.value.code == code
 
 
 async def test_an_object_of_all_clusters_is_that_of_the_named_one(world: World) -> None:
