@@ -116,6 +116,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("embedded listtypes nodes places predicate report strictness values", "schema/test_schema_tables", "steps of one verdict"),
         Row("widths", "schema/test_hostile", "bounds of hostile schemas"),
     ],
+    "server": [Row("compression", "server/test_exchange", "compresses the responses of exchanges")],
     "server/handlers": [
         Row(
             "answer apihandler backend collection create documents get itemencoder manager tablecolumns tap target watchencoder",

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import zlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
-from kcp_py.apimachinery.errors import StatusError, bad_request, too_large
+from kcp_py.apimachinery.errors import bad_request
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import UNPARSED, Query, RequestInfo, parse_query
 from kcp_py.request.user import UNKNOWN, UserInfo
-from kcp_py.server.bodybudget import LIGHT_BYTES, BodyBudget, Place
+from kcp_py.server.bodybudget import BodyBudget
+from kcp_py.server.bodyreader import MAX_BODY_BYTES, BodyReader
+from kcp_py.server.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, accepts_gzip, gzip
 from kcp_py.server.warnings import warning_headers
 from kcp_py.server.websocket import WebSocket
 
@@ -24,28 +25,17 @@ PEER_CERTIFICATE: Final = "peer_certificate"
 ON_DISCONNECT: Final = "on_disconnect"
 """Where `scope["state"]` holds, if the server offers it, `register(callback) -> unregister`; spares a task per stream."""
 
-MAX_BODY_BYTES: Final = 3 * 1024 * 1024
-"""The default limit of request bodies, as upstream's."""
-GZIP_THRESHOLD_BYTES: Final = 128 * 1024
-"""Smaller bodies are never compressed."""
 
 _SMALL_BODY_BYTES: Final = 64 * 1024
 """Put together faster than sent in pieces."""
-
-_TOO_SLOW: Final = "Timeout: the request body did not arrive in time"
 
 JSON: Final = b"application/json"
 YAML: Final = b"application/yaml"
 TEXT: Final = b"text/plain; charset=utf-8"
 
 _CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
-_GZIP_HEADERS: Final = ((b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
 
 Header = tuple[bytes, bytes]
-
-
-class ClientDisconnectedError(Exception):
-    """The client left before the request was read or the response written: no response can be sent."""
 
 
 class Exchange:
@@ -80,8 +70,8 @@ class Exchange:
         "_bodies",
         "_body",
         "_callbacks",
-        "_place",
         "_query",
+        "_reader",
         "_unregister",
         "_watcher",
         "audit_id",
@@ -154,7 +144,7 @@ class Exchange:
         self._query: Query | None = None
         self._bodies = bodies
         self._body: bytes | None = None
-        self._place: Place | None = None
+        self._reader: BodyReader | None = None
         self._callbacks: list[Callable[[], None]] | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._unregister: Callable[[], None] | None = None
@@ -188,9 +178,7 @@ class Exchange:
         """The whole request body. It is read once and kept: a write may be retried.
 
         Args:
-            limit: in bytes; checked against Content-Length before anything is read, then against what arrives.
-
-        A large body waits for its turn before it is read, and again before it is returned.
+            limit: in bytes.
 
         Raises:
             StatusError: 413 above the limit, 400 for a malformed Content-Length, 429 where its turn does not come, 408 for a
@@ -198,65 +186,9 @@ class Exchange:
             ClientDisconnectedError: the client left before the end.
         """
         if self._body is None:
-            declared = self.headers.get(b"content-length")
-            if declared is not None:
-                if not declared.isdigit():
-                    raise bad_request("invalid Content-Length")
-                size = int(declared[:16])
-                if size > limit:
-                    raise too_large(limit)
-                if size > LIGHT_BYTES:
-                    await self._hold(size)
-            message = await (self.receive() if self._place is None else self._receive(0))
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnectedError
-            body: bytes = message.get("body", b"")
-            if len(body) > limit:
-                raise too_large(limit)
-            if message.get("more_body", False):
-                body = await self._read_rest(body, limit)
-            if self._place is not None:
-                await self._place.work(len(body))
-            self._body = body
+            self._reader = BodyReader(self.receive, self.cluster, self._bodies)
+            self._body = await self._reader.read(self.headers.get(b"content-length"), limit)
         return self._body
-
-    async def _hold(self, size: int) -> None:
-        if self._bodies is not None:
-            place = self._place = Place(self._bodies, str(self.cluster))
-            await place.hold(size)
-
-    async def _receive(self, size: int) -> Any:
-        """The next part of the body, of which `size` bytes have come.
-
-        Raises:
-            StatusError: 408; the client holds space that others wait for, and sends too slowly.
-        """
-        if self._place is None:
-            return await self.receive()
-        try:
-            async with asyncio.timeout_at(self._place.deadline(size)):
-                return await self.receive()
-        except TimeoutError:
-            raise StatusError(408, "Timeout", _TOO_SLOW) from None
-
-    async def _read_rest(self, body: bytes, limit: int) -> bytes:
-        chunks = [body]
-        size = len(body)
-        more = True
-        while more:
-            message = await self._receive(size)
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnectedError
-            body = message.get("body", b"")
-            size += len(body)
-            if size > limit:
-                raise too_large(limit)
-            if size > LIGHT_BYTES and self._place is None:
-                # How large it will be was not declared.
-                await self._hold(limit)
-            chunks.append(body)
-            more = message.get("more_body", False)
-        return b"".join(chunks)
 
     # Whole responses
 
@@ -266,12 +198,12 @@ class Exchange:
         Adds Audit-Id, Cache-Control (unless given), Warning and Content-Length; compresses bodies above 128 KiB for clients that take gzip,
         off the event loop. For HEAD the body is left out.
         """
-        if self._place is not None:
-            self._place.rest()
+        if self._reader is not None:
+            self._reader.rest()
         extra = (*headers, (b"content-length", b"%d" % len(body)))
-        if len(body) > GZIP_THRESHOLD_BYTES and self._accepts_gzip():
-            body = await asyncio.to_thread(_compress, (body,))
-            extra = (*extra[:-1], *_GZIP_HEADERS, (b"content-length", b"%d" % len(body)))
+        if len(body) > GZIP_THRESHOLD_BYTES and accepts_gzip(self.headers):
+            body = await asyncio.to_thread(gzip, (body,))
+            extra = (*extra[:-1], *GZIP_HEADERS, (b"content-length", b"%d" % len(body)))
         self.status = status
         await self.send({"type": "http.response.start", "status": status, "headers": self._head(content_type, extra)})
         self.finished = True
@@ -292,14 +224,14 @@ class Exchange:
         self, status: int, parts: Sequence[bytes], content_type: bytes = JSON, headers: Iterable[Header] = ()
     ) -> None:
         """`respond` with a body in pieces, which large ones are not put together for; the connection says when it takes the next."""
-        if self._place is not None:
-            self._place.rest()
+        if self._reader is not None:
+            self._reader.rest()
         size = sum(map(len, parts))
-        compressed = size > GZIP_THRESHOLD_BYTES and self._accepts_gzip()
+        compressed = size > GZIP_THRESHOLD_BYTES and accepts_gzip(self.headers)
         if compressed:
-            parts = (await asyncio.to_thread(_compress, parts),)
+            parts = (await asyncio.to_thread(gzip, parts),)
             size = len(parts[0])
-            headers = (*headers, *_GZIP_HEADERS)
+            headers = (*headers, *GZIP_HEADERS)
         elif len(parts) == 1 or size < _SMALL_BODY_BYTES or self.method == "HEAD":
             await self.respond(status, b"".join(parts), content_type, headers)
             return
@@ -313,10 +245,6 @@ class Exchange:
         await self.send({"type": "http.response.body", "body": parts[-1]})
         if self._callbacks is not None or self._unregister is not None:
             self.release()
-
-    def _accepts_gzip(self) -> bool:
-        accepted = self.headers.get(b"accept-encoding")
-        return accepted is not None and any(token.strip() == b"gzip" for token in accepted.split(b","))
 
     def _head(self, content_type: bytes, extra: tuple[Header, ...]) -> list[Header]:
         headers: list[Header] = [(b"audit-id", self.audit_id.encode()), (b"content-type", content_type), *extra]
@@ -425,9 +353,8 @@ class Exchange:
     def release(self) -> None:
         """Stop watching the connection, and give back what the body held. Called at the end of every exchange; harmless when repeated."""
         self._callbacks = None
-        if self._place is not None:
-            self._place.leave()
-            self._place = None
+        if self._reader is not None:
+            self._reader.leave()
         if self._unregister is not None:
             self._unregister()
             self._unregister = None
@@ -438,9 +365,3 @@ class Exchange:
 
 Handler = Callable[[Exchange], Awaitable[None]]
 """Answers a request: a filter with all that it wraps, or what the innermost filter wraps."""
-
-
-def _compress(parts: Iterable[bytes]) -> bytes:
-    """Gzip at level 1, as upstream does: lists shrink tenfold at a bearable price."""
-    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
-    return b"".join([*map(packer.compress, parts), packer.flush()])

@@ -8,7 +8,8 @@ import structlog
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.registry.uid import new_uid
-from kcp_py.server.exchange import ClientDisconnectedError, Exchange, Handler
+from kcp_py.server.bodyreader import ClientDisconnectedError
+from kcp_py.server.exchange import Exchange, Handler
 from kcp_py.server.status import representation_of_errors, write_status
 from kcp_py.telemetry.auditid import accepted_audit_id
 

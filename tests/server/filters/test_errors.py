@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.server.exchange import ClientDisconnectedError
+from kcp_py.server.bodyreader import ClientDisconnectedError
 from kcp_py.server.filters.errors import ErrorsFilter
 
 pytestmark = pytest.mark.anyio

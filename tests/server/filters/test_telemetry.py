@@ -10,8 +10,8 @@ from kcp_py.apimachinery.errors import bad_request
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.logicalcluster import ROOT
 from kcp_py.request.context import RequestContext
+from kcp_py.server.bodyreader import ClientDisconnectedError
 from kcp_py.server.chain import compose
-from kcp_py.server.exchange import ClientDisconnectedError
 from kcp_py.server.filters.cluster import ClusterFilter
 from kcp_py.server.filters.errors import ErrorsFilter
 from kcp_py.server.filters.requestinfo import RequestInfoFilter
