@@ -5,7 +5,9 @@ The server is the operator's own and is named in a kubeconfig. Endpoints that te
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -16,10 +18,14 @@ import orjson
 from kcp_py._version import __version__
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.kubeconfig import KubeconfigContext, client_ssl_context, token_header
+from kcp_py.client.credentials import Credentials
+from kcp_py.kubeconfig import KubeconfigContext
 
 Query = Sequence[tuple[str, str]]
 Headers = Sequence[tuple[str, str]]
+
+MAX_RETRIES: Final = 10
+"""As client-go (`rest/request.go`)."""
 
 _CONNECTIONS: Final = 200
 """Each watch has one of its own."""
@@ -30,27 +36,40 @@ _ANSWER_SECONDS: Final = 90.0
 
 
 class Transport:
-    """Sends requests to one server with the credentials of one context. Close it when it is not needed any more."""
+    """Sends requests to one server with the credentials of one context. Close it when it is not needed any more.
 
-    def __init__(self, context: KubeconfigContext) -> None:
+    A request that the server refuses with 429 or 503 and a `Retry-After` of seconds is sent again after this time, `MAX_RETRIES` times at
+    most, as client-go does. The server gives such an answer only where it has not begun to carry the request out. In other failures a
+    write is never sent again: the server may have carried it out.
+    """
+
+    def __init__(
+        self,
+        context: KubeconfigContext,
+        *,
+        sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+        credentials: Credentials | None = None,
+    ) -> None:
         """Prepare; nothing is connected before the first request.
 
         Args:
             context: the server and the credentials.
+            sleep: for tests.
+            credentials: of the context; for tests.
 
         Raises:
             KubeconfigError: a credential cannot be used.
         """
         self.base_url = context.base_url
-        self._headers = [("User-Agent", f"kcp-py/{__version__}"), *token_header(context).items()]
-        tls = client_ssl_context(context) if self.base_url.startswith("https:") else None
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=tls, max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS, keepalive_expiry=_IDLE_SECONDS
-        )
+        self._sleep = sleep
+        self._credentials = credentials if credentials is not None else Credentials(context)
+        self._agent = ("User-Agent", f"kcp-py/{__version__}")
+        self._connections: _Connections | None = None
 
     async def aclose(self) -> None:
         """Close every connection."""
-        await self._pool.aclose()
+        if self._connections is not None:
+            await self._connections.pool.aclose()
 
     async def request(self, method: str, path: str, *, query: Query = (), headers: Headers = (), body: bytes | None = None) -> Any:
         """Send a request and return the decoded answer; None for an empty one.
@@ -65,21 +84,24 @@ class Transport:
         Raises:
             StatusError: the failure that the server answered with; 503 where it cannot be reached or does not answer.
         """
-        attempts = 2 if method == "GET" else 1
+        length = () if body is None else (("Content-Length", str(len(body))),)
+        retries = -1
         while True:
-            attempts -= 1
+            retries += 1
             try:
-                response = await self._pool.request(
-                    method, self._url(path, query), headers=self._all(headers, body), content=body, extensions=_timeouts(_ANSWER_SECONDS)
-                )
+                async with self._open(method, path, query, headers=(*headers, *length), body=body, answer=_ANSWER_SECONDS) as response:
+                    content = await response.aread()
             except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
-                # The server may have closed a kept connection while a request was on its way: a read is sent again.
-                if attempts and not isinstance(error, (httpcore.ConnectError, httpcore.TimeoutException)):
+                # The server may have closed a kept connection while a request was on its way: a read is sent again, once.
+                if method == "GET" and not retries and not isinstance(error, (httpcore.ConnectError, httpcore.TimeoutException)):
                     continue
                 raise self._unreachable(error) from error
-            if response.status >= 400:
-                raise status_error(response.status, response.content)
-            return _decoded(response.content) if response.content else None
+            if response.status < 400:
+                return _decoded(content) if content else None
+            seconds = retry_seconds(response.status, response.headers)
+            if seconds is None or retries == MAX_RETRIES:
+                raise status_error(response.status, content)
+            await self._sleep(seconds)
 
     @asynccontextmanager
     async def stream(
@@ -97,30 +119,97 @@ class Transport:
             StatusError: as `request`.
         """
         try:
-            async with self._pool.stream(
-                "GET", self._url(path, query), headers=self._all(headers, None), extensions=_timeouts(silence)
-            ) as response:
-                if response.status >= 400:
-                    raise status_error(response.status, await response.aread())
-                lines = _lines(response)
-                try:
-                    yield lines
-                finally:
-                    await lines.aclose()
+            retries = -1
+            while True:
+                retries += 1
+                async with self._open("GET", path, query, headers=headers, body=None, answer=silence) as response:
+                    if response.status < 400:
+                        lines = _lines(response)
+                        try:
+                            yield lines
+                        finally:
+                            await lines.aclose()
+                        return
+                    failure = status_error(response.status, await response.aread())
+                    seconds = retry_seconds(response.status, response.headers)
+                if seconds is None or retries == MAX_RETRIES:
+                    raise failure
+                await self._sleep(seconds)
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
             raise self._unreachable(error) from error
+
+    @asynccontextmanager
+    async def _open(
+        self, method: str, path: str, query: Query, *, headers: Headers, body: bytes | None, answer: float | None
+    ) -> AsyncIterator[httpcore.Response]:
+        """Send a request once, with the present credentials."""
+        begun = self._credentials.now()
+        loaded = await self._credentials.current()
+        connections = self._connections
+        if connections is None or connections.tls is not loaded.tls:
+            # Connections with replaced certificates are closed when the requests on them have ended.
+            replaced, self._connections = connections, _Connections(loaded.tls)
+            connections = self._connections
+            if replaced is not None:
+                await replaced.retire()
+        sent = [self._agent, *loaded.headers, *headers]
+        async with (
+            connections.used() as pool,
+            pool.stream(method, self._url(path, query), headers=sent, content=body, extensions=_timeouts(answer)) as response,
+        ):
+            if response.status == 401:
+                self._credentials.refused(begun)
+            yield response
 
     def _url(self, path: str, query: Query) -> str:
         encoded = urlencode(query, quote_via=quote, safe="")
         return f"{self.base_url}{path}?{encoded}" if encoded else f"{self.base_url}{path}"
 
-    def _all(self, headers: Headers, body: bytes | None) -> list[tuple[str, str]]:
-        length = [] if body is None else [("Content-Length", str(len(body)))]
-        return [*self._headers, *headers, *length]
-
     def _unreachable(self, error: Exception) -> StatusError:
         reason = " ".join(str(error).split()) or type(error).__name__
         return errors.service_unavailable(f"{self.base_url}: {reason}")
+
+
+class _Connections:
+    """The connections with one TLS context, and how many requests use them."""
+
+    def __init__(self, tls: ssl.SSLContext | None) -> None:
+        self.tls = tls
+        self.pool = httpcore.AsyncConnectionPool(
+            ssl_context=tls, max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS, keepalive_expiry=_IDLE_SECONDS
+        )
+        self._users = 0
+        self._retired = False
+
+    @asynccontextmanager
+    async def used(self) -> AsyncIterator[httpcore.AsyncConnectionPool]:
+        """Within it, a request uses the connections."""
+        self._users += 1
+        try:
+            yield self.pool
+        finally:
+            self._users -= 1
+            await self._close_if_done()
+
+    async def retire(self) -> None:
+        """Take no further request, and close the connections when no request uses them any more."""
+        self._retired = True
+        await self._close_if_done()
+
+    async def _close_if_done(self) -> None:
+        if self._retired and not self._users:
+            await self.pool.aclose()
+
+
+def retry_seconds(code: int, headers: Iterable[tuple[bytes, bytes]]) -> float | None:
+    """How long to wait before a refused request is sent again; None where it must not be.
+
+    client-go does so for all codes from 500 on. Only the two that say that nothing was done count here.
+    """
+    if code not in {429, 503}:
+        return None
+    value = next((value for name, value in headers if name.lower() == b"retry-after"), b"")
+    return float(value) if value.isdigit() else None
 
 
 def status_error(code: int, body: bytes) -> StatusError:

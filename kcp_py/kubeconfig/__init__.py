@@ -7,9 +7,24 @@ from kcp_py.kubeconfig.kubeconfig import (
     DEFAULT_KUBECONFIG,
     KubeconfigContext,
     KubeconfigError,
+    TlsFiles,
+    bearer_header,
     client_ssl_context,
     context_names,
+    read_tls_files,
+    read_token_file,
     token_header,
 )
 
-__all__ = ["DEFAULT_KUBECONFIG", "KubeconfigContext", "KubeconfigError", "client_ssl_context", "context_names", "token_header"]
+__all__ = [
+    "DEFAULT_KUBECONFIG",
+    "KubeconfigContext",
+    "KubeconfigError",
+    "TlsFiles",
+    "bearer_header",
+    "client_ssl_context",
+    "context_names",
+    "read_tls_files",
+    "read_token_file",
+    "token_header",
+]

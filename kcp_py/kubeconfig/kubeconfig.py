@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from kcp_py.options.kinds import is_host
@@ -182,13 +182,19 @@ def token_header(context: KubeconfigContext) -> dict[str, str]:
     Raises:
         KubeconfigError: the token cannot be read or sent, or the only credential is of a kind that is not supported.
     """
-    token = context.user.get("token")
-    if not token and (path := context.user.get("tokenFile")):
-        token = _read_token(context, path)
+    token = context.user.get("token") or read_token_file(context)
     if not token:
         _check_authentication(context)
         return {}
-    text = str(token)
+    return bearer_header(context, str(token))
+
+
+def bearer_header(context: KubeconfigContext, text: str) -> dict[str, str]:
+    """The header with a bearer token.
+
+    Raises:
+        KubeconfigError: the token cannot be sent.
+    """
     if not (text.isascii() and text.isprintable()) or " " in text:
         raise KubeconfigError(f"{context.file}: token: it holds characters that no bearer token has")
     return {"Authorization": f"Bearer {text}"}
@@ -216,15 +222,50 @@ def _read_token(context: KubeconfigContext, path: str) -> str:
         raise KubeconfigError(f"{context.file}: tokenFile: {getattr(error, 'strerror', None) or error}") from None
 
 
-def client_ssl_context(context: KubeconfigContext) -> ssl.SSLContext:
+def read_token_file(context: KubeconfigContext) -> str:
+    """The bearer token in the `tokenFile` of a context; empty where it has none.
+
+    Raises:
+        KubeconfigError: the file cannot be read.
+    """
+    path = context.user.get("tokenFile")
+    return _read_token(context, path) if path else ""
+
+
+class TlsFiles(NamedTuple):
+    """What the TLS settings of a context are made from, in PEM; None for what it does not have."""
+
+    authority: bytes | None
+    certificate: bytes | None
+    key: bytes | None
+
+
+def read_tls_files(context: KubeconfigContext) -> TlsFiles:
+    """Read the certificates and the key of a context, from the kubeconfig or from the files that it names.
+
+    Raises:
+        KubeconfigError: one of them cannot be read.
+    """
+    return TlsFiles(
+        _content(context, context.cluster, "certificate-authority"),
+        _content(context, context.user, "client-certificate"),
+        _content(context, context.user, "client-key"),
+    )
+
+
+def client_ssl_context(context: KubeconfigContext, files: TlsFiles | None = None) -> ssl.SSLContext:
     """TLS with the authorities and the client certificate of a context.
+
+    Args:
+        context: names the server and the user.
+        files: of the context; None to read them.
 
     Raises:
         KubeconfigError: a certificate or a key cannot be used.
     """
     import ssl  # noqa: PLC0415 - it takes long to load, and commands show help without it
 
-    authority = _content(context, context.cluster, "certificate-authority")
+    authority, certificate, key = read_tls_files(context) if files is None else files
     try:
         made = ssl.create_default_context(cadata=None if authority is None else authority.decode("ascii"))
     except (ssl.SSLError, ValueError) as error:
@@ -234,7 +275,6 @@ def client_ssl_context(context: KubeconfigContext) -> ssl.SSLContext:
     if context.cluster.get("insecure-skip-tls-verify"):
         made.check_hostname = False
         made.verify_mode = ssl.CERT_NONE
-    certificate, key = _content(context, context.user, "client-certificate"), _content(context, context.user, "client-key")
     if certificate is not None and key is not None:
         # The ssl module takes keys from files only; the file is private and gone at once.
         with tempfile.NamedTemporaryFile() as file:

@@ -62,6 +62,9 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "`kcp-py controllers` runs the controllers of the server at `url`, or waits until it is elected.",
         ),
         "controllers_stopped": _event("info", "", "`kcp-py controllers` ends after a signal."),
+        "credentials_not_reloaded": _event(
+            "warning", "error", "The token file or the certificates of a kubeconfig cannot be read. The last ones stay in use."
+        ),
         "definition_not_served": _event(
             "warning",
             "cluster name error",

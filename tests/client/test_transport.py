@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpcore
 import orjson
 import pytest
 
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.client.transport import _lines, impersonation, status_error
+from kcp_py.client.transport import MAX_RETRIES, Transport, _lines, impersonation, retry_seconds, status_error
+from kcp_py.kubeconfig import KubeconfigContext
 
 
 def test_a_status_is_the_error_that_it_was() -> None:
@@ -63,3 +68,127 @@ async def test_lines_are_whole_however_they_are_cut_into_parts(cut: int) -> None
 
     lines = [line async for line in _lines(httpcore.Response(200, content=parts()))]
     assert lines == [b"one", b"two two", b"three"]
+
+
+class Scripted:
+    """A server that gives each request the next of some answers. None ends the connection without an answer."""
+
+    def __init__(self, *answers: bytes | None) -> None:
+        self.answers = list(answers)
+        self.requests: list[bytes] = []
+        self.slept: list[float] = []
+
+    @contextlib.asynccontextmanager
+    async def transport(self) -> AsyncIterator[Transport]:
+        """Serve, and yield a transport whose waiting is noted."""
+
+        async def sleep(seconds: float) -> None:
+            self.slept.append(seconds)
+
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        transport = Transport(KubeconfigContext(Path("config"), {"server": f"http://127.0.0.1:{port}"}, {}, "u"), sleep=sleep)
+        async with server:
+            yield transport
+            await transport.aclose()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                if b"Content-Length: 2" in head:
+                    await reader.readexactly(2)
+                self.requests.append(head.split(b" ")[0])
+                answer = self.answers.pop(0)
+                if answer is None:
+                    break
+                writer.write(answer)
+        writer.close()
+
+
+def answered(status: str, *headers: str, body: bytes = b"{}") -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+OK = answered("200 OK")
+BUSY = answered("429 Too Many Requests", "Retry-After: 3")
+STARTING = answered("503 Service Unavailable", "retry-after: 1")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE"])
+async def test_a_refused_request_is_sent_again_when_the_server_says(method: str) -> None:
+    """429 and 503 with Retry-After: the request was not carried out. The client waits for as long as the server says."""
+    scripted = Scripted(BUSY, STARTING, OK)
+    async with scripted.transport() as transport:
+        assert await transport.request(method, "/x", body=None if method == "GET" else b"{}") == {}
+    assert (len(scripted.requests), scripted.slept) == (3, [3.0, 1.0])
+
+
+@pytest.mark.anyio
+async def test_a_request_that_stays_refused_fails_in_the_end() -> None:
+    """After ten repetitions, with the answer of the server; a stream like any other request."""
+    scripted = Scripted(*[BUSY] * (MAX_RETRIES + 1), *[BUSY] * (MAX_RETRIES + 1))
+    async with scripted.transport() as transport:
+        with pytest.raises(StatusError) as caught:
+            await transport.request("POST", "/x", body=b"{}")
+        assert (caught.value.code, len(scripted.requests)) == (429, MAX_RETRIES + 1)
+        with pytest.raises(StatusError):
+            async with transport.stream("/x"):
+                pass
+    assert len(scripted.requests) == 2 * (MAX_RETRIES + 1)
+
+
+@pytest.mark.anyio
+async def test_a_stream_begins_when_the_server_takes_it() -> None:
+    """The lines of a refusal are not lines of the stream."""
+    scripted = Scripted(STARTING, answered("200 OK", body=b"one\ntwo\n"))
+    async with scripted.transport() as transport, transport.stream("/x") as lines:
+        assert [line async for line in lines] == [b"one", b"two"]
+    assert scripted.slept == [1.0]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        pytest.param(None, 503, id="the connection ends"),
+        pytest.param(answered("504 Gateway Timeout", "Retry-After: 1"), 504, id="the time is over"),
+        pytest.param(answered("500 Internal Server Error", "Retry-After: 1"), 500, id="an internal error"),
+        pytest.param(answered("503 Service Unavailable"), 503, id="no time to wait"),
+        pytest.param(answered("503 Service Unavailable", "Retry-After: Wed, 21 Oct 2015 07:28:00 GMT"), 503, id="a date"),
+    ],
+)
+async def test_a_write_that_may_have_been_carried_out_is_sent_once(answer: bytes | None, code: int) -> None:
+    """On a new connection and on a kept one."""
+    for before in ((), (OK,)):
+        scripted = Scripted(*before, answer)
+        async with scripted.transport() as transport:
+            for _ in before:
+                await transport.request("GET", "/x")
+            with pytest.raises(StatusError) as caught:
+                await transport.request("POST", "/x", body=b"{}")
+        assert caught.value.code == code
+        assert (scripted.requests.count(b"POST"), scripted.slept) == (1, [])
+
+
+@pytest.mark.anyio
+async def test_a_read_is_sent_again_where_the_connection_ends() -> None:
+    """Once: the server may have closed a kept connection."""
+    scripted = Scripted(OK, None, OK, None, None)
+    async with scripted.transport() as transport:
+        for _ in range(2):
+            assert await transport.request("GET", "/x") == {}
+        with pytest.raises(StatusError):
+            await transport.request("GET", "/x")
+    assert len(scripted.requests) == 5
+
+
+@pytest.mark.parametrize(
+    ("code", "value", "seconds"),
+    [(429, b"1", 1.0), (503, b"0", 0.0), (503, b"-1", None), (429, b"", None), (500, b"1", None), (200, b"1", None), (504, b"1", None)],
+)
+def test_which_answers_are_no_end(code: int, value: bytes, seconds: float | None) -> None:
+    """Only those of which the server says that nothing was done."""
+    assert retry_seconds(code, [(b"X", b"y"), (b"Retry-After", value)]) == seconds
