@@ -200,12 +200,12 @@ def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
 
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
     """The fields of `one` that are not in `other`."""
-    return _minus(one, other, whole=False)
+    return _minus(one, other, whole=False) if one and other else one
 
 
 def without(one: FieldSet, other: FieldSet) -> FieldSet:
     """The fields of `one` that are neither in `other` nor below a member of it."""
-    return _minus(one, other, whole=True)
+    return _minus(one, other, whole=True) if one and other else one
 
 
 def _minus(one: FieldSet, other: FieldSet, *, whole: bool) -> FieldSet:

@@ -102,7 +102,9 @@ def _struct_list(value: Any, where: str, go_type: str, fields: Mapping[str, _Che
             return mismatch(item, where, f"v1.{go_type}")
         for field, content in item.items():
             check = fields.get(field)
-            if check is not None and (problem := check(content, f"{go_type}.{path}.{field}")):
+            if check is None or (check is _string and isinstance(content, str)):
+                continue
+            if problem := check(content, f"{go_type}.{path}.{field}"):
                 return problem
     return ""
 

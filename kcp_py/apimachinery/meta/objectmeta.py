@@ -223,7 +223,8 @@ def _finalizer_problems(finalizers: Sequence[str], path: str) -> list[FieldError
 
 def _managed_fields_problems(entries: Sequence[Mapping[str, Any] | None], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    for index, entry in enumerate(given or {} for given in entries):
+    for index, given in enumerate(entries):
+        entry = given or {}
         here = f"{path}[{index}]"
         operation = entry.get("operation") or ""
         if not operation:
@@ -232,8 +233,9 @@ def _managed_fields_problems(entries: Sequence[Mapping[str, Any] | None], path: 
             errors.append(fielderrors.not_supported(f"{here}.operation", operation, ["Apply", "Update"]))
         if (fields_type := entry.get("fieldsType") or "FieldsV1") != "FieldsV1":
             errors.append(fielderrors.invalid(f"{here}.fieldsType", fields_type, "must be `FieldsV1`"))
-        errors += field_manager_problems(entry.get("manager") or "", f"{here}.manager")
-        if byte_length(entry.get("subresource") or "") > _SUBRESOURCE_MAX:
+        if manager := entry.get("manager"):
+            errors += field_manager_problems(manager, f"{here}.manager")
+        if (subresource := entry.get("subresource")) and byte_length(subresource) > _SUBRESOURCE_MAX:
             errors.append(fielderrors.too_long(f"{here}.subresource", _SUBRESOURCE_MAX))
         if len(errors) >= MAX_PROBLEMS:
             break

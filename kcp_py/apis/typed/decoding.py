@@ -100,7 +100,7 @@ class DeferredSchema:
 
     def complete(self, obj: dict[str, Any]) -> None:
         """See `contract.CompiledSchema.complete`."""
-        if (codec := self._codec or self.codec) is not None:
+        if (codec := self._codec or self.codec) is not None and codec.writes_zeros:
             codec.complete(obj)
 
     def restore_defaults(self, obj: dict[str, Any]) -> None:

@@ -46,7 +46,7 @@ _OWN: Final = frozenset({"apiVersion", "kind", "metadata"})
 class StructCodec:
     """The rules of one kind. Immutable, shared by all clusters."""
 
-    __slots__ = ("_struct", "covers_all")
+    __slots__ = ("_struct", "covers_all", "writes_zeros")
 
     def __init__(self, definition: str) -> None:
         """Compile the structure of a definition, such as `io.k8s.api.core.v1.Pod`.
@@ -58,6 +58,8 @@ class StructCodec:
             self._struct = _struct(definition, root=True)
         self.covers_all = _has_no_free_form(definition, set())
         """Whether it knows all types: those of schemas in CustomResourceDefinitions are left to others."""
+        self.writes_zeros = self._struct.writes_zeros()
+        """Whether `complete` may change anything."""
 
     def decode(self, obj: dict[str, Any]) -> None:
         """Read an object, in place: afterwards it has no zero values but those of pointers, and all values are of their types.
@@ -149,6 +151,9 @@ class _Struct:
                 del value[name]
             elif decoded is not given:
                 value[name] = decoded
+
+    def writes_zeros(self) -> bool:
+        return bool(self._always or self._nested or self._omitted)
 
     def complete(self, value: dict[str, Any]) -> None:
         for name, zero in self._always.items():

@@ -6,18 +6,21 @@ Source: k8s.io/apiextensions-apiserver `pkg/apiserver/schema/listtype/validation
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from kcp_py.apimachinery.fielderrors import FieldError, duplicate, invalid
 from kcp_py.schema.structural.nodes import Node
 
+_OF_LIST_MAPS: Final = frozenset((dict, type(None)))
+"""The types of the elements of lists that are maps."""
+
 
 def is_unique(node: Node, items: list[Any]) -> bool:
     """Whether a list keeps the promise of its list type."""
     if node.list_type == "map":
-        if not all(item is None or type(item) is dict for item in items):
+        if not _OF_LIST_MAPS.issuperset(map(type, items)):
             return False
         if len(items) < 2:
             return True
