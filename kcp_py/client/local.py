@@ -23,7 +23,7 @@ from kcp_py.client.localreads import decoded, read_list, read_watch
 from kcp_py.client.requests import Requests, Storage
 from kcp_py.logicalcluster import ClusterSelection, Name
 from kcp_py.registry.resource import ServedResource
-from kcp_py.registry.rest.computed import ComputedWatch
+from kcp_py.registry.rest.computedwatch import ComputedWatch
 from kcp_py.registry.rest.kinds import body_of
 from kcp_py.registry.rest.patch import APPLY_PATCH, MERGE_PATCH, Patch, read_patch
 from kcp_py.registry.rest.registry import Registry

@@ -6,9 +6,7 @@ the server adds to answers are the same for all of them.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -18,13 +16,12 @@ import structlog
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery import errors, fielderrors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.apimachinery.meta.options import CreateOptions, ListOptions
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import Operation, attributes_of
-from kcp_py.registry.clusterstate import ClusterState
-from kcp_py.registry.resource import Served
+from kcp_py.registry.rest.answered import HIDDEN, answered, with_kind
 from kcp_py.registry.rest.apply import Configuration, applied, read_configuration
+from kcp_py.registry.rest.computedwatch import ComputedWatch
 from kcp_py.registry.rest.conform import conform
 from kcp_py.registry.rest.create import check_namespace
 from kcp_py.registry.rest.items import left_out_warnings
@@ -33,7 +30,7 @@ from kcp_py.registry.rest.listing import Listing
 from kcp_py.registry.rest.patch import APPLY_PATCH, Patch, accepted, patched
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.selection import Selection
-from kcp_py.registry.rest.storage import Object, ObjectEvent, ReadRequest, RestStorage
+from kcp_py.registry.rest.storage import Object, ReadRequest, RestStorage
 from kcp_py.registry.rest.stored import DeletedObjects
 from kcp_py.registry.rest.update import check_identity
 from kcp_py.registry.store.access import translate
@@ -41,12 +38,9 @@ from kcp_py.registry.store.ownership import note_write
 from kcp_py.registry.store.update import uid_of_nothing
 from kcp_py.registry.writerequest import Resolved, WriteRequest, create_options_of
 from kcp_py.storage.contract import StorageError
-from kcp_py.watchcache import Watcher
 
-_CLUSTERS_AT_ONCE: Final = 100
 _PATCH_ATTEMPTS: Final = 6
 """Attempts of a PATCH whose object changes meanwhile. Releases of k8s.io/apiserver whose handler retries make five more after the first."""
-_HIDDEN: Final = "the server could not complete the request; the audit id of the response finds the cause in its log"
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.registry")
 
@@ -109,7 +103,7 @@ class ComputedObjects:
             await self._registry.clusters.confirm(target.only)
             return ObjectList(found, revision)
         left_out: dict[Name, StatusError] = {}
-        async for cluster_state in _states(self._registry, target.served):
+        async for cluster_state in self._registry.states_serving(target.served):
             try:
                 await self._select(request._replace(target=target._replace(only=cluster_state)), selection, found, wildcard=True)
             except StatusError as error:
@@ -119,7 +113,7 @@ class ComputedObjects:
             except Exception:  # noqa: BLE001 - the code of a resource is that of others
                 resource = str(target.resource.group_resource)
                 _log.exception("list_failed", audit_id=request.context.audit_id, cluster=cluster_state.name, resource=resource)
-                left_out[cluster_state.name] = errors.internal(_HIDDEN)
+                left_out[cluster_state.name] = errors.internal(HIDDEN)
         request.context.warnings.extend(left_out_warnings(left_out))
         return ObjectList(found, revision)
 
@@ -245,7 +239,7 @@ class ComputedObjects:
                 raise
             return None
         await self._registry.clusters.confirm(request.target.cluster_state)
-        return orjson.dumps(_with_kind(found, request.target))
+        return orjson.dumps(with_kind(found, request.target))
 
     @staticmethod
     async def _answered_form(value: bytes, target: Resolved) -> Object:
@@ -285,128 +279,6 @@ class ComputedObjects:
         await admission.validate(attributes)
 
 
-class ComputedWatch:
-    """One watch of a computed resource, which its generator, the cluster, the server or its client ends."""
-
-    def __init__(self, registry: Registry, rest: RestStorage, request: ReadRequest, cluster_state: ClusterState) -> None:
-        self._registry = registry
-        self.target: Final = request.target
-        self._request = request
-        self._state = cluster_state
-        self._selected = _SelectedEvents(Selection(request.options, request.target.resource))
-        events = rest.watch(request)
-        assert isinstance(events, AsyncGenerator), "computed watches are generators"
-        self._events: AsyncGenerator[ObjectEvent, None] = events
-        # Nothing is ever stored below this prefix: the watcher notices the end of the cluster and of the server alone.
-        self.watcher: Final[Watcher] = registry.fanout.reserve(request.target.resource.keys.prefix, cluster=cluster_state.name)
-
-    async def start(self) -> None:
-        """Check that the cluster is still that of the request.
-
-        Raises:
-            StaleStateError: it is not.
-        """
-        await self._registry.clusters.confirm(self._state)
-        self._registry.fanout.begin(self.watcher, self._registry.fanout.revision)
-
-    async def aclose(self) -> None:
-        """End the watch; safe to call twice."""
-        await self._registry.fanout.detach(self.watcher)
-        await self._events.aclose()
-
-    async def changes(self, seconds: float | None = None) -> AsyncGenerator[ObjectEvent, None]:
-        """The selected changes, until the generator or the watcher ends, or for a time.
-
-        Raises:
-            StatusError: of the storage; 500 where it has failed otherwise, which is logged.
-        """
-        loop = asyncio.get_running_loop()
-        deadline = None if seconds is None else loop.time() + seconds
-        ended = asyncio.ensure_future(_until_end(self.watcher))
-        following: asyncio.Future[ObjectEvent | None] | None = None
-        events = self._shown()
-        try:
-            while deadline is None or deadline > loop.time():
-                following = asyncio.ensure_future(anext(events, None))
-                left = None if deadline is None else deadline - loop.time()
-                await asyncio.wait((following, ended), timeout=left, return_when=asyncio.FIRST_COMPLETED)
-                if ended.done() or not following.done():
-                    return
-                if (event := following.result()) is None:
-                    return
-                yield event
-        finally:
-            ended.cancel()
-            if following is not None and not following.done():
-                # A generator that runs cannot be closed.
-                following.cancel()
-                await asyncio.wait((following,))
-            await events.aclose()
-
-    async def _shown(self) -> AsyncGenerator[ObjectEvent, None]:
-        target = self._request.target
-        try:
-            async with aclosing(self._events) as events:
-                async for event in events:
-                    obj = answered(event.obj, target)
-                    if kind := self._selected.kind_of(event.type, obj):
-                        yield ObjectEvent(kind, obj)
-        except StatusError:
-            raise
-        except StorageError as error:
-            raise translate(error) from error
-        except Exception as error:
-            _log.exception("watch_failed", audit_id=self._request.context.audit_id, resource=str(target.resource.group_resource))
-            raise errors.internal(_HIDDEN) from error
-
-
-async def _until_end(watcher: Watcher) -> None:
-    while not watcher.ended:
-        await watcher.wait()
-
-
-class _SelectedEvents:
-    """Event types under selectors: an object that begins to match is ADDED, one that ceases to match is DELETED."""
-
-    def __init__(self, selection: Selection) -> None:
-        self._selection = selection
-        self._shown: set[tuple[str, str]] = set()
-        """Namespace and name of each object that the client knows; empty where everything is selected."""
-
-    def kind_of(self, kind: str, obj: Object) -> str:
-        """The type of the event for the client; empty for an event that it does not see."""
-        if self._selection.empty:
-            return kind
-        place = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-        known = place in self._shown
-        if kind == "DELETED" or not self._selection.matches(obj):
-            self._shown.discard(place)
-            return "DELETED" if known else ""
-        self._shown.add(place)
-        return "MODIFIED" if known else "ADDED"
-
-
-def answered(obj: Object, target: Resolved, *, wildcard: bool = False) -> Object:
-    """A computed object as clients get it: with apiVersion and kind, and with the annotation that names its cluster.
-
-    The document of a subresource that has a kind of its own gets nothing but that.
-    """
-    document = _with_kind(obj, target)
-    if _own_kind(target) is not None:
-        return document
-    return target.resource.renderer.add_server_fields(document, 0, target.cluster_state.name, wildcard=wildcard)
-
-
-def _with_kind(obj: Object, target: Resolved) -> Object:
-    kind = _own_kind(target) or target.resource.group_version_kind
-    return {"apiVersion": str(kind.group_version), "kind": kind.kind, **obj}
-
-
-def _own_kind(target: Resolved) -> GroupVersionKind | None:
-    """The kind of a subresource that has one of its own."""
-    return target.resource.subresources[target.subresource].kind if target.subresource else None
-
-
 def _check_version(target: Resolved, before: Object, obj: Object) -> None:
     """Compare the resourceVersion that the client named, if it did, with that of the object, if the storage keeps one.
 
@@ -439,15 +311,3 @@ async def _conform(request: WriteRequest, obj: Object) -> None:
 def _object(found: object) -> Object:
     assert isinstance(found, dict), "no store holds computed objects"
     return found
-
-
-async def _states(registry: Registry, served: Served) -> AsyncGenerator[ClusterState, None]:
-    """All clusters that exist and serve a resource."""
-    first: Name | None = None
-    while page := await registry.clusters.states(first, _CLUSTERS_AT_ONCE + 1, 0):
-        for cluster_state in page[:_CLUSTERS_AT_ONCE]:
-            if await registry.tables.served_in(cluster_state.name, served) is not None:
-                yield cluster_state
-        if len(page) <= _CLUSTERS_AT_ONCE:
-            return
-        first = page[-1].name

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.continue_token import ContinueTokens
@@ -19,6 +19,8 @@ from kcp_py.registry.rest.conversions import WildcardConversions
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.scan import ServedScan
 from kcp_py.watchcache import Fanout
+
+_CLUSTERS_AT_ONCE: Final = 100
 
 
 class Clusters(Protocol):
@@ -72,6 +74,17 @@ class Registry:
     def serving(self, served: Served) -> ServedScan | None:
         """Which clusters serve a resource, for a scan over all of them; None where the scan needs not know."""
         return self.wildcard.serving(served, state_of=self.clusters.state, states=self.clusters.states)
+
+    async def states_serving(self, served: Served) -> AsyncGenerator[ClusterState, None]:
+        """All clusters that exist and serve a resource."""
+        first: Name | None = None
+        while page := await self.clusters.states(first, _CLUSTERS_AT_ONCE + 1, 0):
+            for cluster_state in page[:_CLUSTERS_AT_ONCE]:
+                if await self.tables.served_in(cluster_state.name, served) is not None:
+                    yield cluster_state
+            if len(page) <= _CLUSTERS_AT_ONCE:
+                return
+            first = page[-1].name
 
     async def forget(self, cluster: Name, attempt: int) -> None:
         """See `forget`."""

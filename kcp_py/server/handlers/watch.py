@@ -14,7 +14,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.fieldselectors import FieldRequirement, FieldSelector
 from kcp_py.apimachinery.meta.options import ListOptions, decode_include_object, decode_list_options
 from kcp_py.registry.clusterstate import StaleStateError
-from kcp_py.registry.rest.computed import ComputedWatch
+from kcp_py.registry.rest.computedwatch import ComputedWatch
 from kcp_py.registry.rest.storage import ReadRequest
 from kcp_py.registry.rest.watching import StoredWatch
 from kcp_py.registry.writerequest import Resolved

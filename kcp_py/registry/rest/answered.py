@@ -1,0 +1,34 @@
+"""The answered form of computed objects."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kcp_py.apimachinery.kinds import GroupVersionKind
+from kcp_py.registry.rest.storage import Object
+from kcp_py.registry.writerequest import Resolved
+
+HIDDEN: Final = "the server could not complete the request; the audit id of the response finds the cause in its log"
+"""The message of an error in the code of a resource."""
+
+
+def answered(obj: Object, target: Resolved, *, wildcard: bool = False) -> Object:
+    """A computed object as clients get it: with apiVersion and kind, and with the annotation that names its cluster.
+
+    The document of a subresource that has a kind of its own gets nothing but that.
+    """
+    document = with_kind(obj, target)
+    if _kind_of_its_own(target) is not None:
+        return document
+    return target.resource.renderer.add_server_fields(document, 0, target.cluster_state.name, wildcard=wildcard)
+
+
+def with_kind(obj: Object, target: Resolved) -> Object:
+    """A computed object with apiVersion and kind."""
+    kind = _kind_of_its_own(target) or target.resource.group_version_kind
+    return {"apiVersion": str(kind.group_version), "kind": kind.kind, **obj}
+
+
+def _kind_of_its_own(target: Resolved) -> GroupVersionKind | None:
+    """The kind of a subresource that has one of its own."""
+    return target.resource.subresources[target.subresource].kind if target.subresource else None
