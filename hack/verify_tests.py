@@ -100,8 +100,8 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "registry/rest": [
         Row(
-            "answered apply computed computedwatch conform conversions create everywhere items kinds listing patch registry scale selection "
-            "storage update verbs watching",
+            "answered apply computed computedwatch conform conversions create everywhere items kinds listing patch registry scale "
+            "selection storage update verbs watching wildcardwatch",
             "server/handlers",
             "the verbs, asked over HTTP and by the client",
         ),

@@ -12,8 +12,9 @@ import orjson
 from kcp_py.apimachinery.meta.partial import partial_object_metadata
 from kcp_py.client.contract import ObjectList, WatchEvent
 from kcp_py.registry.clusterstate import StaleStateError
-from kcp_py.registry.rest.computed import ComputedWatch, PatchedObject
 from kcp_py.registry.rest.computed import ObjectList as ComputedList
+from kcp_py.registry.rest.computed import PatchedObject
+from kcp_py.registry.rest.computedwatch import ComputedWatch
 from kcp_py.registry.rest.listing import Listing
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.storage import Object, StoredObject, WrittenObject

@@ -175,8 +175,9 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         "tokens_reloaded": _event("info", "", "Changed token files are in use."),
         "watch_failed": _event(
             "error",
-            "audit_id resource",
-            "The code that serves a computed resource failed during a watch. The client gets an ERROR event without details.",
+            "audit_id cluster resource",
+            "The code that serves a computed resource failed during a watch. The client gets an ERROR event without details. A watch over "
+            "all clusters goes on: the client gets DELETED for the objects of the cluster, whose watch begins again later.",
         ),
     }
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from kcp_py.registry.catalog.source import Dependency, EndedWatches, ResourceSou
 from kcp_py.registry.computed import ComputedResource
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.rest.storage import Object, ReadRequest, RestStorage
+from kcp_py.registry.rest.storage import ObjectEvent as RestEvent
 from kcp_py.storage.contract import Compare, Delete, KeyValue
 from kcp_py.tenancy.logicalcluster import logical_cluster_keys
 from kcp_py.watchcache import ObjectEvent
@@ -39,6 +40,11 @@ class Names(RestStorage):
 
     async def list(self, request: ReadRequest) -> Sequence[Object]:
         return [{"metadata": {"name": str(request.target.cluster_state.name)}}]
+
+    async def watch(self, request: ReadRequest) -> AsyncGenerator[RestEvent, None]:
+        for found in await self.list(request):
+            yield RestEvent("ADDED", found)
+        await asyncio.Event().wait()
 
 
 class GoldSource(ResourceSource):
@@ -218,6 +224,18 @@ async def test_all_clusters_at_once(api: Api) -> None:
         assert await watch.brief() == ("DELETED", "web-b")
     await mark(api, "b", None)
     assert await not_served(api, "GET", "/clusters/*/apis/apps/v1/deployments")
+
+
+async def test_a_watch_of_a_computed_resource_over_all_clusters_follows_the_label(api: Api) -> None:
+    """Its objects are DELETED with the label and ADDED with it."""
+    async with Watch(api, "/clusters/*/apis/example.com/v1/names") as watch:
+        assert sorted([await watch.brief(), await watch.brief()]) == [("ADDED", "a"), ("ADDED", "b")]
+        await mark(api, "a", None)
+        assert await watch.brief() == ("DELETED", "a")
+        await mark(api, "c", "gold")
+        assert await watch.brief() == ("ADDED", "c")
+        await mark(api, "a", "gold")
+        assert await watch.brief() == ("ADDED", "a")
 
 
 async def test_a_write_under_way_is_not_stored_when_the_label_goes(api: Api) -> None:

@@ -7,7 +7,7 @@ sources depends on. Tables of all clusters are bounded in number; compiled schem
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -60,6 +60,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
         """Cluster -> the other clusters that its table depends on."""
         self._dependents: dict[Name, set[Name]] = {}
         """The reverse of `_foreign`."""
+        self._listeners: dict[object, Callable[[Name], None]] = {}
         # Sources depend on the same resources in all clusters, or nearly: changes are followed before the first table is worked out.
         self._depend(ROOT)
         fanout.listen_gaps(self.clear)
@@ -116,6 +117,22 @@ class ResourceTables(ClusterCache[ResourceTable]):
             return served
         return (self.cached(cluster) or await self.get(cluster)).find_same(served)
 
+    def listen(self, listener: Callable[[Name], None]) -> Callable[[], None]:
+        """Call a function with each cluster whose table may be another one from now on, once the feed has brought the change.
+
+        The table has to be known or asked for after the call. The function must not block and must not raise.
+
+        Returns:
+            Ends the calls.
+        """
+        token = object()
+        self._listeners[token] = listener
+
+        def remove() -> None:
+            self._listeners.pop(token, None)
+
+        return remove
+
     def invalidate(self, cluster: Name) -> None:
         """Forget a cluster: a write found that its table is stale, or the cluster is gone."""
         for source in self.sources:
@@ -164,7 +181,11 @@ class ResourceTables(ClusterCache[ResourceTable]):
 
     def _changed(self, event: ObjectEvent) -> None:
         """Something changed that sources depend on: drop the table, and end watches, so that clients look again."""
-        self._note(Name(event.route.cluster), (event.route.key,))
+        cluster = Name(event.route.cluster)
+        self._note(cluster, (event.route.key,))
+        for listener in self._listeners.values():
+            for changed in (cluster, *self._dependents.get(cluster, ())):
+                listener(changed)
         for source in self._followed[event.route.prefix]:
             for watches in source.ended_by(event):
                 self._fanout.end_watches(prefix=watches.prefix, cluster=watches.cluster)
@@ -198,7 +219,8 @@ class ResourceTables(ClusterCache[ResourceTable]):
         self._foreign[cluster] = others
         for other in others:
             self._dependents.setdefault(other, set()).add(cluster)
-        if len(self._foreign) > self._capacity:
+        # While there are listeners, the dependencies of all clusters that they ask for have to be known.
+        while len(self._foreign) > self._capacity and not self._listeners:
             oldest = next(iter(self._foreign))
             self._unregister(oldest)
             super()._note(oldest, ())

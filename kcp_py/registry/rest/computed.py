@@ -21,7 +21,7 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import Operation, attributes_of
 from kcp_py.registry.rest.answered import HIDDEN, answered, with_kind
 from kcp_py.registry.rest.apply import Configuration, applied, read_configuration
-from kcp_py.registry.rest.computedwatch import ComputedWatch
+from kcp_py.registry.rest.computedwatch import ClusterWatch, ComputedWatch
 from kcp_py.registry.rest.conform import conform
 from kcp_py.registry.rest.create import check_namespace
 from kcp_py.registry.rest.items import left_out_warnings
@@ -33,6 +33,7 @@ from kcp_py.registry.rest.selection import Selection
 from kcp_py.registry.rest.storage import Object, ReadRequest, RestStorage
 from kcp_py.registry.rest.stored import DeletedObjects
 from kcp_py.registry.rest.update import check_identity
+from kcp_py.registry.rest.wildcardwatch import WildcardWatch
 from kcp_py.registry.store.access import translate
 from kcp_py.registry.store.ownership import note_write
 from kcp_py.registry.store.update import uid_of_nothing
@@ -130,17 +131,17 @@ class ComputedObjects:
         found += selected
 
     def watch(self, request: ReadRequest) -> ComputedWatch:
-        """A watch in one cluster that has yet to be started.
+        """A watch that has yet to be started.
 
         Raises:
-            StatusError: 405 over all clusters, 422 where initial events are asked for: their end is known to the generator alone. Clients
-                list first then, as with servers that do not know the option.
+            StatusError: 422 where initial events are asked for: their end is known to the generator alone. Clients list first then, as with
+                servers that do not know the option.
         """
-        cluster_state = request.target.cluster_state
         if request.options.send_initial_events:
             problem = fielderrors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for watches of computed resources")
             raise errors.invalid("ListOptions.meta.k8s.io", "", [problem])
-        return ComputedWatch(self._registry, self._rest, request, cluster_state)
+        make = WildcardWatch if request.target.only is None else ClusterWatch
+        return make(self._registry, self._rest, request)
 
     async def create(self, request: WriteRequest, obj: Object) -> Object:
         """What a POST answers with.

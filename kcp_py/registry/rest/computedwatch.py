@@ -1,8 +1,9 @@
-"""`ComputedWatch`: a watch of a resource that a user's class serves."""
+"""`ComputedWatch`: a watch of a resource that a user's class serves, and `ClusterWatch`, that of one cluster."""
 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final
@@ -11,7 +12,6 @@ import structlog
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.rest.answered import HIDDEN, answered
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.selection import Selection
@@ -23,37 +23,47 @@ from kcp_py.watchcache import Watcher
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.registry")
 
 
-class ComputedWatch:
-    """One watch of a computed resource, which its generator, the cluster, the server or its client ends."""
+class ComputedWatch(ABC):
+    """One watch of a computed resource, which its events, the server or its client ends.
 
-    def __init__(self, registry: Registry, rest: RestStorage, request: ReadRequest, cluster_state: ClusterState) -> None:
-        self._registry = registry
-        self.target: Final = request.target
-        self._request = request
-        self._state = cluster_state
-        self._selected = _SelectedEvents(Selection(request.options, request.target.resource))
-        events = rest.watch(request)
-        assert isinstance(events, AsyncGenerator), "computed watches are generators"
-        self._events: AsyncGenerator[ObjectEvent, None] = events
-        # Nothing is ever stored below this prefix: the watcher notices the end of the cluster and of the server alone.
-        self.watcher: Final[Watcher] = registry.fanout.reserve(request.target.resource.keys.prefix, cluster=cluster_state.name)
+    Call `start`, then iterate over `changes`. Call `aclose` at the end.
+    """
 
-    async def start(self) -> None:
-        """Check that the cluster is still that of the request.
+    def __init__(self, registry: Registry, request: ReadRequest, watcher: Watcher) -> None:
+        """Prepare a watch.
+
+        Args:
+            registry: the clusters and their changes.
+            request: the watched collection, selectors and user.
+            watcher: ends the watch. Nothing is ever stored below its prefix.
 
         Raises:
-            StaleStateError: it is not.
+            StatusError: 400 for unusable selectors.
         """
-        await self._registry.clusters.confirm(self._state)
-        self._registry.fanout.begin(self.watcher, self._registry.fanout.revision)
+        self._registry = registry
+        self._request = request
+        self._selection = Selection(request.options, request.target.resource)
+        self.target: Final = request.target
+        self.watcher: Final = watcher
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Check what the request relies on.
+
+        Raises:
+            StaleStateError: the cluster is not that of the request any more.
+        """
 
     async def aclose(self) -> None:
         """End the watch; safe to call twice."""
         await self._registry.fanout.detach(self.watcher)
-        await self._events.aclose()
+
+    @abstractmethod
+    def _events(self) -> AsyncGenerator[ObjectEvent, None]:
+        """The selected changes, see `shown`."""
 
     async def changes(self, seconds: float | None = None) -> AsyncGenerator[ObjectEvent, None]:
-        """The selected changes, until the generator or the watcher ends, or for a time.
+        """The selected changes, until they or the watcher end, or for a time.
 
         Raises:
             StatusError: of the storage; 500 where it has failed otherwise, which is logged.
@@ -62,7 +72,7 @@ class ComputedWatch:
         deadline = None if seconds is None else loop.time() + seconds
         ended = asyncio.ensure_future(_until_end(self.watcher))
         following: asyncio.Future[ObjectEvent | None] | None = None
-        events = self._shown()
+        events = self._events()
         try:
             while deadline is None or deadline > loop.time():
                 following = asyncio.ensure_future(anext(events, None))
@@ -81,21 +91,69 @@ class ComputedWatch:
                 await asyncio.wait((following,))
             await events.aclose()
 
-    async def _shown(self) -> AsyncGenerator[ObjectEvent, None]:
-        target = self._request.target
-        try:
-            async with aclosing(self._events) as events:
-                async for event in events:
-                    obj = answered(event.obj, target)
-                    if kind := self._selected.kind_of(event.type, obj):
-                        yield ObjectEvent(kind, obj)
-        except StatusError:
-            raise
-        except StorageError as error:
-            raise translate(error) from error
-        except Exception as error:
-            _log.exception("watch_failed", audit_id=self._request.context.audit_id, resource=str(target.resource.group_resource))
-            raise errors.internal(HIDDEN) from error
+
+class ClusterWatch(ComputedWatch):
+    """A watch in one cluster: the generator of the storage. It ends with the generator and with the cluster, too."""
+
+    def __init__(self, registry: Registry, rest: RestStorage, request: ReadRequest) -> None:
+        """See `ComputedWatch`.
+
+        Raises:
+            StatusError: of the storage.
+        """
+        target = request.target
+        super().__init__(registry, request, registry.fanout.reserve(target.resource.keys.prefix, cluster=target.cluster_state.name))
+        self._told = told(rest, request)
+
+    async def start(self) -> None:
+        """`ComputedWatch.start`."""
+        await self._registry.clusters.confirm(self.target.cluster_state)
+        self._registry.fanout.begin(self.watcher, self._registry.fanout.revision)
+
+    async def aclose(self) -> None:
+        """`ComputedWatch.aclose`."""
+        await super().aclose()
+        await self._told.aclose()
+
+    def _events(self) -> AsyncGenerator[ObjectEvent, None]:
+        return shown(self._told, self._request, self._selection)
+
+
+def told(rest: RestStorage, request: ReadRequest) -> AsyncGenerator[ObjectEvent, None]:
+    """The changes as the storage gives them.
+
+    Raises:
+        StatusError: of the storage.
+    """
+    events = rest.watch(request)
+    assert isinstance(events, AsyncGenerator), "computed watches are generators"
+    return events
+
+
+async def shown(
+    told: AsyncGenerator[ObjectEvent, None], request: ReadRequest, selection: Selection, *, wildcard: bool = False
+) -> AsyncGenerator[ObjectEvent, None]:
+    """The changes of one cluster as clients see them: selected, and with the fields that the server adds.
+
+    Raises:
+        StatusError: of the storage; 500 where it has failed otherwise, which is logged.
+    """
+    target = request.target
+    selected = _SelectedEvents(selection)
+    try:
+        async with aclosing(told) as events:
+            async for event in events:
+                obj = answered(event.obj, target, wildcard=wildcard)
+                if kind := selected.kind_of(event.type, obj):
+                    yield ObjectEvent(kind, obj)
+    except StatusError:
+        raise
+    except StorageError as error:
+        raise translate(error) from error
+    except Exception as error:
+        cluster, resource = target.cluster_state.name, str(target.resource.group_resource)
+        _log.exception("watch_failed", audit_id=request.context.audit_id, cluster=cluster, resource=resource)
+        raise errors.internal(HIDDEN) from error
 
 
 async def _until_end(watcher: Watcher) -> None:

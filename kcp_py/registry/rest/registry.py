@@ -26,6 +26,11 @@ _CLUSTERS_AT_ONCE: Final = 100
 class Clusters(Protocol):
     """The logical clusters: `tenancy.LogicalClusters`."""
 
+    @property
+    def prefix(self) -> str:
+        """The prefix of the keys of LogicalClusters."""
+        ...
+
     def cached(self, cluster: Name) -> ClusterState | None:
         """The state of a cluster, if it is at hand."""
         ...

@@ -102,11 +102,10 @@ class _ComputedStream(_Stream):
 
     async def run(self) -> None:
         """Send changes until there are no more."""
-        served, cluster = self._watch.target.served, self._watch.target.cluster_state.name
         try:
             async with aclosing(self._watch.changes(self._seconds)) as changes:
                 async for change in changes:
-                    await self._exchange.send_frames([await self._encoder.of_object(change.type, change.obj, served, cluster)])
+                    await self._exchange.send_frames([self._encoder.of_object(change.type, change.obj)])
         except StatusError as error:
             await self._exchange.send_frames([self._encoder.error(error)])
         finally:

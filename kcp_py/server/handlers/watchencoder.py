@@ -14,7 +14,7 @@ from kcp_py.apimachinery.meta.partial import partial_object_metadata
 from kcp_py.apimachinery.meta.table import IncludeObject, column_definitions, table_row
 from kcp_py.apimachinery.serializer.protobuf import ProtobufError, encode_object, encode_watch_event
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.resource import Served
+from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.rest.watching import DELETED, StoredWatch, item_of
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.server.handlers.answer import rendered
@@ -24,8 +24,6 @@ from kcp_py.server.negotiation import Representation
 from kcp_py.storage.contract import KeyValue
 from kcp_py.watchcache import ObjectEvent
 
-_COMPUTED: Final = KeyValue("", b"", 0, 0)
-"""Stands for the stored form of a computed object."""
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
@@ -97,9 +95,9 @@ class WatchEncoder:
                 raise
             return b""
 
-    async def of_object(self, kind: str, obj: dict[str, Any], served: Served, cluster: Name) -> bytes:
+    def of_object(self, kind: str, obj: dict[str, Any]) -> bytes:
         """An event about an object that no store holds, as it is to be shown but for the representation."""
-        return self._frame(kind, await self._object(_COMPUTED, served, cluster, obj))
+        return self._frame(kind, self._represented(obj, self._target.resource, 0))
 
     def bookmark(self, revision: int, *, initial_events_end: bool = False) -> bytes:
         """An event that says nothing but how far the watch has come."""
@@ -167,17 +165,19 @@ class WatchEncoder:
                 return body
         if obj is None:
             obj = await self.items.shown(item, served, cluster)
+        return self._represented(obj, served.resource, item.mod_revision)
+
+    def _represented(self, obj: dict[str, Any], resource: ServedResource, revision: int) -> bytes:
         api_version = self._representation.api_version
-        match transform:
+        match self._representation.transform:
             case "":
                 return self._encoded(obj)
             case "Table":
-                columns = self.items.columns.of(served.resource)
+                columns = self.items.columns.of(resource)
                 row = table_row(obj, columns, self._backend.clock(), include_object=self._include, api_version=api_version)
                 headers = column_definitions(self.items.columns.union) if self.items.columns.changed else None
                 self.items.columns.changed = False
-                metadata = {"resourceVersion": str(item.mod_revision)}
-                document = {"kind": "Table", "apiVersion": api_version, "metadata": metadata}
+                document = {"kind": "Table", "apiVersion": api_version, "metadata": {"resourceVersion": str(revision)}}
                 return orjson.dumps({**document, "columnDefinitions": headers, "rows": [row]})
             case _:
                 return self._encoded(partial_object_metadata(obj, api_version))
