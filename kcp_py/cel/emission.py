@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kcp_py.cel import costs, runtime
 from kcp_py.cel.syntax import Constant, Identifier, Select
 from kcp_py.cel.values import TypeValue
-from kcp_py.cel.writer import Writer
+from kcp_py.cel.writer import CodeWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ _DEEPEST_BLOCK: Final = 12
 _DEEPEST_INDENT: Final = 40
 
 
-class Emission(Writer):
+class Emission(CodeWriter):
     """One run over one checked expression.
 
     Attributes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["Writer"]
+__all__ = ["CodeWriter"]
 
 # Python reads at most 200 parentheses inside one another.
 _DEEPEST_EXPRESSION: Final = 30
@@ -17,7 +17,7 @@ _BUILTINS: Final[dict[str, object]] = {"iter": iter, "len": len}
 """All that generated code can reach by a name of its own, besides what it was given."""
 
 
-class Writer:
+class CodeWriter:
     """The lines so far, and the values that their names stand for.
 
     Attributes:

@@ -17,7 +17,7 @@ from kcp_py.cel.libraries.kubernetes import KUBERNETES
 from kcp_py.cel.parser import parse
 from kcp_py.cel.types import DYN, STRING, TIMESTAMP, Field, list_of, map_of, object_of, optional_of
 from kcp_py.cel.values import Budget, Optional
-from kcp_py.cel.writer import Writer
+from kcp_py.cel.writer import CodeWriter
 
 # Every name that a generated function may have besides v1, k1, f1 …
 ATTRIBUTES = {"charge", "left", "append", "startswith", "endswith", "value", "__length_hint__"}
@@ -117,7 +117,7 @@ def test_fields_are_read_under_any_key(key: str) -> None:
 @pytest.mark.parametrize("name", sorted({"__import__", "open", "eval", "getattr", "print", "globals"} & set(dir(builtins))))
 def test_builtins_are_out_of_reach(name: str) -> None:
     """Code that asked for a function of Python's would not find it."""
-    function = Writer({}).function("B", f"{name}('os')")
+    function = CodeWriter({}).function("B", f"{name}('os')")
     with pytest.raises(NameError):
         function(None)
 
@@ -125,7 +125,7 @@ def test_builtins_are_out_of_reach(name: str) -> None:
 @pytest.mark.parametrize("value", [None, True, 1, -1, 2**64, "a'b\"\\\n\u2028\ud800", "x" * 1000, b"a\0", 1.5, float("inf")])
 def test_literals(value: object) -> None:
     """A literal is its own value, whether it is spelled out or has a name."""
-    writer = Writer({})
+    writer = CodeWriter({})
     result = writer.function("", writer.literal(value))()
     assert result == value
     assert type(result) is type(value)
@@ -133,7 +133,7 @@ def test_literals(value: object) -> None:
 
 def test_equal_constants_of_different_types_are_apart() -> None:
     """Values are distinguished by identity, not by equality."""
-    writer = Writer({})
+    writer = CodeWriter({})
     assert writer.function("", f"[{writer.literal(1.0)}, {writer.literal(True)}, {writer.literal(1)}]")() == [1.0, True, 1]
     value = b"once"
     assert writer.constant(value) == writer.constant(value)
@@ -141,7 +141,7 @@ def test_equal_constants_of_different_types_are_apart() -> None:
 
 def test_functions_beside() -> None:
     """Code that is written separately has its own lines, and the same parameters."""
-    writer = Writer({})
+    writer = CodeWriter({})
 
     def doubled() -> str:
         name = writer.local()

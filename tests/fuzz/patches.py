@@ -12,7 +12,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.managedfields.entries import ManagedFieldsError, decode_entries, encode_entries
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSetError, decode, paths, show
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, Versions
-from kcp_py.apimachinery.managedfields.tracking import Writer, conflict_message, conflicts_of, track_apply, track_update
+from kcp_py.apimachinery.managedfields.tracking import ManagedWrite, conflict_message, conflicts_of, track_apply, track_update
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
 from kcp_py.apimachinery.managedfields.walks import DuplicateKeyError
 from kcp_py.apimachinery.meta.decoding import type_problem
@@ -210,15 +210,15 @@ def _apply(data: bytes) -> None:
             versions = Versions("v1", kind, partial(_unchanged, kind))
             live = copy.deepcopy(ORIGINAL)
             try:
-                track_update(versions, None, live, Writer(name="first", time="2024-01-01T00:00:00Z"))
-                applied = track_apply(versions, live, copy.deepcopy(value), Writer(name="m", time="2024-01-01T00:00:01Z"), force=True)
+                track_update(versions, None, live, ManagedWrite(name="first", time="2024-01-01T00:00:00Z"))
+                applied = track_apply(versions, live, copy.deepcopy(value), ManagedWrite(name="m", time="2024-01-01T00:00:01Z"), force=True)
                 again = track_apply(
-                    versions, copy.deepcopy(applied), copy.deepcopy(value), Writer(name="m", time="2024-01-01T00:00:01Z"), force=False
+                    versions, copy.deepcopy(applied), copy.deepcopy(value), ManagedWrite(name="m", time="2024-01-01T00:00:01Z"), force=False
                 )
                 assert again == applied, "applying the same again changes nothing"
                 other = copy.deepcopy(value)
-                track_update(versions, live, other, Writer(name="o", time="2024-01-01T00:00:02Z"))
-                track_apply(versions, other, copy.deepcopy(APPLIED[0]), Writer(name="n", time="2024-01-01T00:00:03Z"), force=False)
+                track_update(versions, live, other, ManagedWrite(name="o", time="2024-01-01T00:00:02Z"))
+                track_apply(versions, other, copy.deepcopy(APPLIED[0]), ManagedWrite(name="n", time="2024-01-01T00:00:03Z"), force=False)
             except DuplicateKeyError as error:
                 assert str(error)
             except ConflictsError as error:

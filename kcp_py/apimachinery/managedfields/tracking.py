@@ -29,7 +29,7 @@ from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, differenc
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, Manager, Owned, Owners, Versions, apply, update
 from kcp_py.apimachinery.managedfields.walks import compare, everything, fields_of
 
-__all__ = ["Conflict", "Writer", "conflict_message", "conflicts_of", "track_apply", "track_update"]
+__all__ = ["Conflict", "ManagedWrite", "conflict_message", "conflicts_of", "track_apply", "track_update"]
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 KUBECTL: Final = "kubectl"
@@ -54,7 +54,7 @@ _SERVERS: Final[FieldSet] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Writer:
+class ManagedWrite:
     """The field manager of a write, and the fields that it can own.
 
     Attributes:
@@ -84,7 +84,7 @@ class Conflict:
 
 
 def track_update(
-    versions: Versions, live: dict[str, Any] | None, new: dict[str, Any], writer: Writer, *, empty: dict[str, Any] | None = None
+    versions: Versions, live: dict[str, Any] | None, new: dict[str, Any], writer: ManagedWrite, *, empty: dict[str, Any] | None = None
 ) -> None:
     """Note in `new`, in place, what an update or create changed.
 
@@ -117,7 +117,9 @@ def track_update(
     _write(new, managed)
 
 
-def track_apply(versions: Versions, live: dict[str, Any] | None, config: dict[str, Any], writer: Writer, *, force: bool) -> dict[str, Any]:
+def track_apply(
+    versions: Versions, live: dict[str, Any] | None, config: dict[str, Any], writer: ManagedWrite, *, force: bool
+) -> dict[str, Any]:
     """Apply a configuration.
 
     Args:
@@ -233,7 +235,7 @@ def _named(manager: Manager) -> str:
     return f"{text} using {manager.api_version}" if manager.operation == UPDATE else text
 
 
-def _live_or_new(live: dict[str, Any] | None, new: dict[str, Any], writer: Writer) -> Managed:
+def _live_or_new(live: dict[str, Any] | None, new: dict[str, Any], writer: ManagedWrite) -> Managed:
     """The entries to go on from: the request's own, where it brings any that can be read; an empty list forgets all."""
     stored = (live or {}).get("metadata", {}).get("managedFields")
     given = None if writer.subresource else new["metadata"].get("managedFields")

@@ -19,7 +19,7 @@ from kcp_py.apimachinery.managedfields.conformity import typed_problems
 from kcp_py.apimachinery.managedfields.entries import UPDATE, ManagedFieldsError, decode_entries
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, MissingVersionError, Versions
-from kcp_py.apimachinery.managedfields.tracking import Writer, conflict_message, conflicts_of, track_apply, track_update
+from kcp_py.apimachinery.managedfields.tracking import ManagedWrite, conflict_message, conflicts_of, track_apply, track_update
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
 from kcp_py.registry.admission import AdmissionChain, Attributes
 from kcp_py.registry.merge_types import MergeTypes
@@ -68,7 +68,9 @@ async def note_write(
         subresource: through which.
         size: bytes, about, of both.
     """
-    writer = Writer(name=manager.name, subresource=subresource, time=manager.time, ignored=reset_fields(resource, subresource, live, new))
+    writer = ManagedWrite(
+        name=manager.name, subresource=subresource, time=manager.time, ignored=reset_fields(resource, subresource, live, new)
+    )
     metadata = new["metadata"]
     empty = _empty(resource) if live is None else None
     missing = object()
@@ -131,7 +133,7 @@ async def apply_configuration(
     Raises:
         StatusError: 409 for conflicts, 500 for a configuration that does not fit the type, as upstream.
     """
-    writer = Writer(
+    writer = ManagedWrite(
         name=manager.name, subresource=subresource, time=manager.time, ignored=reset_fields(resource, subresource, live, config)
     )
 

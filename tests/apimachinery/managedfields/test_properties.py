@@ -22,7 +22,7 @@ from kcp_py.apimachinery.managedfields.fieldsets import (
     without,
 )
 from kcp_py.apimachinery.managedfields.ownership import Versions
-from kcp_py.apimachinery.managedfields.tracking import Writer, track_apply, track_update
+from kcp_py.apimachinery.managedfields.tracking import ManagedWrite, track_apply, track_update
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
 from kcp_py.apimachinery.managedfields.walks import DuplicateKeyError, compare, everything, fields_of, merge, remove
 from kcp_py.apimachinery.serializer.json.codec import MAX_DEPTH
@@ -132,25 +132,25 @@ def filled(value: Any) -> Any:
 @given(specs, specs, specs.map(filled))
 def test_apply_is_idempotent(first: Any, second: Any, third: Any):
     """The second of two equal applies changes nothing, after any other writes; no apply changes its argument."""
-    live = track_apply(versions(), None, obj_of(first), Writer(name="one", time="1"), force=True)
-    live = track_apply(versions(), live, obj_of(second), Writer(name="two", time="2"), force=True)
+    live = track_apply(versions(), None, obj_of(first), ManagedWrite(name="one", time="1"), force=True)
+    live = track_apply(versions(), live, obj_of(second), ManagedWrite(name="two", time="2"), force=True)
     before = json.dumps(live)
-    once = track_apply(versions(), live, obj_of(third), Writer(name="one", time="3"), force=True)
+    once = track_apply(versions(), live, obj_of(third), ManagedWrite(name="one", time="3"), force=True)
     assert json.dumps(live) == before
     # Without any owner, not even of applied fields (an empty list), the next apply finds an object from before the first.
     assume("managedFields" in once["metadata"])
-    assert track_apply(versions(), once, obj_of(third), Writer(name="one", time="4"), force=False) == once
+    assert track_apply(versions(), once, obj_of(third), ManagedWrite(name="one", time="4"), force=False) == once
 
 
 @given(specs, specs)
 def test_updates_leave_no_field_behind(first: Any, second: Any):
     """After an update, the fields of the object are owned, and missing fields are not."""
     live = obj_of(first)
-    track_update(versions(), None, live, Writer(name="one", time="1"))
+    track_update(versions(), None, live, ManagedWrite(name="one", time="1"))
     live["metadata"]["uid"] = "1"
     new = obj_of(second)
     new["metadata"]["uid"] = "1"
-    track_update(versions(), live, new, Writer(name="two", time="2"))
+    track_update(versions(), live, new, ManagedWrite(name="two", time="2"))
     owned: FieldSet = {}
     for entry in new["metadata"].get("managedFields") or ():
         owned = union(owned, entry["fieldsV1"])
@@ -180,10 +180,10 @@ def test_deep_values():
     for _ in range(MAX_DEPTH - 2):
         deep = {"a": deep}
     live = obj_of({"free": deep})
-    track_update(versions(DEDUCED), None, live, Writer(name="one", time="1"))
+    track_update(versions(DEDUCED), None, live, ManagedWrite(name="one", time="1"))
     live["metadata"]["uid"] = "1"
     config = obj_of({"free": {"b": deep["a"]}})
-    new = track_apply(versions(DEDUCED), live, config, Writer(name="two", time="2"), force=True)
+    new = track_apply(versions(DEDUCED), live, config, ManagedWrite(name="two", time="2"), force=True)
     assert new["free"] == {"a": deep["a"], "b": deep["a"]}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kcp_py.apimachinery.managedfields.fieldsets import ordered
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, Versions
-from kcp_py.apimachinery.managedfields.tracking import Writer, conflict_message, conflicts_of, track_apply, track_update
+from kcp_py.apimachinery.managedfields.tracking import ManagedWrite, conflict_message, conflicts_of, track_apply, track_update
 from kcp_py.apimachinery.managedfields.types import MergeType
 from tests.schema.reading import merge_type
 
@@ -40,8 +40,8 @@ def widget(**spec: Any) -> dict[str, Any]:
     return {"apiVersion": V1, "kind": "Widget", "metadata": {"name": "a"}, "spec": spec}
 
 
-def writer(name: str, second: int = 0, **more: Any) -> Writer:
-    return Writer(name=name, time=f"2024-01-01T00:00:0{second}Z", **more)
+def writer(name: str, second: int = 0, **more: Any) -> ManagedWrite:
+    return ManagedWrite(name=name, time=f"2024-01-01T00:00:0{second}Z", **more)
 
 
 def created(name: str = "creator", **spec: Any) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def created(name: str = "creator", **spec: Any) -> dict[str, Any]:
     return obj
 
 
-def changed(live: dict[str, Any], by: Writer, **spec: Any) -> dict[str, Any]:
+def changed(live: dict[str, Any], by: ManagedWrite, **spec: Any) -> dict[str, Any]:
     obj: dict[str, Any] = json.loads(json.dumps(live))
     obj["spec"] = spec
     track_update(versions(), live, obj, by)
@@ -214,7 +214,7 @@ def test_ancient_changes():
     for number in range(12):
         new = json.loads(json.dumps(live))
         new["metadata"].setdefault("labels", {})[f"l{number:02}"] = "x"
-        track_update(versions(), live, new, Writer(name=f"m{number:02}", time=f"2024-01-01T00:00:{number:02}Z"))
+        track_update(versions(), live, new, ManagedWrite(name=f"m{number:02}", time=f"2024-01-01T00:00:{number:02}Z"))
         live = new
     names = [name for name, *_ in entries(live)]
     assert len(names) == 10
@@ -222,7 +222,7 @@ def test_ancient_changes():
     assert names[1:] == [f"m{number:02}" for number in range(3, 12)]
 
 
-def applied(live: dict[str, Any] | None, by: Writer, *, force: bool = False, **spec: Any) -> dict[str, Any]:
+def applied(live: dict[str, Any] | None, by: ManagedWrite, *, force: bool = False, **spec: Any) -> dict[str, Any]:
     return track_apply(versions(), live, widget(**spec), by, force=force)
 
 
