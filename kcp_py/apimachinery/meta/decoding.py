@@ -180,7 +180,11 @@ def type_problem(obj: Mapping[str, Any], kind: str = "PartialObjectMetadata") ->
 
 def drop_malformed_fields(meta: dict[str, Any]) -> list[str]:
     """Drop every wrongly typed field from `meta`, in place, as upstream does for what it reads from storage; returns their names."""
-    dropped = [field for field, value in meta.items() if (check := _CHECKS.get(field)) is not None and check(value, field)]
+    dropped = [
+        field
+        for field, value in meta.items()
+        if not (field in _STRINGS and isinstance(value, str)) and (check := _CHECKS.get(field)) is not None and check(value, field)
+    ]
     for field in dropped:
         del meta[field]
     return dropped

@@ -93,11 +93,20 @@ def validate_object_meta(meta: Mapping[str, Any], *, namespaced: bool, validate_
     return errors
 
 
-def validate_object_meta_update(meta: Mapping[str, Any], old: Mapping[str, Any], path: str = "metadata") -> list[FieldError]:
+def validate_object_meta_update(
+    meta: Mapping[str, Any], old: Mapping[str, Any], path: str = "metadata", *, is_valid: bool = False
+) -> list[FieldError]:
     """The problems of changing `old` into `meta`.
 
     Empty system fields of the request have been filled from the stored object before; whether a resourceVersion must be given depends on
     the kind and is checked by the store.
+
+    Args:
+        meta: the new metadata.
+        old: the stored metadata.
+        path: of both.
+        is_valid: whether `validate_object_meta` has found no problem in `meta`. Upstream reports problems of labels and the like twice, so
+            they are searched for again only where there are some.
     """
     errors: list[FieldError] = []
     get = meta.get
@@ -120,6 +129,8 @@ def validate_object_meta_update(meta: Mapping[str, Any], old: Mapping[str, Any],
         for field in _IMMUTABLE_NULLABLE
         if get(field) != old.get(field)
     ]
+    if is_valid:
+        return errors
     if labels := get("labels"):
         errors += label_problems(labels, f"{path}.labels")
     if annotations := get("annotations"):

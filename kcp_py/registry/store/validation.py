@@ -90,7 +90,7 @@ async def check(
 def _metadata_problems(resource: ServedResource, metadata: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
     problems = validate_object_meta(metadata, namespaced=resource.namespaced, validate_name=resource.strategy.validate_name)
     if old is not None:
-        problems += validate_object_meta_update(metadata, old["metadata"])
+        problems += validate_object_meta_update(metadata, old["metadata"], is_valid=not problems)
     return _first(problems)
 
 

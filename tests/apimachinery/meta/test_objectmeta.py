@@ -292,3 +292,6 @@ def test_any_metadata_is_told_or_handled(meta):
     finalizer_warnings(meta)
     validate_object_meta(meta, namespaced=True, validate_name=names.dns_subdomain_problems)
     validate_object_meta_update(meta, {})
+    named = {**meta, "name": "a", "namespace": "b"}
+    is_valid = not validate_object_meta(named, namespaced=True, validate_name=names.dns_subdomain_problems)
+    assert validate_object_meta_update(named, {}, is_valid=is_valid) == validate_object_meta_update(named, {})
