@@ -119,9 +119,9 @@ class FragmentCache:
     def _digest(self, resource: ServedResource) -> _Entry:
         kind = self._published(resource)
         head = orjson.dumps([kind.group, kind.version, kind.kind, kind.list_kind, kind.plural, kind.namespaced, list(kind.verbs)])
-        rest = orjson.dumps([kind.has_status, kind.has_scale, list(kind.selectable_fields), list(kind.patch_types), kind.definition])
+        rest = orjson.dumps([kind.has_status, kind.has_scale, list(kind.selectable_fields), list(kind.patch_types), kind.upstream_model])
         document = orjson.dumps(kind.document)
-        return _Entry(hashlib.sha512(b"\n".join((_FORM, head, rest, document))).digest(), len(document), bool(kind.definition))
+        return _Entry(hashlib.sha512(b"\n".join((_FORM, head, rest, document))).digest(), len(document), bool(kind.upstream_model))
 
     def _published(self, resource: ServedResource) -> PublishedKind:
         if resource.strategic_merge is not None:
@@ -141,7 +141,7 @@ class FragmentCache:
             selectable_fields=() if resource.typed else tuple(resource.field_labels),
             patch_types=patch_types,
             document=resource.document,
-            definition=resource.definition,
+            upstream_model=resource.upstream_model,
         )
 
 

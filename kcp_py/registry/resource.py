@@ -116,7 +116,7 @@ class ServedResource:
     """As in `apiVersion`."""
     document: Mapping[str, Any] = field(default_factory=dict)
     """The source of `schema`, for OpenAPI publication."""
-    definition: str = ""
+    upstream_model: str = ""
     """The name under which Kubernetes publishes the type; empty for kinds of CRDs, whose names follow from their groups."""
 
     discoverable: bool = True

@@ -59,7 +59,7 @@ def custom(plural: str = "shirts", kind: str = "Shirt", document: dict[str, Any]
         "short_names": (),
         "typed": False,
         "strategic_merge": None,
-        "definition": "",
+        "upstream_model": "",
         "document": document or SHIRT,
     }
     return ServedResource(**{**init, **changes})
@@ -159,7 +159,7 @@ def spy(monkeypatch: pytest.MonkeyPatch, note: Callable[[PublishedKind], Any]) -
 
 
 async def test_another_definition_costs_one_fragment(monkeypatch):
-    """With many definitions, one that is added is built alone, even in its own group."""
+    """With many CRDs, one that is added is built alone, even in its own group."""
     seen = spy(monkeypatch, lambda kind: kind.plural)
     cache = FragmentCache()
     many = [custom(f"things{number}", f"Thing{number}") for number in range(50)]

@@ -96,7 +96,7 @@ def _served(kind: BuiltinKind, root: str, schemas: Mapping[str, DeferredSchema],
         strategic_merge=document if rules.typed else None,
         storage_version_hash=storage_version_hash(stored.group, stored.version, kind.kind),
         document=document,
-        definition=kind.definition,
+        upstream_model=kind.definition,
         definitions=definitions(),
         merge_types=MergeTypes(NodesByName(_documents(kind.plural, storage_group)), _models()),
     )

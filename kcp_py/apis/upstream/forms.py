@@ -46,7 +46,7 @@ class KindForm(NamedTuple):
     """Of the kind itself; None: the CRD's."""
 
     @property
-    def definition(self) -> str:
+    def upstream_model(self) -> str:
         """The name under which Kubernetes publishes the type."""
         return self.kind.definition
 

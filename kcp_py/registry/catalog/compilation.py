@@ -317,7 +317,7 @@ def _rules(
         "protobuf": has_message(str(GroupVersion(spec["group"], version["name"])), spec["names"]["kind"]),
         "field_labels": {**field_labels, **form.field_labels()},
         "document": form.document,
-        "definition": form.definition if form.own else "",
+        "upstream_model": form.upstream_model if form.own else "",
         "definitions": form.definitions,
         "strategic_merge": form.document,
         "default_objects": defaults.get(GroupResource(spec["group"], spec["names"]["plural"])) if form.own else None,

@@ -128,7 +128,7 @@ def _content_digest(resource: ServedResource) -> bytes:
             (resource.kind, resource.list_kind, resource.singular, resource.namespaced, resource.discoverable),
             (resource.short_names, resource.categories, resource.verbs, resource.storage_version_hash, resource.typed, resource.protobuf),
             [(one.name, one.verbs, one.kind) for one in resource.subresources.values()],
-            (resource.definition, resource.document, resource.field_labels, resource.strategic_merge is not None),
+            (resource.upstream_model, resource.document, resource.field_labels, resource.strategic_merge is not None),
         )
         cached = _DIGESTS[resource] = hashlib.sha256(orjson.dumps(content, default=list)).digest()
     return cached

@@ -21,7 +21,7 @@ class UpstreamForm(Protocol):
         ...
 
     @property
-    def definition(self) -> str:
+    def upstream_model(self) -> str:
         """The name under which Kubernetes publishes the type."""
         ...
 

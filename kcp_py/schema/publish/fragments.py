@@ -35,7 +35,7 @@ _UNAUTHORIZED: Final = {"401": {"description": "Unauthorized"}}
 
 
 PART_BYTES: Final = 64 * 1024
-"""Documents are put together in parts of this size: those of hundreds of definitions have tens of megabytes."""
+"""Documents are put together in parts of this size: those of hundreds of models have tens of megabytes."""
 
 
 class Fragment(NamedTuple):
@@ -54,7 +54,7 @@ def fragment_v3(kind: PublishedKind) -> Fragment:
     """The part of a v3 document about a resource."""
     paths = {item.path: _member(item.path, _path_item_v3(kind, item)) for item in path_items(kind)}
     models = dict(_builtin_models(_referred(kind), v2=False))
-    if not kind.definition:
+    if not kind.upstream_model:
         models[kind.model] = _member(kind.model, full_schema(kind))
         models[kind.list_model] = _member(kind.list_model, list_schema(kind, REFERENCE_PREFIX))
     return _weighed(paths, models, _own(kind))
@@ -64,7 +64,7 @@ def fragment_v2(kind: PublishedKind) -> Fragment:
     """The part of the v2 document about a resource."""
     paths = {item.path: _member(item.path, _path_item_v2(kind, item)) for item in path_items(kind)}
     models = dict(_builtin_models(_referred(kind), v2=True))
-    if not kind.definition:
+    if not kind.upstream_model:
         models[kind.model] = _member(kind.model, reduced_schema(kind))
         models[kind.list_model] = _member(kind.list_model, list_schema(kind, _V2_PREFIX))
     return _weighed(paths, models, _own(kind))
@@ -100,9 +100,9 @@ def _referred(kind: PublishedKind) -> Iterator[str]:
     yield from _SHARED
     if kind.has_scale:
         yield SCALE
-    if kind.definition:
-        yield kind.definition
-        yield kind.definition + "List"
+    if kind.upstream_model:
+        yield kind.upstream_model
+        yield kind.upstream_model + "List"
 
 
 def _weighed(paths: Mapping[str, bytes], models: Mapping[str, bytes], own: Sequence[str]) -> Fragment:
@@ -110,7 +110,7 @@ def _weighed(paths: Mapping[str, bytes], models: Mapping[str, bytes], own: Seque
 
 
 def _own(kind: PublishedKind) -> tuple[str, ...]:
-    return () if kind.definition else (kind.model, kind.list_model)
+    return () if kind.upstream_model else (kind.model, kind.list_model)
 
 
 def _info() -> dict[str, str]:

@@ -29,9 +29,9 @@ class PublishedKind(NamedTuple):
     patch_types: Sequence[str]
     """Media types of PATCH."""
     document: Mapping[str, Any]
-    """The schema: of a CRD's version, or of a built-in kind with references to other definitions."""
-    definition: str = ""
-    """The name of a built-in kind's definition; empty for kinds of CRDs."""
+    """The schema: of a CRD's version, or of a built-in kind with references to other models."""
+    upstream_model: str = ""
+    """The name that a typed kind's model has in Kubernetes, such as `io.k8s.api.core.v1.Pod`; empty for kinds of CRDs."""
     has_scale: bool = False
     selectable_fields: Sequence[str] = ()
     """The fields of a custom kind that field selectors can name, besides those of metadata."""
@@ -39,12 +39,12 @@ class PublishedKind(NamedTuple):
     @property
     def model(self) -> str:
         """The name of the kind's model."""
-        return self.definition or model_name(self.group, self.version, self.kind)
+        return self.upstream_model or model_name(self.group, self.version, self.kind)
 
     @property
     def list_model(self) -> str:
         """The name of the list's model."""
-        return f"{self.definition}List" if self.definition else model_name(self.group, self.version, self.list_kind)
+        return f"{self.upstream_model}List" if self.upstream_model else model_name(self.group, self.version, self.list_kind)
 
     @property
     def root(self) -> str:

@@ -37,7 +37,7 @@ def served(name: str) -> ServedResource:
 def test_the_kind_itself():
     """A CRD with the published schema is served as the kind: compiled in, with its type's name and strategic merge patch."""
     pods = served("pods")
-    assert (pods.typed, pods.definition) == (True, "io.k8s.api.core.v1.Pod")
+    assert (pods.typed, pods.upstream_model) == (True, "io.k8s.api.core.v1.Pod")
     assert pods.strategic_merge is pods.document is POD
     assert pods.storage_version_hash == "xPOwRZ+Yhw8="
     assert pods.strategy.return_deleted_object
@@ -58,7 +58,7 @@ def test_another_schema():
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["nodeName"]["maxLength"] = 5
     (pods,) = CompiledCRDs("/registry", upstream=UpstreamKinds()).compile(crd).resources
-    assert (pods.typed, pods.definition, pods.protobuf) == (False, "", True)
+    assert (pods.typed, pods.upstream_model, pods.protobuf) == (False, "", True)
     assert pods.strategic_merge is not None
     containers = pods.strategic_merge["properties"]["spec"]["properties"]["containers"]
     assert containers["x-kubernetes-patch-merge-key"] == "name"

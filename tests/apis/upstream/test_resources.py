@@ -11,7 +11,7 @@ def test_resources():
     """They are those of their definitions, stored where built-in kinds are."""
     pods, services = upstream_resources("/registry", ["pods", "services"])
     assert pods.keys.prefix == "/registry/core/pods/"
-    assert (pods.typed, pods.definition, pods.protobuf) == (True, "io.k8s.api.core.v1.Pod", True)
+    assert (pods.typed, pods.upstream_model, pods.protobuf) == (True, "io.k8s.api.core.v1.Pod", True)
     assert list(services.subresources) == ["status"]
     assert [resource.version for resource in upstream_resources("/registry", ["resourceclaims"])] == ["v1", "v1beta2"]
 

@@ -39,7 +39,7 @@ BUILTIN = [
         has_status="status" in kind.subresources,
         patch_types=PATCHES,
         document=definitions()[kind.definition],
-        definition=kind.definition,
+        upstream_model=kind.definition,
     )
     for kind in builtin_kinds()
 ]
@@ -143,7 +143,7 @@ def _no_siblings(value: Any) -> bool:
 
 def test_types_that_are_one_of_several():
     """A number or a text is a text in v2, with the format by which clients know it; v3 says both."""
-    service = WIDGET._replace(group="", kind="Service", plural="services", definition="io.k8s.api.core.v1.Service", document={})
+    service = WIDGET._replace(group="", kind="Service", plural="services", upstream_model="io.k8s.api.core.v1.Service", document={})
     second, third = (whole([service], version) for version in ("v2", "v3"))
     ports, quantity = "io.k8s.apimachinery.pkg.util.intstr.IntOrString", "io.k8s.apimachinery.pkg.api.resource.Quantity"
     assert second["definitions"][ports] | {"description": ""} == {"type": "string", "format": "int-or-string", "description": ""}
