@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import errno
 import socket
@@ -149,10 +150,14 @@ async def test_who_does_not_shake_hands_loses_the_seat(certified, client_context
         silent.sendall(said)
         silent.setblocking(False)
         tls = ReloadingContext(certified).context
-        with accepting(listener, ConnectionLimits(total=1, per_address=0), tls=tls, handshake_timeout=0.5):  # the good client has it, too
-            reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1], ssl=client_context(certified))
-            assert await reader.read(5) == b"hello"
-            writer.close()
+        with accepting(listener, ConnectionLimits(total=1, per_address=0), tls=tls, handshake_timeout=0.2):
+            greeting = b""
+            while greeting != b"hello":
+                # On a busy machine the handshake of the good client can take longer than that, too.
+                with contextlib.suppress(OSError):
+                    reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1], ssl=client_context(certified))
+                    greeting = await reader.read(5)
+                    writer.close()
 
 
 @pytest.mark.anyio

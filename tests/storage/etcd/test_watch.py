@@ -151,7 +151,7 @@ async def test_stalled_connection_is_given_up(start_etcd, open_storage, start_pr
     server = start_etcd(arguments=("--grpc-keepalive-min-time", "100ms"))
     await server.wait()
     proxy, spare = await start_proxy(server), await start_proxy(server)
-    storage = await open_storage(proxy.url, spare.url, request_timeout=0.5, keepalive_time=0.2, keepalive_timeout=0.2)
+    storage = await open_storage(proxy.url, spare.url, request_timeout=2, keepalive_time=0.2, keepalive_timeout=2)
     async with aclosing(storage.watch("/", start_revision=2)) as watch:
         first = await storage.transact([], [Put("/a", b"1")])
         while not (batch := await anext(watch)).events:
@@ -165,7 +165,7 @@ async def test_stalled_connection_is_given_up(start_etcd, open_storage, start_pr
             pass
         assert [(event.value, event.mod_revision) for event in batch.events] == [(b"2", second)]
     assert second == first + 1
-    storage = await open_storage(proxy.url, server.url, request_timeout=0.2, keepalive_time=60)
+    storage = await open_storage(proxy.url, server.url, request_timeout=1, keepalive_time=60)
     found = await storage.get("/a")
     assert (found.value, found.mod_revision) == (b"2", second)
 
