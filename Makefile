@@ -60,9 +60,9 @@ test: $(VENV)/.installed-for-tests ## Run every test: unit, property, storage dr
 test-pythons: $(VENV)/.installed-for-tests ## Run the unit tests on the newest Python, with coverage, and a part of them on all others
 	@KCP_PY_TEST_GO=$(GO) $(BIN)/python hack/run_pythons.py $(PYTHONS_ARGS)
 
-# The environments of test-pythons alone.
-pythons: $(VENV)/.installed-for-tests
-	@$(BIN)/python hack/run_pythons.py --prepare
+# The environments of test-pythons alone. The script needs nothing but Python, so that they are made while .venv is.
+pythons:
+	@$(PYTHON) hack/run_pythons.py --prepare
 
 # On Python 3.11, which has no sys.monitoring, the tests take about twice as long.
 coverage: $(VENV)/.installed-for-tests ## Run the unit tests and list the lines that none of them runs (TESTS=tests/storage, PYTEST_ARGS=…)

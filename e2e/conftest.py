@@ -34,6 +34,12 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Workers begin with the slow tests, so that none of them runs one at the end while the others have nothing to do."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 class ServerProcess:
     """`kcp-py start` in a process of its own, with a root directory of its own."""
 

@@ -69,7 +69,7 @@ class Moons(RestStorage):
 
 
 class Everyone:
-    """Lets everybody in as an administrator: only this machine reaches the server."""
+    """Authenticates every caller as an administrator. Only this machine reaches the server."""
 
     async def authenticate(self, headers: Mapping[bytes, bytes], peer_certificate_der: bytes | None) -> UserInfo:
         del headers, peer_certificate_der

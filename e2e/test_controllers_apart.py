@@ -135,6 +135,7 @@ def test_nothing_happens_until_the_controllers_run(server: ServerProcess, run: C
     until(lambda: server.request("GET", "/clusters/*/api/v1/configmaps").json["items"] == [])
 
 
+@pytest.mark.slow
 def test_work_goes_on_after_the_controllers_were_killed(server: ServerProcess, run: Callable[[], Controllers]) -> None:
     """Another process takes the lease when it ends, and does the remaining work; the Lease counts the change."""
     first = run()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from e2e.conftest import Kubectl, lines_of
@@ -249,6 +250,7 @@ def objects_of(corpus: Path) -> tuple[list[Path], set[str]]:
     return chosen, namespaces - {"", "default"}
 
 
+@pytest.mark.slow
 def test_real_definitions_and_their_objects(kubectl: Callable[[str], Kubectl], corpus: Path, tmp_path: Path) -> None:
     """Every definition is established, every object applied, listed and left alone by a second apply; invalid ones are refused."""
     cluster = kubectl("corpus")

@@ -103,6 +103,7 @@ class Writer:
         self.unsure = {}
 
 
+@pytest.mark.slow
 def test_kill_loses_no_acknowledged_write(new_server: NewServer) -> None:
     """After each of several kill -9 under load all acknowledged writes are there, unaltered, and a watch goes on where it was."""
     server = new_server().start()

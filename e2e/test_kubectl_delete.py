@@ -79,6 +79,7 @@ def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]
         process.stop()
 
 
+@pytest.mark.slow
 @each_kubectl("delete of a manifest, and of a kustomization, that holds its own namespace")
 def test_delete_a_namespace_with_what_is_in_it(
     kubectl_version: Callable[[str], Kubectl], patient: ServerProcess, minor: str, tmp_path: Path

@@ -54,6 +54,7 @@ def etcd(tmp_path: Path) -> Iterator[Etcd]:
     server.kill()
 
 
+@pytest.mark.slow
 def test_an_outage_of_etcd(new_server: Callable[..., ServerProcess], etcd: Etcd) -> None:
     """The beginning and the end of an outage are in the log and in the metrics; start and stop are, too, and every event is documented."""
     server = new_server("--storage", "etcd", "--etcd-servers", etcd.url).start()

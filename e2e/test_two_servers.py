@@ -88,6 +88,7 @@ def test_continue_tokens_are_shared(pair: tuple[ServerProcess, ServerProcess]) -
     assert [name for name in names if name.startswith("o")] == [f"o{number}" for number in range(9)]
 
 
+@pytest.mark.slow
 def test_etcd_restarts_below_watches_and_writers(pair: tuple[ServerProcess, ServerProcess], etcd: Etcd) -> None:
     """After etcd was killed and came back both servers go on, no acknowledged write is missing and no watch has missed an event."""
     informers = [Informer(lambda one=one: one, PATH).start() for one in pair]  # type: ignore[misc]
@@ -190,6 +191,7 @@ def links(etcd: Etcd) -> Iterator[list[Link]]:
         yield made
 
 
+@pytest.mark.slow
 def test_connections_to_etcd_are_lost_below_watches_writers_and_readers(
     links: list[Link], new_server: Callable[..., ServerProcess]
 ) -> None:

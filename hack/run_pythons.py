@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -183,7 +184,9 @@ def run(python: Python, commands: Path, further: Sequence[str], *, whole: bool) 
     what = "all unit tests" if whole else "a part of the unit tests"
     print(f"Python {python.name}: {what}{', with coverage' if measured else ''}", flush=True)
     (ENVIRONMENTS / "coverage").mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
     done = subprocess.run([*command, *further, *(ALL if whole else PART)], cwd=ROOT, env=environment, check=False)
+    print(f"Python {python.name}: {time.monotonic() - start:.0f} s", flush=True)
     if done.returncode:
         sys.exit(done.returncode)
 

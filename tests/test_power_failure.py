@@ -1,4 +1,4 @@
-"""The recorder of what programs write: its record is what is on the disk."""
+"""The recorder of the writes of a program: its record agrees with the disk."""
 
 from __future__ import annotations
 
