@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -50,6 +51,8 @@ OWN: Final = "."
 _BEHIND_FIELDS: Final = "g"
 """Path elements of other kinds than `.` and `f:` sort behind it."""
 _MAX_DEPTH: Final = 128
+_MAX_KNOWN: Final = 100
+"""Characters of a path element whose rank is cached."""
 _HTML: Final = re.compile("[<>&\u2028\u2029]")
 _INDEX: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
@@ -312,7 +315,7 @@ def in_order(elements: Iterable[str]) -> list[str]:
     """The path elements of one place in the order of `ordered`."""
     result = sorted(elements)
     if len(result) > 1 and result[-1] > _BEHIND_FIELDS:
-        result.sort(key=_rank)
+        result.sort(key=_known_rank if max(map(len, result)) <= _MAX_KNOWN else _rank)
     return result
 
 
@@ -329,6 +332,10 @@ def _rank(element: str) -> tuple[int, Any]:
             return 1, text
         case _:
             return 0, text
+
+
+_known_rank: Final = lru_cache(maxsize=4096)(_rank)
+"""The ranks of short elements: the items of most lists have the same few keys, whose JSON would be decoded again for each write."""
 
 
 def _value_rank(value: Any) -> tuple[int, Any]:
