@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,7 @@ class Controllers:
 
     def __init__(self, server: ServerProcess, log: Path) -> None:
         command = [sys.executable, "-m", "kcp_py", "controllers", "--kubeconfig", str(server.kubeconfig), "--log-format", "json"]
+        command += ["--metrics-bind-address", "127.0.0.1:0"]
         self.log = log
         with log.open("a") as file:
             self.process = subprocess.Popen(command, stderr=file, stdout=file, env={**os.environ, "KCP_PY_NAMESPACE_DELETION_GRACE": "0s"})
@@ -39,6 +43,16 @@ class Controllers:
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.process.wait(timeout=SECONDS)
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and text of one of its pages."""
+        lines = [json.loads(line) for line in self.log.read_text().splitlines() if '"pages_served"' in line]
+        url = lines[0]["url"]
+        try:
+            with urllib.request.urlopen(f"{url}{path}", timeout=SECONDS) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
 
     @property
     def leads(self) -> bool:
@@ -165,6 +179,26 @@ def test_one_of_two_leads(server: ServerProcess, run: Callable[[], Controllers])
     create(server, f"{CORE}/namespaces", "Namespace", "shop")
     assert server.request("DELETE", f"{CORE}/namespaces/shop").code == 200
     until(gone(server, f"{CORE}/namespaces/shop"))
+
+
+def test_health_and_work_over_a_restart_of_the_server(server: ServerProcess, run: Callable[[], Controllers]) -> None:
+    """Ready while changes are followed, alive all the time; after the restart work goes on, and SIGTERM ends the process while it waits."""
+    leader = run()
+    until(lambda: leader.leads and leader.get("/readyz") == (200, "ok"))
+    standby = run()
+    until(lambda: '"pages_served"' in standby.log.read_text() and standby.get("/readyz") == (200, "ok"))
+    status = 'leader_election_master_status{name="kcp-py-controllers"}'
+    assert [f"{status} {value}" in one.get("/metrics")[1] for one, value in ((leader, 1.0), (standby, 0.0))] == [True, True]
+    server.stop()
+    until(lambda: "[-]informer-sync failed" in leader.get("/readyz")[1])
+    assert [leader.get("/livez"), leader.get("/healthz/leaderElection")] == [(200, "ok")] * 2
+    server.start()
+    until(lambda: leader.get("/readyz")[0] == standby.get("/readyz")[0] == 200)
+    define(server)
+    until(lambda: server.request("GET", THINGS).code == 200)
+    assert standby.stop() == 0
+    server.stop()
+    assert leader.stop() == 0
 
 
 def test_two_servers_on_one_etcd_elect_one(tmp_path: Path, new_server: Callable[..., ServerProcess]) -> None:

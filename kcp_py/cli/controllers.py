@@ -7,7 +7,7 @@ import click
 from kcp_py.cli.arguments import SettingsCommand, options_from, setting_flags
 from kcp_py.cli.flags import access_flags
 
-SETTINGS = ("controllers", "leader_elect", "namespace_deletion_grace", "log_level", "log_format")
+SETTINGS = ("controllers", "leader_elect", "namespace_deletion_grace", "metrics_bind_address", "log_level", "log_format")
 
 
 @click.command(
@@ -16,7 +16,7 @@ SETTINGS = ("controllers", "leader_elect", "namespace_deletion_grace", "log_leve
     "  kcp-py controllers --kubeconfig .kcp/admin.kubeconfig          its controllers\n"
     "  kcp-py controllers --controllers=*,-garbagecollector\n\n"
     "Of several such processes, and of servers that elect a leader, one runs the controllers; the others wait for its end.\n\n"
-    "Exit codes: 0 stopped in order; 1 the kubeconfig cannot be used; 2 a setting is wrong.",
+    "Exit codes: 0 stopped in order; 1 the kubeconfig or the address of metrics cannot be used; 2 a setting is wrong.",
 )
 @access_flags
 @setting_flags(only=SETTINGS)

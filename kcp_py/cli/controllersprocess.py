@@ -10,6 +10,7 @@ import structlog
 from kcp_py._version import __version__
 from kcp_py.aio import Supervisor
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.cli.controllerspages import ControllersHealth, served_pages
 from kcp_py.cli.exits import UsageError
 from kcp_py.cli.logforwarding import forward_standard_logging
 from kcp_py.cli.remote import command_errors, load_context
@@ -56,9 +57,12 @@ async def _run(options: Options, transport: Transport) -> None:
         loops = start_controllers(
             supervisor, client, tap, options.controllers, namespace_grace=options.namespace_deletion_grace, election=election
         )
-        names = sorted(one.name for one in loops)
-        _log.info("controllers_started", version=__version__, url=transport.base_url, controllers=names)
-        await stopped.wait()
+        health = ControllersHealth(tap, election, loops)
+        async with served_pages(options, health, loops):
+            names = sorted(one.name for one in loops)
+            _log.info("controllers_started", version=__version__, url=transport.base_url, controllers=names)
+            await stopped.wait()
+            health.stopping = True
     _log.info("controllers_stopped")
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from copy import copy
 from typing import Any, Final, NamedTuple, NoReturn, Self
 
@@ -22,6 +22,7 @@ from kcp_py.registry.store.collection import Remaining
 from kcp_py.request.user import UserInfo
 from kcp_py.schema.crd.names_conditions import BuiltinNames
 
+_CHANGING: Final = frozenset(("changes", "observations"))
 _SILENCE_SECONDS: Final = 3 * HEARTBEAT_SECONDS
 
 
@@ -32,12 +33,18 @@ class RemoteTap:
         self._transport = transport
         self._user: Headers = ()
         self._observation = _Observation(self)
+        self._streams = _Streams()
 
     def acting_as(self, user: UserInfo) -> Self:
         """`Tap.acting_as`. Observers are those of this tap."""
         other = copy(self)
         other._user = impersonation(user.name, user.uid, user.groups, user.extra)  # noqa: SLF001 - a copy of this object
         return other
+
+    @property
+    def watching(self) -> bool:
+        """Whether changes are followed, and no stream of them is waiting for the server."""
+        return 0 < self._streams.wanted == self._streams.open
 
     async def run(self) -> None:
         """Call observers, until cancelled.
@@ -136,12 +143,14 @@ class RemoteTap:
         Raises:
             StatusError: the failure that ends it.
         """
-        async with self._transport.stream(_path(what), query=query, headers=self._user, silence=_SILENCE_SECONDS) as lines:
-            async for text in lines:
-                line = orjson.loads(text)
-                if "error" in line:
-                    raise status_error_of(line["error"])
-                yield line
+        with self._streams.counted(what):
+            async with self._transport.stream(_path(what), query=query, headers=self._user, silence=_SILENCE_SECONDS) as lines:
+                with self._streams.opened(what):
+                    async for text in lines:
+                        line = orjson.loads(text)
+                        if "error" in line:
+                            raise status_error_of(line["error"])
+                        yield line
 
     async def _get(self, what: str, query: Query = ()) -> Any:
         return await self._transport.request("GET", _path(what), query=query, headers=self._user)
@@ -149,6 +158,34 @@ class RemoteTap:
     async def _post(self, what: str, body: Mapping[str, Any]) -> Any:
         headers = (*self._user, ("Content-Type", "application/json"))
         return await self._transport.request("POST", _path(what), headers=headers, body=orjson.dumps(body))
+
+
+class _Streams:
+    """How many streams of changes a process wants, and how many it has."""
+
+    def __init__(self) -> None:
+        self.wanted = 0
+        self.open = 0
+
+    @contextmanager
+    def counted(self, what: str) -> Iterator[None]:
+        """Within it, a stream is wanted. Streams of stored objects do not count."""
+        count = what in _CHANGING
+        self.wanted += count
+        try:
+            yield
+        finally:
+            self.wanted -= count
+
+    @contextmanager
+    def opened(self, what: str) -> Iterator[None]:
+        """Within it, the stream is open."""
+        count = what in _CHANGING
+        self.open += count
+        try:
+            yield
+        finally:
+            self.open -= count
 
 
 class _Observer(NamedTuple):

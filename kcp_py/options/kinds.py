@@ -125,6 +125,25 @@ def _parse_address(text: str) -> str:
     return text
 
 
+def _parse_endpoint(text: str) -> str:
+    if text:
+        split_endpoint(text)
+    return text
+
+
+def split_endpoint(text: str) -> tuple[str, int]:
+    """The address and the port of an endpoint, such as `127.0.0.1:8080` or `[::1]:8080`.
+
+    Raises:
+        ValueError: the text is not an endpoint.
+    """
+    host, _, port = text.rpartition(":")
+    address = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not _is_address(address) or (":" in address) == (address == host) or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535:
+        raise ValueError(f'"{text}" is not an IP address with a port such as 127.0.0.1:10257')
+    return address, int(port)
+
+
 def _parse_host(text: str) -> str:
     if text and not is_host(text):
         raise ValueError(f'"{text}" is neither a host name nor an IP address')
@@ -195,6 +214,7 @@ BOOLEAN: Final = Kind("true|false", _parse_boolean, lambda value: "true" if valu
 DURATION: Final = Kind("DURATION", parse_duration, render_duration, _STRING)
 SIZE: Final = Kind("SIZE", _parse_size, _render_size, {"type": ["string", "integer"], "minimum": 0})
 ADDRESS: Final = Kind("ADDRESS", _parse_address, str, _STRING)
+ENDPOINT: Final = Kind("ADDRESS:PORT", _parse_endpoint, str, _STRING)
 HOST: Final = Kind("HOST", _parse_host, str, _STRING)
 OPTIONAL_CLUSTER: Final = Kind("NAME", _parse_optional_cluster, str, _STRING)
 HEADER: Final = Kind("HEADER", _parse_header, str, _STRING)

@@ -11,6 +11,7 @@ from kcp_py.options.kinds import (
     ADDRESS,
     BOOLEAN,
     DURATION,
+    ENDPOINT,
     HEADER,
     HOST,
     LIST,
@@ -237,6 +238,13 @@ class Options:
         "auto",
         OPERATION,
         "Whether the controllers run only in the one process that holds their Lease; auto: where several servers can share the storage.",
+    )
+    metrics_bind_address: str = _setting(
+        ENDPOINT,
+        "",
+        OPERATION,
+        "IP address and port where kcp-py controllers serves /metrics, /livez, /readyz and /healthz as plain HTTP, without credentials; "
+        "port 0 takes a free one. Empty: nowhere. kcp-py start serves these pages with the API.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
         choice("debug", "info", "warning", "error"), "info", OPERATION, "Lowest severity that is logged."

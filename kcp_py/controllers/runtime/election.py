@@ -8,6 +8,7 @@ clocks of machines: it counts the 15 seconds from when it saw the record change.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import socket
 import time
@@ -118,6 +119,14 @@ class LeaderElection:
         self._lease: dict[str, Any] | None = None
         self._observed: Record | None = None
         self._observed_at = 0.0
+        self._answered_at: float | None = None
+        self.leads = False
+        """Whether this process leads."""
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the Lease was last read or written; infinite before that."""
+        return math.inf if self._answered_at is None else self._clock.monotonic() - self._answered_at
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Compete until cancelled; then step down, so that the next leader need not wait.
@@ -131,6 +140,7 @@ class LeaderElection:
         while True:
             await self._acquire()
             _log.info("leader_elected", identity=self.identity)
+            self.leads = True
             leading = asyncio.ensure_future(lead())
             renewing = asyncio.ensure_future(self._keep())
             try:
@@ -142,6 +152,7 @@ class LeaderElection:
                 # The work ends before the lease does: no other process begins while this one is at work.
                 await _cancelled(leading)
                 await _cancelled(renewing)
+                self.leads = False
                 await self._release()
 
     async def _acquire(self) -> None:
@@ -167,6 +178,7 @@ class LeaderElection:
         """Acquire or renew the lease; whether this process holds it then."""
         try:
             lease = await self._find()
+            self._answered_at = self._clock.monotonic()
             record = None if lease is None else Record.of(lease)
             if record is not None and record != self._observed:
                 self._observed, self._observed_at = record, self._clock.monotonic()
