@@ -99,6 +99,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("crdindex crds static table upstream", "registry/catalog/test_tables", "sources, seen in the tables of clusters")
     ],
     "registry/rest": [
+        Row("content", "registry/store/test_collection", "deletions of the tap"),
         Row(
             "answered apply computed computedwatch conform conversions create everywhere items kinds listing patch registry scale "
             "selection storage update verbs watching wildcardwatch",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from copy import copy
 from functools import partial
 from itertools import chain
 from typing import Self
 
-import orjson
-
+from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import CRDS, GroupResource, GroupVersionResource
 from kcp_py.apimachinery.meta.options import DeleteOptions, UpdateOptions
 from kcp_py.client.following import scan_changes
@@ -22,14 +21,14 @@ from kcp_py.registry.catalog.crds import CRDSource
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.rest.content import StoredCollection, StoredContent, StoredHolder
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.access import translate
-from kcp_py.registry.store.collection import CollectionDeletion, Remaining, holder_gone, remove_finalizer
-from kcp_py.registry.strategy import Strategy
-from kcp_py.registry.writerequest import Resolved
+from kcp_py.registry.store.collection import Remaining
+from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.request.user import LOOPBACK, UserInfo
 from kcp_py.schema.crd.names_conditions import BuiltinNames
-from kcp_py.storage.contract import Compare, StorageError
+from kcp_py.storage.contract import StorageError
 from kcp_py.storage.keys import CUSTOM_RESOURCES, ResourceKeys, resource_keys
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.watchcache import Fanout
@@ -65,7 +64,7 @@ class LocalTap:
         self._clusters = clusters
         self._fanout = fanout
         self._resolver = Resolver(tables, clusters)
-        self._deletion = CollectionDeletion(access)
+        self._content = StoredContent(access, clusters)
         served = tables.builtin(*CRDS)
         assert served is not None, "CustomResourceDefinitions are served"
         self._crd_keys = served.resource.keys
@@ -155,45 +154,28 @@ class LocalTap:
         settled: Collection[str] = (),
         holder: Holder | None = None,
     ) -> Remaining:
-        """`Tap.delete_stored`."""
-        guard = await self._life_of(cluster, holder) if holder is not None else ()
-        seen = self._access.admission.sees("DELETE", resource.group_resource)
-        served_now: Served | None
-        served: Callable[[], Awaitable[Served | None]] | None = None
-        if resource.custom:
-            keys, strategy = self._custom_keys(resource.group_resource), Strategy()
-            served = partial(self._served_custom, cluster, resource.group_resource)
-            served_now = await served() if seen else None
-        else:
-            declared = self._declared[resource.group_resource]
-            keys, strategy, served_now = declared.keys, declared.strategy, Served(declared)
-        request = None
-        prefix = keys.namespace_prefix(cluster, namespace) if namespace else keys.cluster_prefix(cluster)
-        try:
-            if seen and served_now is not None:
-                cluster_state = await self._clusters.state(cluster) or self._clusters.uncreated(cluster)
-                target = Resolved(cluster_state, served_now, namespace, "")
-                request = write_request(self._access, self._user, "delete", target=target, options=DeleteOptions())
-            return await self._deletion.run(
-                keys, prefix, strategy, cluster=cluster, settled=settled, served=served, guard=guard, request=request
-            )
-        except StorageError as error:
-            raise translate(error) from error
-
-    async def _life_of(self, cluster: Name, holder: Holder) -> Sequence[Compare]:
-        """What holds as long as the holder exists.
+        """`Tap.delete_stored`.
 
         Raises:
-            StatusError: 409 where it is gone.
+            StatusError: 400 for a resource that is neither custom nor of the server; see `Tap.delete_stored`.
         """
-        key = self._keys(holder.resource.group_resource).object_key(cluster, "", holder.name)
-        try:
-            item = await self._access.storage.get(key)
-        except StorageError as error:
-            raise translate(error) from error
-        if item is None or orjson.loads(item.value)["metadata"]["uid"] != holder.uid:
-            raise holder_gone(key)
-        return (Compare(key, create_revision=item.create_revision),)
+        group_resource = resource.group_resource
+        if resource.custom:
+            find = partial(self._served_custom, cluster, group_resource)
+            collection = StoredCollection(cluster, self._custom_keys(group_resource), namespace, find=find)
+        elif (declared := self._declared.get(group_resource)) is not None:
+            collection = StoredCollection(cluster, declared.keys, namespace, builtin=Served(declared))
+        else:
+            raise errors.bad_request(f"the server stores no {group_resource}")
+        stored_holder = None
+        if holder is not None:
+            key = self._keys(holder.resource.group_resource).object_key(cluster, "", holder.name)
+            stored_holder = StoredHolder(key, holder.uid)
+        return await self._content.delete(collection, settled=settled, holder=stored_holder, request_for=self._deletion)
+
+    def _deletion(self, target: Resolved) -> WriteRequest:
+        """The deletion of a collection as admission sees it."""
+        return write_request(self._access, self._user, "delete", target=target, options=DeleteOptions())
 
     async def remove_finalizer(
         self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str, *, finalizer: str, uid: str
@@ -201,12 +183,9 @@ class LocalTap:
         """`Tap.remove_finalizer`."""
 
         async def attempt(cluster_state: ClusterState, served: Served) -> None:
-            keys = served.resource.keys
-            item = await self._access.storage.get(keys.object_key(cluster, namespace, name))
             target = Resolved(cluster_state, served, namespace, name)
             request = write_request(self._access, self._user, "update", target=target, options=UpdateOptions())
-            strategy = served.resource.strategy
-            await remove_finalizer(self._access, keys, item, strategy, finalizer=finalizer, uid=uid, request=request)
+            await self._content.remove_finalizer(request, finalizer, uid=uid)
 
         await self._resolver.carry_out(cluster, resource, attempt)
 

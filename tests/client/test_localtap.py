@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from kcp_py.apimachinery.errors import StatusError
 from kcp_py.client import ObjectFilter, StoredResource
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.memory import MemoryStorage
-from tests.client.registry import CONFIG_MAPS, DEFINITIONS, Registry, config_map, definition, open_registry
+from tests.client.registry import CONFIG_MAPS, DEFINITIONS, WIDGETS, Registry, config_map, definition, open_registry
 
 pytestmark = pytest.mark.anyio
 
@@ -63,3 +64,11 @@ async def test_stored_resources_know_definitions_that_are_not_served(registry: R
     assert (str(first.group_resource), first.custom) == ("widgets.example.com", True)
     assert not any(resource.custom for resource in rest)
     assert len({resource.group_resource for resource in rest}) == len(rest)
+
+
+async def test_a_resource_that_the_server_does_not_store_is_refused(registry: Registry) -> None:
+    """400 for a resource without a CRD that no source declares; nothing is deleted."""
+    widgets = StoredResource(WIDGETS.group_resource, custom=False, namespaced=True)
+    with pytest.raises(StatusError) as refused:
+        await registry.tap.delete_stored(TEAM, widgets)
+    assert (refused.value.code, refused.value.message) == (400, "the server stores no widgets.example.com")
