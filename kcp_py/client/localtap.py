@@ -157,20 +157,24 @@ class LocalTap:
         """`Tap.delete_stored`.
 
         Raises:
-            StatusError: 400 for a resource that is neither custom nor of the server; see `Tap.delete_stored`.
+            StatusError: 400 for a resource that is neither custom nor of the server, and for a namespace or a holder that cannot be; see
+                `Tap.delete_stored`.
         """
         group_resource = resource.group_resource
         if resource.custom:
             find = partial(self._served_custom, cluster, group_resource)
             collection = StoredCollection(cluster, self._custom_keys(group_resource), namespace, find=find)
         elif (declared := self._declared.get(group_resource)) is not None:
+            if namespace:
+                _check_scope(group_resource, declared.keys, namespace)
             collection = StoredCollection(cluster, declared.keys, namespace, builtin=Served(declared))
         else:
             raise errors.bad_request(f"the server stores no {group_resource}")
         stored_holder = None
         if holder is not None:
-            key = self._keys(holder.resource.group_resource).object_key(cluster, "", holder.name)
-            stored_holder = StoredHolder(key, holder.uid)
+            keys = self._keys(holder.resource.group_resource)
+            _check_scope(holder.resource.group_resource, keys, "")
+            stored_holder = StoredHolder(keys.object_key(cluster, "", holder.name), holder.uid)
         return await self._content.delete(collection, settled=settled, holder=stored_holder, request_for=self._deletion)
 
     def _deletion(self, target: Resolved) -> WriteRequest:
@@ -183,6 +187,7 @@ class LocalTap:
         """`Tap.remove_finalizer`."""
 
         async def attempt(cluster_state: ClusterState, served: Served) -> None:
+            _check_scope(resource.group_resource, served.resource.keys, namespace)
             target = Resolved(cluster_state, served, namespace, name)
             request = write_request(self._access, self._user, "update", target=target, options=UpdateOptions())
             await self._content.remove_finalizer(request, finalizer, uid=uid)
@@ -215,6 +220,16 @@ class LocalTap:
     def _custom_keys(self, resource: GroupResource) -> ResourceKeys:
         # Keys say themselves whether they are namespaced (`ResourceKeys.locate`); prefixes are the same.
         return resource_keys(self._root, resource.group, resource.resource, namespaced=True, identity=CUSTOM_RESOURCES)
+
+
+def _check_scope(resource: GroupResource, keys: ResourceKeys, namespace: str) -> None:
+    """Refuse a namespace for objects of a cluster-scoped resource, and none for those of a namespaced one.
+
+    Raises:
+        StatusError: 400.
+    """
+    if bool(namespace) is not keys.namespaced:
+        raise errors.bad_request(f"{resource} {'needs a' if keys.namespaced else 'takes no'} namespace")
 
 
 def _resource_of(crd: str) -> GroupResource:

@@ -14,7 +14,18 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.client.paths import cluster_path
 from kcp_py.client.tap import Holder, ObjectChange, ObjectFilter, StoredResource
-from kcp_py.client.tapwire import HEARTBEAT_SECONDS, ROOT, VERSION, filter_text, merged, read_change
+from kcp_py.client.tapwire import (
+    HEARTBEAT_SECONDS,
+    ROOT,
+    VERSION,
+    Deletion,
+    FinalizerRemoval,
+    deletion_body,
+    filter_text,
+    finalizer_body,
+    merged,
+    read_change,
+)
 from kcp_py.client.transport import Headers, Query, Transport, impersonation, status_error_of
 from kcp_py.logicalcluster import WILDCARD, Name
 from kcp_py.registry.catalog.compilation import HeldNames
@@ -117,25 +128,14 @@ class RemoteTap:
         holder: Holder | None = None,
     ) -> Remaining:
         """`Tap.delete_stored`. Where the server's time limit ends it, deleted objects stay deleted."""
-        body = {
-            "cluster": cluster,
-            "group": resource.group_resource.group,
-            "resource": resource.group_resource.resource,
-            "custom": resource.custom,
-            "namespaced": resource.namespaced,
-            "namespace": namespace,
-            "settled": sorted(settled),
-            "holder": None if holder is None else {"resource": list(holder.resource), "name": holder.name, "uid": holder.uid},
-        }
-        found = await self._post("deletions", body)
+        found = await self._post("deletions", deletion_body(Deletion(cluster, resource, namespace, sorted(settled), holder)))
         return Remaining(found["objects"], found["finalizers"])
 
     async def remove_finalizer(
         self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str, *, finalizer: str, uid: str
     ) -> None:
         """`Tap.remove_finalizer`."""
-        place = {"cluster": cluster, "resource": list(resource), "namespace": namespace, "name": name}
-        await self._post("finalizers", {**place, "finalizer": finalizer, "uid": uid})
+        await self._post("finalizers", finalizer_body(FinalizerRemoval(cluster, resource, namespace, name, finalizer, uid)))
 
     async def lines(self, what: str, query: Query) -> AsyncGenerator[dict[str, Any], None]:
         """The decoded lines of a stream.
@@ -155,9 +155,9 @@ class RemoteTap:
     async def _get(self, what: str, query: Query = ()) -> Any:
         return await self._transport.request("GET", _path(what), query=query, headers=self._user)
 
-    async def _post(self, what: str, body: Mapping[str, Any]) -> Any:
+    async def _post(self, what: str, body: bytes) -> Any:
         headers = (*self._user, ("Content-Type", "application/json"))
-        return await self._transport.request("POST", _path(what), headers=headers, body=orjson.dumps(body))
+        return await self._transport.request("POST", _path(what), headers=headers, body=body)
 
 
 class _Streams:

@@ -7,14 +7,15 @@ stream. An empty line says that the server is there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.client.tap import ObjectChange, ObjectFilter
-from kcp_py.logicalcluster import Name
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.client.tap import Holder, ObjectChange, ObjectFilter, StoredResource
+from kcp_py.logicalcluster import Name, parse_name
+from kcp_py.storage.keys import resource_keys
 
 ROOT: Final = "tap"
 """The first segment of the paths."""
@@ -22,6 +23,8 @@ VERSION: Final = "v1"
 HEARTBEAT_SECONDS: Final = 20.0
 """An empty line is sent when there was nothing else for so long."""
 
+_ANY: Final = resource_keys("", "", "any", namespaced=False)
+"""Keys that check names: objects of all resources have the same."""
 _SHOWN: Final = ("name", "namespace", "uid", "ownerReferences", "finalizers", "deletionTimestamp")
 
 
@@ -52,6 +55,127 @@ def parse_filter(text: str) -> ObjectFilter:
         )
     except (AttributeError, KeyError, TypeError, UnicodeError) as error:
         raise ValueError(f"not a filter: {error}") from error
+
+
+class Deletion(NamedTuple):
+    """The arguments of `Tap.delete_stored`."""
+
+    cluster: Name
+    resource: StoredResource
+    namespace: str
+    settled: Sequence[str]
+    holder: Holder | None
+
+
+class FinalizerRemoval(NamedTuple):
+    """The arguments of `Tap.remove_finalizer`."""
+
+    cluster: Name
+    resource: GroupVersionResource
+    namespace: str
+    name: str
+    finalizer: str
+    uid: str
+
+
+def deletion_body(given: Deletion) -> bytes:
+    """A deletion as a body."""
+    (group, resource), custom, namespaced = given.resource
+    holder = given.holder
+    document = {
+        "cluster": given.cluster,
+        "group": group,
+        "resource": resource,
+        "custom": custom,
+        "namespaced": namespaced,
+        "namespace": given.namespace,
+        "settled": given.settled,
+        "holder": None if holder is None else {"resource": list(holder.resource), "name": holder.name, "uid": holder.uid},
+    }
+    return orjson.dumps(document)
+
+
+def parse_deletion(body: bytes) -> Deletion:
+    """Read what `deletion_body` has written.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    try:
+        document = orjson.loads(body)
+        group_resource = checked_resource(document["group"], document["resource"])
+        resource = StoredResource(group_resource, _flag(document["custom"]), _flag(document["namespaced"], optional=True))
+        cluster, namespace, holder = parse_name(_text(document["cluster"])), _text(document["namespace"]), document["holder"]
+        _check_key(cluster, namespace)
+        found = None
+        if holder is not None:
+            found = Holder(_versioned(holder["resource"]), _text(holder["name"]), _text(holder["uid"]))
+            _check_key(cluster, found.name or ".")
+        return Deletion(cluster, resource, namespace, [_text(finalizer) for finalizer in document["settled"]], found)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a deletion: {error}") from error
+
+
+def finalizer_body(given: FinalizerRemoval) -> bytes:
+    """A removal of a finalizer as a body."""
+    return orjson.dumps({**given._asdict(), "resource": list(given.resource)})
+
+
+def parse_finalizer(body: bytes) -> FinalizerRemoval:
+    """Read what `finalizer_body` has written.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    try:
+        document = orjson.loads(body)
+        cluster, resource = parse_name(_text(document["cluster"])), _versioned(document["resource"])
+        namespace, name, finalizer, uid = (_text(document[member]) for member in ("namespace", "name", "finalizer", "uid"))
+        _check_key(cluster, namespace)
+        _check_key(cluster, name or ".")
+        return FinalizerRemoval(cluster, resource, namespace, name, finalizer, uid)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a removal of a finalizer: {error}") from error
+
+
+def checked_resource(group: Any, resource: Any) -> GroupResource:
+    """A resource of a request.
+
+    Raises:
+        ValueError: no resource can have the name, or no group.
+    """
+    found = GroupResource(_text(group), _text(resource))
+    # Keys are built when the objects are read, which may be after the answer has begun.
+    resource_keys("", *found, namespaced=True)
+    return found
+
+
+def _versioned(given: Any) -> GroupVersionResource:
+    group, version, resource = given
+    checked_resource(group, resource)
+    return GroupVersionResource(group, _text(version), resource)
+
+
+def _check_key(cluster: Name, segment: str) -> None:
+    """Check a namespace, which may be empty, or the name of an object.
+
+    Raises:
+        ValueError: no key can have it.
+    """
+    if segment:
+        _ANY.object_key(cluster, "", segment)
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"{given!r} is not a text")
+    return given
+
+
+def _flag(given: Any, *, optional: bool = False) -> Any:
+    if not isinstance(given, bool) and not (optional and given is None):
+        raise TypeError(f"{given!r} is not true or false")
+    return given
 
 
 def merged(filters: Sequence[ObjectFilter]) -> ObjectFilter:

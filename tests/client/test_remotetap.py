@@ -8,19 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from kcp_py.aio import Supervisor
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.kinds import CRDS, NAMESPACES
-from kcp_py.client import EVERYTHING, ObjectChange, ObjectFilter
+from kcp_py.apimachinery.kinds import CRDS, NAMESPACES, GroupVersionResource
+from kcp_py.client import EVERYTHING, Holder, ObjectChange, ObjectFilter, StoredResource
 from kcp_py.client.remote import RemoteClient
 from kcp_py.client.remotetap import RemoteTap
+from kcp_py.client.tapwire import filter_text
 from kcp_py.client.transport import Transport
 from kcp_py.controllers import start_controllers
 from kcp_py.controlplane import ControlPlane
 from kcp_py.kubeconfig import KubeconfigContext
 from kcp_py.request.user import UserInfo
+from kcp_py.storage.contract import Put
 from kcp_py.tenancy import LOGICAL_CLUSTER
 from kcp_py.testing.client_objects import CONFIG_MAPS, OTHER, TEAM, WIDGETS, config_map, serve_widgets, widget, widget_crd
 from tests.client.served import options_of, served
@@ -126,6 +129,96 @@ async def test_a_request_that_cannot_be_read_is_refused(apart: Apart) -> None:
         with pytest.raises(StatusError) as caught:
             await apart.client.transport.request("GET", f"/clusters/*/tap/v1/{path}")
         assert caught.value.code == code
+
+
+DELETION: dict[str, Any] = {
+    "cluster": "team-a",
+    "group": "",
+    "resource": "configmaps",
+    "custom": False,
+    "namespaced": True,
+    "namespace": "",
+    "settled": [],
+    "holder": None,
+}
+REMOVAL: dict[str, Any] = {
+    "cluster": "team-a",
+    "resource": list(NAMESPACES),
+    "namespace": "",
+    "name": "one",
+    "finalizer": "a.b/c",
+    "uid": "1",
+}
+HOLDER: dict[str, Any] = {"resource": list(NAMESPACES), "name": "one", "uid": "1"}
+
+
+WRONG_DELETIONS: list[dict[str, Any]] = [
+    {"cluster": "No Name"},
+    {"group": 5},
+    {"resource": "a/b"},
+    {"resource": "unknown"},
+    {"custom": "yes"},
+    {"namespace": "a/b"},
+    {"settled": 5},
+    {"settled": [5]},
+    {"holder": []},
+    {"holder": {**HOLDER, "resource": ["a"]}},
+    {"holder": {**HOLDER, "name": ""}},
+    {"holder": {**HOLDER, "resource": list(CONFIG_MAPS)}},
+    {"resource": "namespaces", "namespace": "default"},
+]
+WRONG_REMOVALS: list[dict[str, Any]] = [
+    {"cluster": None},
+    {"resource": "a"},
+    {"name": "a/b"},
+    {"name": ""},
+    {"uid": 1},
+    {"namespace": "default"},
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        *((path, body) for path in ("deletions", "finalizers") for body in (b"", b"{", b"[]", b"{}", b"5")),
+        *(("deletions", orjson.dumps({**DELETION, **wrong})) for wrong in WRONG_DELETIONS),
+        *(("finalizers", orjson.dumps({**REMOVAL, **wrong})) for wrong in WRONG_REMOVALS),
+    ],
+)
+async def test_a_body_that_cannot_be_parsed_is_refused(apart: Apart, path: str, body: bytes) -> None:
+    """With 400, for a deletion and for the removal of a finalizer."""
+    with pytest.raises(StatusError) as caught:
+        await apart.client.transport.request("POST", f"/clusters/*/tap/v1/{path}", body=body)
+    assert caught.value.code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("resources", {"cluster": "No Name"}),
+        ("names", {"group": "a"}),
+        ("changes", {"resource": "a/b", "filter": filter_text(EVERYTHING)}),
+        ("changes", {"resource": "configmaps", "filter": "[]"}),
+        ("observations", {}),
+        ("objects", {"filter": filter_text(EVERYTHING), "limit": "many"}),
+        ("objects", {"filter": filter_text(EVERYTHING), "cluster": "team-a", "group": "A", "resource": "b"}),
+    ],
+)
+async def test_a_parameter_that_cannot_be_parsed_is_refused(apart: Apart, path: str, query: dict[str, str]) -> None:
+    """With 400, before a stream begins."""
+    with pytest.raises(StatusError) as caught:
+        await apart.client.transport.request("GET", f"/clusters/*/tap/v1/{path}", query=tuple(query.items()))
+    assert caught.value.code == 400
+
+
+async def test_a_fault_of_the_server_is_not_the_fault_of_the_request(apart: Apart) -> None:
+    """500 where the server fails on what it has stored: the holder of a collection has lost its uid."""
+    key = f"/registry/rbac.authorization.k8s.io/clusterroles/{TEAM}/broken"
+    await apart.control_plane.backend.access.storage.transact((), (Put(key, b'{"metadata":{"name":"broken"}}'),))
+    holder = Holder(GroupVersionResource("rbac.authorization.k8s.io", "v1", "clusterroles"), "broken", "1")
+    with pytest.raises(StatusError) as caught:
+        await apart.tap.delete_stored(TEAM, StoredResource(MAPS, custom=False, namespaced=True), holder=holder)
+    assert (caught.value.code, caught.value.reason) == (500, "InternalError")
 
 
 async def test_names_and_stored_resources_are_those_of_the_server(apart: Apart) -> None:

@@ -6,9 +6,23 @@ import orjson
 import pytest
 
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.client.tap import EVERYTHING, ObjectChange, ObjectFilter
-from kcp_py.client.tapwire import change_line, error_line, filter_text, merged, parse_filter, read_change, revision_line
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.client.tap import EVERYTHING, Holder, ObjectChange, ObjectFilter, StoredResource
+from kcp_py.client.tapwire import (
+    Deletion,
+    FinalizerRemoval,
+    change_line,
+    deletion_body,
+    error_line,
+    filter_text,
+    finalizer_body,
+    merged,
+    parse_deletion,
+    parse_filter,
+    parse_finalizer,
+    read_change,
+    revision_line,
+)
 from kcp_py.logicalcluster import Name
 
 MAPS, EVENTS, CRDS = GroupResource("", "configmaps"), GroupResource("", "events"), GroupResource("x", "crds")
@@ -29,6 +43,15 @@ def test_another_text_is_no_filter(text: str) -> None:
     """It is a ValueError, which is the fault of the request."""
     with pytest.raises(ValueError, match=r".+"):
         parse_filter(text)
+
+
+@pytest.mark.parametrize("holder", [None, Holder(GroupVersionResource("", "v1", "namespaces"), "one", "u")])
+def test_a_deletion_is_read_as_it_was_written(holder: Holder | None) -> None:
+    """With and without a holder; and so is the removal of a finalizer."""
+    deletion = Deletion(Name("team-a"), StoredResource(MAPS, custom=False, namespaced=None), "default", ["a.b/c"], holder)
+    assert parse_deletion(deletion_body(deletion)) == deletion
+    removal = FinalizerRemoval(Name("team-a"), GroupVersionResource("", "v1", "configmaps"), "default", "one", "a.b/c", "u")
+    assert parse_finalizer(finalizer_body(removal)) == removal
 
 
 def test_merged_filters_show_what_one_of_them_shows() -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -18,8 +18,18 @@ import orjson
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
-from kcp_py.client.tap import Holder, ObjectChange, ObjectFilter, StoredResource, Tap
-from kcp_py.client.tapwire import HEARTBEAT_SECONDS, VERSION, change_line, error_line, parse_filter, revision_line
+from kcp_py.client.tap import ObjectChange, ObjectFilter, StoredResource, Tap
+from kcp_py.client.tapwire import (
+    HEARTBEAT_SECONDS,
+    VERSION,
+    change_line,
+    checked_resource,
+    error_line,
+    parse_deletion,
+    parse_filter,
+    parse_finalizer,
+    revision_line,
+)
 from kcp_py.logicalcluster import Name, Wildcard, parse_name
 from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.server.exchange import Exchange
@@ -50,33 +60,28 @@ class TapHandler:
         if self._backend.shutting_down:
             raise errors.service_unavailable("apiserver is shutting down", retry_after_seconds=1)
         tap, given = self._tap.acting_as(exchange.context.user), _Parameters(exchange)
-        try:
-            match exchange.method, segments[2]:
-                case "GET", "changes":
-                    await self._stream(exchange, _changes(tap, given.version_resource, given.filter))
-                case "GET", "observations":
-                    await self._stream(exchange, self._observations(tap, given.filter))
-                case "GET", "objects":
-                    found = tap.stored_objects(
-                        given.any_cluster, concerned=given.filter, resource=given.any_resource, limit=int(given.text("limit") or 0)
-                    )
-                    await self._stream(exchange, self._objects(found))
-                case "GET", "resources":
-                    stored = await tap.stored_resources(given.cluster)
-                    await _send(exchange, [_stored_document(one) for one in stored])
-                case "GET", "names":
-                    await _send(exchange, [held._asdict() for held in await tap.held_names(given.cluster, given.text("group"))])
-                case "GET", "builtins":
-                    builtins = await tap.builtin_names()
-                    await _send(exchange, {group: [one._asdict() for one in names] for group, names in builtins.items()})
-                case "POST", "deletions":
-                    await _send(exchange, await self._delete(tap, exchange))
-                case "POST", "finalizers":
-                    await _send(exchange, await self._remove_finalizer(tap, exchange))
-                case _:
-                    raise errors.unknown_path()
-        except (KeyError, TypeError, ValueError) as error:
-            raise errors.bad_request(f"tap: {error}") from error
+        match exchange.method, segments[2]:
+            case "GET", "changes":
+                await self._stream(exchange, _changes(tap, given.version_resource, given.filter))
+            case "GET", "observations":
+                await self._stream(exchange, self._observations(tap, given.filter))
+            case "GET", "objects":
+                found = tap.stored_objects(given.any_cluster, concerned=given.filter, resource=given.any_resource, limit=given.limit)
+                await self._stream(exchange, self._objects(found))
+            case "GET", "resources":
+                stored = await tap.stored_resources(given.cluster)
+                await _send(exchange, [_stored_document(one) for one in stored])
+            case "GET", "names":
+                await _send(exchange, [held._asdict() for held in await tap.held_names(given.cluster, given.text("group"))])
+            case "GET", "builtins":
+                builtins = await tap.builtin_names()
+                await _send(exchange, {group: [one._asdict() for one in names] for group, names in builtins.items()})
+            case "POST", "deletions":
+                await _send(exchange, await self._delete(tap, exchange))
+            case "POST", "finalizers":
+                await _send(exchange, await self._remove_finalizer(tap, exchange))
+            case _:
+                raise errors.unknown_path()
 
     async def _objects(self, found: AsyncGenerator[ObjectChange, None]) -> AsyncGenerator[bytes, None]:
         async with aclosing(found):
@@ -108,32 +113,19 @@ class TapHandler:
             end()
 
     async def _delete(self, tap: Tap, exchange: Exchange) -> Mapping[str, Any]:
-        given = await self._body(exchange)
-        holder = given["holder"]
-        remaining = await tap.delete_stored(
-            parse_name(given["cluster"]),
-            StoredResource(GroupResource(given["group"], given["resource"]), given["custom"], given["namespaced"]),
-            given["namespace"],
-            settled=given["settled"],
-            holder=None if holder is None else Holder(GroupVersionResource(*holder["resource"]), holder["name"], holder["uid"]),
-        )
+        body = await exchange.read_body(self._backend.limits.max_body_bytes)
+        with _parsing():
+            given = parse_deletion(body)
+        cluster, resource, namespace, settled, holder = given
+        remaining = await tap.delete_stored(cluster, resource, namespace, settled=settled, holder=holder)
         return {"objects": remaining.objects, "finalizers": dict(remaining.finalizers)}
 
     async def _remove_finalizer(self, tap: Tap, exchange: Exchange) -> Mapping[str, Any]:
-        given = await self._body(exchange)
-        await tap.remove_finalizer(
-            parse_name(given["cluster"]),
-            GroupVersionResource(*given["resource"]),
-            given["namespace"],
-            given["name"],
-            finalizer=given["finalizer"],
-            uid=given["uid"],
-        )
+        body = await exchange.read_body(self._backend.limits.max_body_bytes)
+        with _parsing():
+            given = parse_finalizer(body)
+        await tap.remove_finalizer(given.cluster, given.resource, given.namespace, given.name, finalizer=given.finalizer, uid=given.uid)
         return {}
-
-    async def _body(self, exchange: Exchange) -> Mapping[str, Any]:
-        given: Mapping[str, Any] = orjson.loads(await exchange.read_body(self._backend.limits.max_body_bytes))
-        return given
 
     async def _stream(self, exchange: Exchange, lines: AsyncGenerator[bytes, None]) -> None:
         """Send lines when this request is answered, until there are no more, the client leaves or the server ends."""
@@ -198,8 +190,17 @@ async def _pump(exchange: Exchange, lines: AsyncGenerator[bytes, None], ended: a
         await lines.aclose()
 
 
+@contextmanager
+def _parsing() -> Iterator[None]:
+    """Answer 400 for a request that cannot be parsed. Errors of any other step are faults of the server."""
+    try:
+        yield
+    except ValueError as error:
+        raise errors.bad_request(f"tap: {error}") from error
+
+
 class _Parameters:
-    """The query of a request."""
+    """The query of a request. A parameter that cannot be parsed is 400."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._query = exchange.query
@@ -212,7 +213,8 @@ class _Parameters:
     @property
     def cluster(self) -> Name:
         """The cluster that the request is about."""
-        return parse_name(self.text("cluster"))
+        with _parsing():
+            return parse_name(self.text("cluster"))
 
     @property
     def any_cluster(self) -> Name | None:
@@ -222,17 +224,29 @@ class _Parameters:
     @property
     def version_resource(self) -> GroupVersionResource:
         """The resource whose changes are asked for."""
-        return GroupVersionResource(self.text("group"), self.text("version"), self.text("resource"))
+        with _parsing():
+            found = checked_resource(self.text("group"), self.text("resource"))
+        return GroupVersionResource(found.group, self.text("version"), found.resource)
 
     @property
     def any_resource(self) -> GroupResource | None:
         """None for all resources."""
-        return GroupResource(self.text("group"), self.text("resource")) if self.text("resource") else None
+        if not self.text("resource"):
+            return None
+        with _parsing():
+            return checked_resource(self.text("group"), self.text("resource"))
 
     @property
     def filter(self) -> ObjectFilter:
         """Which objects are shown."""
-        return parse_filter(self.text("filter"))
+        with _parsing():
+            return parse_filter(self.text("filter"))
+
+    @property
+    def limit(self) -> int:
+        """How many objects of each resource are looked at; 0 for all."""
+        with _parsing():
+            return int(self.text("limit") or 0)
 
 
 def _stored_document(resource: StoredResource) -> Mapping[str, Any]:
