@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import TimerHandle
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -24,6 +23,7 @@ from kcp_py.serving.addresses import client_of, local_address, remote_address
 from kcp_py.serving.connectionlimits import ConnectionSlot
 from kcp_py.serving.context import ServerContext
 from kcp_py.serving.cycle import Cycle
+from kcp_py.serving.disconnection import DisconnectCallbacks
 from kcp_py.serving.flow import FlowControl
 from kcp_py.serving.http1.closing import Action, Closing
 from kcp_py.serving.http1.events import Data, EndOfMessage, Event, Header, Refusal, Request
@@ -32,8 +32,6 @@ from kcp_py.serving.http1.refusals import TOO_MANY_HEADS
 from kcp_py.serving.http1.responses import ResponseWriter
 from kcp_py.serving.http1.states import Hold, State
 from kcp_py.serving.records import RECORD_BYTES, Records, discard
-
-Callback = Callable[[], None]
 
 BUFFERED_BYTES: Final = 64 * 1024
 """Bytes of a body that are read before the application takes them."""
@@ -78,8 +76,8 @@ class Connection(asyncio.Protocol):
         self._client: tuple[str, int] | None = None
         self._server: tuple[str, int | None] | None = None
         self._scheme = "http"
-        # Registered with `on_disconnect`; None once the client has left.
-        self._callbacks: dict[object, Callback] | None = {}
+        # Registered with `on_disconnect`.
+        self._callbacks = DisconnectCallbacks(context.loop)
         # The hold of the reader that this connection has obeyed.
         self._hold: Hold | None = None
         self._in_large_heads = False
@@ -107,7 +105,7 @@ class Connection(asyncio.Protocol):
         self._app_state = {
             **context.app_state,
             "peer_certificate": None if tls is None else tls.getpeercert(binary_form=True),
-            "on_disconnect": self._on_disconnect,
+            "on_disconnect": self._callbacks.register,
         }
         self._reader = RequestReader(context.limits, context.loop.time())
         self._arm()
@@ -118,7 +116,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client has ended its side. Returns whether the transport stays open: the client may still read its response."""
         # As in Go's net/http, where the context of a request ends with its client's side: a watch would not end otherwise.
-        self._call_callbacks()
+        self._callbacks.call()
         self._handle(self._reader.receive_eof(self._context.loop.time()))
         return self._reader.state is not State.CLOSED
 
@@ -135,9 +133,7 @@ class Connection(asyncio.Protocol):
         if self.slot is not None:
             self.slot.release()
         self._release()
-        # The state holds a method of this object: without this, only the cycle collector would free the connection.
-        self._app_state = {}
-        self._call_callbacks()
+        self._callbacks.call()
 
     def pause_writing(self) -> None:
         self.flow.pause_writing()
@@ -166,23 +162,6 @@ class Connection(asyncio.Protocol):
         # Unlike large heads, bodies that bring no payload have a place for the time that they wait only.
         self._context.long_framings.leave(self)
         self._resume(turn=True)
-
-    def _on_disconnect(self, callback: Callback) -> Callback:
-        if self._callbacks is None:
-            self._context.loop.call_soon(callback)
-            return _nothing
-        registration = object()
-        self._callbacks[registration] = callback
-        return partial(self._unregister, registration)
-
-    def _unregister(self, registration: object) -> None:
-        if self._callbacks is not None:
-            self._callbacks.pop(registration, None)
-
-    def _call_callbacks(self) -> None:
-        callbacks, self._callbacks = self._callbacks, None
-        for callback in (callbacks or {}).values():
-            callback()
 
     # What the cycle asks for
 
@@ -337,8 +316,6 @@ class Connection(asyncio.Protocol):
         self._release()
         # The end of the connection is read over WebSocket.
         del scope["state"]["on_disconnect"]
-        # Without this, only the cycle collector would free this object.
-        self._app_state = {}
         transport = self.transport
         reader = transport.get_protocol()
         socket = WatchSocket(context, scope, self.slot)
@@ -466,7 +443,3 @@ def _offers_websocket(request: Request) -> bool:
     if request.method != b"GET" or request.version != "1.1":
         return False
     return dict(request.headers).get(b"upgrade", b"").strip().lower() == b"websocket"
-
-
-def _nothing() -> None:
-    """Takes back a registration of a connection that is gone."""
