@@ -171,7 +171,7 @@ class WatchSocket(asyncio.Protocol):
             _log.exception("application_failed")
             self._fail()
         else:
-            if not self._accepted and self._refusal is None:
+            if not self._accepted and self._refusal is None and not self.transport.is_closing():
                 _log.error("application_failed", reason="the application returned without an answer to a WebSocket handshake")
                 self._fail()
         if self._timer is None:
@@ -203,9 +203,9 @@ class WatchSocket(asyncio.Protocol):
         self.transport.close()
 
     def _flush(self) -> None:
-        """Write what the protocol wants to send."""
+        """Write what the protocol wants to send, unless the connection ends already."""
         for data in self._protocol.data_to_send():
-            if data:
+            if data and not self.transport.is_closing():
                 self.transport.write(data)
 
     def _cancel_timer(self) -> None:
@@ -226,7 +226,7 @@ class WatchSocket(asyncio.Protocol):
             ConnectionError: the client is gone.
         """
         await self._writable.wait()
-        if self._lost:
+        if self._lost or (not self._accepted and self.transport.is_closing()):
             raise ConnectionResetError
         kind = message["type"]
         if self._refusal is not None:
@@ -243,8 +243,6 @@ class WatchSocket(asyncio.Protocol):
         response = self._response
         assert response is not None
         if kind == "websocket.accept":
-            if self.transport.is_closing():
-                return
             # The server's own headers have the date.
             del response.headers["Date"]
             response.headers.update(_text((*self._context.state.default_headers, *message.get("headers", ()))))

@@ -1,4 +1,4 @@
-"""Health and metrics of controllers that run apart. With a server behind them they are tested in e2e/test_controllers_apart.py."""
+"""Health and metrics of the process of the controllers. With a server behind them they are tested in e2e/test_controllers_apart.py."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 import websockets
+from structlog.testing import capture_logs
 from uvicorn.server import ServerState
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -322,6 +323,81 @@ async def test_client_that_only_pings():
     assert transport.written < 9 * 1024 * 1024
     socket.connection_lost(None)
     await asyncio.wait(list(state.tasks), timeout=20)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"type": "websocket.accept"}, {"type": "websocket.close"}, {"type": "websocket.http.response.start", "status": 403}, None],
+    ids=["accepted", "refused", "refused over HTTP", "not answered"],
+)
+async def test_an_answer_behind_the_end_of_the_connection(answer):
+    """Nothing is written on a transport that closes, and the application is told that the client is gone."""
+
+    class Closing(asyncio.Transport):
+        closing = False
+        written = b""
+
+        def get_extra_info(self, name, default=None):
+            del name
+            return default
+
+        def get_write_buffer_size(self):
+            return 0
+
+        def is_closing(self):
+            return self.closing
+
+        def write(self, data):
+            self.written += data
+
+        def close(self):
+            self.closing = True
+
+        abort = close
+
+    failures: list[BaseException] = []
+
+    async def app(scope, receive, send):
+        del scope
+        assert (await receive())["type"] == "websocket.connect"
+        transport.close()
+        for message in (answer, {"type": "websocket.send", "text": "a"}) if answer else ():
+            try:
+                await send(message)
+            except OSError as error:
+                failures.append(error)
+
+    state: Any = ServerState()
+    context = ServerContext(app, state, ReadLimits(max_head_bytes=1000, head_timeout=60, idle_timeout=60))
+    headers = [(name.lower().encode(), value.encode()) for name, value in {"Host": "x", **UPGRADE}.items()]
+    scope = {"method": "GET", "scheme": "http", "raw_path": b"/", "query_string": b"watch=1", "headers": headers}
+    socket, transport = WatchSocket(context, scope, None), Closing()
+    socket.start(transport, b"")
+    with capture_logs() as logs:
+        await asyncio.wait(list(state.tasks), timeout=20)
+    socket.connection_lost(None)
+    assert [type(failure) for failure in failures] == [ConnectionResetError] * (2 if answer else 0)
+    assert transport.written == b""
+    assert logs == []
+
+
+async def test_a_client_that_has_ended_its_side(server):
+    """It has nothing to say over WebSocket any more: the connection ends, and its watch with it."""
+    fanout = server.control_plane.backend.fanout
+    before = fanout.watchers
+    lines = {"Host": "x", "Origin": ORIGIN, **BEARER, **UPGRADE}
+    head = f"GET {CONFIG_MAPS}?watch=1 HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "\r\n"
+    with capture_logs() as logs:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(head.encode())
+        writer.write_eof()
+        received = await asyncio.wait_for(reader.read(), 20)
+        async with asyncio.timeout(20):
+            while fanout.watchers != before:
+                await asyncio.sleep(0)
+        writer.close()
+    assert received.partition(b"\r\n")[0] in {b"", b"HTTP/1.1 101 Switching Protocols"}
+    assert [log for log in logs if log["log_level"] == "error"] == []
 
 
 def test_request_head():
