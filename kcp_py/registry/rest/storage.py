@@ -101,6 +101,11 @@ class WrittenObject(NamedTuple):
         """Whether the object is gone. Else it is there, changed or marked for deletion."""
         return self.written.deleted
 
+    @property
+    def answers_deletion(self) -> bool:
+        """Whether the answer to a deletion is the object: it is still there, or its kind asks for that. Else it is a Status."""
+        return not self.written.deleted or self.target.resource.strategy.return_deleted_object
+
     def spliced(self) -> bytes | None:
         """See `StoredObject.spliced`."""
         target, written = self.target, self.written

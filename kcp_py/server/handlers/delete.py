@@ -29,7 +29,7 @@ async def delete(backend: Backend, exchange: Exchange, target: Resolved) -> None
     deleted = await backend.verbs.of(target).delete(WriteRequest(exchange.context, target, options))
     uid = ""
     if isinstance(deleted, WrittenObject):
-        if not deleted.deleted or resource.strategy.return_deleted_object:
+        if deleted.answers_deletion:
             pending = not deleted.deleted and options.orphan_dependents is False
             await send(backend, exchange, target, deleted, representation, status=202 if pending else 200)
             return
