@@ -255,7 +255,7 @@ class Connection(asyncio.Protocol):
             self._context.loop.call_soon(self._resume)
         elif hold is Hold.HEAD_TURN:
             self._in_large_heads = True
-            self._context.large_heads.want(self)
+            self._context.large_heads.want(self, self._counted_client)
         elif hold is Hold.FRAMING_TURN:
             self._context.long_framings.want(self)
 
@@ -327,10 +327,15 @@ class Connection(asyncio.Protocol):
         self.flow.release()
         socket.start(transport, received)
 
+    @property
+    def _counted_client(self) -> str:
+        """The client address for limits; empty where there are none."""
+        return "" if self._client is None else client_of(self._client[0])
+
     def _count_head_bytes(self) -> None:
         """Count the bytes of an incomplete head, or refuse the request where there is no room for them."""
         budget = self._context.head_budget
-        client = "" if self._client is None else client_of(self._client[0])
+        client = self._counted_client
         now, before = self._reader.head_bytes, self._counted_head_bytes
         if now < before:
             self._counted_head_bytes = 0

@@ -15,6 +15,8 @@ from typing import Final, Protocol
 
 PLACES: Final = 16
 """Large heads that are parsed at the same time."""
+SHARE: Final = 4
+"""One client address has at most one of so many parts of the places."""
 BREAK: Final = 2.0
 """How long the break behind a turn is, in turns."""
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -42,20 +44,27 @@ class ParsingQueue:
         """
         self._places = places
         self._clock = clock
-        self._entered: set[QueuedConnection] = set()
+        # The connections with a place, with their client addresses, and how many places each address has.
+        self._entered: dict[QueuedConnection, str] = {}
+        self._taken: dict[str, int] = {}
         # Those without a place, in the order in which they came.
-        self._waiting: dict[QueuedConnection, None] = {}
+        self._waiting: dict[QueuedConnection, str] = {}
         self._ready: deque[QueuedConnection] = deque()
         self._timer: asyncio.Handle | None = None
 
-    def want(self, connection: QueuedConnection) -> None:
-        """Give the connection a turn later. `leave` ends this."""
+    def want(self, connection: QueuedConnection, client: str = "") -> None:
+        """Give the connection a turn later. `leave` ends this.
+
+        Args:
+            connection: whose bytes wait.
+            client: the address that is counted, of which `SHARE` of the places may be taken; empty for clients that may take all.
+        """
         if connection in self._entered:
             self._ready.append(connection)
-        elif self._places is None or len(self._entered) < self._places:
-            self._enter(connection)
+        elif self._has_place(client):
+            self._enter(connection, client)
         else:
-            self._waiting[connection] = None
+            self._waiting[connection] = client
             return
         self._arm(_SHORTEST_BREAK_SECONDS)
 
@@ -63,16 +72,28 @@ class ParsingQueue:
         """The connection needs no more turns. Does nothing for one that is not here."""
         if self._waiting:
             self._waiting.pop(connection, None)
-        if connection in self._entered:
-            self._entered.discard(connection)
-            if self._waiting:
-                following = next(iter(self._waiting))
-                del self._waiting[following]
-                self._enter(following)
-                self._arm(_SHORTEST_BREAK_SECONDS)
+        client = self._entered.pop(connection, None)
+        if client is None:
+            return
+        left = self._taken[client] - 1
+        if left:
+            self._taken[client] = left
+        else:
+            del self._taken[client]
+        following = next((one for one, address in self._waiting.items() if self._has_place(address)), None)
+        if following is not None:
+            self._enter(following, self._waiting.pop(following))
+            self._arm(_SHORTEST_BREAK_SECONDS)
 
-    def _enter(self, connection: QueuedConnection) -> None:
-        self._entered.add(connection)
+    def _has_place(self, client: str) -> bool:
+        if self._places is None:
+            return True
+        share = max(1, self._places // SHARE) if client else self._places
+        return len(self._entered) < self._places and self._taken.get(client, 0) < share
+
+    def _enter(self, connection: QueuedConnection, client: str) -> None:
+        self._entered[connection] = client
+        self._taken[client] = self._taken.get(client, 0) + 1
         self._ready.append(connection)
 
     def _arm(self, seconds: float) -> None:

@@ -31,6 +31,13 @@ class Head:
             self.done.set()
 
 
+class Unfinished(Head):
+    """Has a turn, and never the rest of its bytes."""
+
+    def take_turn(self) -> None:
+        self.turns.append(self.name)
+
+
 async def test_heads_take_turns() -> None:
     """One piece each, so that the shortest is complete first."""
     heads = ParsingQueue()
@@ -66,6 +73,25 @@ async def test_a_head_that_has_left_gets_no_turn() -> None:
     heads.leave(lost)
     await other.done.wait()
     assert turns == ["b"]
+
+
+async def test_one_client_address_cannot_take_all_places() -> None:
+    """Its further heads wait for its own unfinished ones; those of other addresses do not, and loopback addresses have no share."""
+    heads = ParsingQueue(places=8)
+    turns: list[str] = []
+    slow = [Unfinished(heads, "slow0", 1, turns), Unfinished(heads, "slow1", 1, turns), Head(heads, "slow2", 1, turns)]
+    for head in slow:
+        heads.want(head, "192.0.2.1")
+    other, local = Head(heads, "other", 2, turns), [Head(heads, f"local{number}", 1, turns) for number in range(5)]
+    heads.want(other, "192.0.2.2")
+    for head in local:
+        heads.want(head)
+    for head in (other, *local):
+        await head.done.wait()
+    assert "slow2" not in turns
+    heads.leave(slow[0])
+    await slow[2].done.wait()
+    assert turns[-1] == "slow2"
 
 
 async def test_bytes_of_heads_are_bounded_in_all_and_for_each_client() -> None:
