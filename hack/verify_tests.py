@@ -96,7 +96,8 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("clusterstate writerequest strategy", "registry/store", "values and hooks of every write"),
     ],
     "registry/catalog": [
-        Row("crdindex crds static table upstream", "registry/catalog/test_tables", "sources, seen in the tables of clusters")
+        Row("crdindex crds static table upstream", "registry/catalog/test_tables", "sources, seen in the tables of clusters"),
+        Row("servedevents", "controlplane/test_catalog", "events of a source, seen by watches"),
     ],
     "registry/rest": [
         Row("content", "registry/store/test_collection", "deletions of the tap"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kcp_py.logicalcluster import WILDCARD, Name, parse_name
     from kcp_py.options import Options
     from kcp_py.registry.admission import AdmissionPlugin, Attributes, Operation
-    from kcp_py.registry.catalog.source import Dependency, EndedWatches, ResourceSource, SourceContext
+    from kcp_py.registry.catalog.source import Dependency, EndedWatches, ResourceSource, ServedChange, SourceContext
     from kcp_py.registry.computed import ComputedResource
     from kcp_py.registry.resource import Served, ServedResource
     from kcp_py.registry.rest.storage import ObjectEvent, ReadRequest, RestStorage
@@ -75,6 +75,7 @@ __all__ = [
     "ResourceSource",
     "RestStorage",
     "Served",
+    "ServedChange",
     "ServedResource",
     "SourceContext",
     "StoredResource",
@@ -127,6 +128,7 @@ _HOMES = {
     "ResourceSource": "kcp_py.registry.catalog.source",
     "RestStorage": "kcp_py.registry.rest.storage",
     "Served": "kcp_py.registry.resource",
+    "ServedChange": "kcp_py.registry.catalog.source",
     "ServedResource": "kcp_py.registry.resource",
     "SourceContext": "kcp_py.registry.catalog.source",
     "StoredResource": "kcp_py.registry.stored",

@@ -13,9 +13,11 @@ from kcp_py.apis.core.kubernetes_service import kubernetes_service
 from kcp_py.apis.kcp.logicalclusters import LogicalClusterStrategy
 from kcp_py.apis.metrics import ClusterUsages, cluster_usages
 from kcp_py.apis.upstream.provider import UpstreamKinds
+from kcp_py.logicalcluster import ROOT
 from kcp_py.options import Options
 from kcp_py.registry.catalog.compilation import CompiledCRDs
 from kcp_py.registry.catalog.crds import CRDSource
+from kcp_py.registry.catalog.servedevents import ServedEvents
 from kcp_py.registry.catalog.source import ResourceSource, SourceContext
 from kcp_py.registry.catalog.static import StaticSource
 from kcp_py.registry.catalog.tables import ResourceTables
@@ -92,6 +94,10 @@ def build_catalog(access: Access, fanout: Fanout, options: Options, *, apis: Seq
         source.connect(context)
     tables = ResourceTables(access, fanout, (StaticSource(builtins), *sources, crds))
     usages.connect(access.storage, tables)
+    for source in sources:
+        followed = {dependency.prefix for dependency in source.depends_on(ROOT)}
+        for keys in {resource.keys.prefix: resource.keys for resource in source.declared if resource.rest is None}.values():
+            fanout.derive(followed, keys.prefix, ServedEvents(access.storage, source, keys))
     for resource, objects in defaults.items():
         keys = resource_keys(root, *resource, namespaced=True, identity=CUSTOM_RESOURCES)
         events = DefaultEvents(

@@ -17,7 +17,7 @@ from kcp_py.apis.upstream.resources import upstream_resources
 from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionPlugin, Attributes
-from kcp_py.registry.catalog.source import Dependency, EndedWatches, ResourceSource, SourceContext
+from kcp_py.registry.catalog.source import Dependency, EndedWatches, ResourceSource, ServedChange, SourceContext
 from kcp_py.registry.computed import ComputedResource
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.rest.storage import Object, ReadRequest, RestStorage
@@ -84,6 +84,12 @@ class GoldSource(ResourceSource):
         if event.value is None or is_gold(event.value):
             return ()
         return [EndedWatches(resource.keys.prefix, Name(event.route.cluster)) for resource in self._resources]
+
+    def changes(self, event: ObjectEvent) -> Iterable[ServedChange]:
+        before, now = event.previous is not None and is_gold(event.previous.value), event.value is not None and is_gold(event.value)
+        if before == now:
+            return ()
+        return [ServedChange(resource.keys.prefix, Name(event.route.cluster), now) for resource in self._resources]
 
 
 def is_gold(value: bytes) -> bool:
@@ -216,6 +222,7 @@ async def test_all_clusters_at_once(api: Api) -> None:
         assert [await watch.brief(), await watch.brief()] == [("ADDED", "web-a"), ("ADDED", "web-b")]
         assert places(await api.ok("GET", "/clusters/*/apis/apps/v1/deployments")) == [("a", "web-a"), ("b", "web-b")]
         await mark(api, "a", None)
+        assert await watch.brief() == ("DELETED", "web-a")
         assert places(await api.ok("GET", "/clusters/*/apis/apps/v1/deployments")) == [("b", "web-b")]
         assert places(await api.ok("GET", "/clusters/*/apis/example.com/v1/names")) == [("b", "b")]
         await api.ok("GET", f"/clusters/*/{DEPLOYMENTS}/web-b")
@@ -224,6 +231,36 @@ async def test_all_clusters_at_once(api: Api) -> None:
         assert await watch.brief() == ("DELETED", "web-b")
     await mark(api, "b", None)
     assert await not_served(api, "GET", "/clusters/*/apis/apps/v1/deployments")
+
+
+async def test_a_watch_over_all_clusters_shows_the_objects_of_the_label(api: Api) -> None:
+    """They are DELETED with it and ADDED with it, at their own resourceVersion, also for a client that resumes before both.
+
+    Other changes of the cluster do not appear.
+    """
+    for name in ("one", "two"):
+        created = await api.ok("POST", f"/clusters/a/{DEPLOYMENTS}", deployment(name))
+    since = created["metadata"]["resourceVersion"]
+    shown = [("DELETED", "one"), ("DELETED", "two"), ("ADDED", "one"), ("ADDED", "two"), ("ADDED", "last")]
+    path = "/clusters/*/apis/apps/v1/deployments"
+    async with Watch(api, path, resourceVersion=since) as watch:
+        await mark(api, "a", "silver")
+        await mark(api, "a", "bronze")
+        ends = [await watch.next(), await watch.next()]
+        assert [(event or {})["object"]["metadata"]["name"] for event in ends] == ["one", "two"]
+        first = (ends[0] or {})["object"]["metadata"]["resourceVersion"]
+        await mark(api, "a", "gold")
+        assert [await watch.brief()] == [("ADDED", "one")]
+        event = await watch.next()
+        assert event is not None
+        assert event["object"]["metadata"]["resourceVersion"] == since
+        updated = await api.ok("PUT", f"/clusters/a/{DEPLOYMENTS}/two", event["object"])
+        assert updated["metadata"]["name"] == "two"
+        await api.ok("POST", f"/clusters/a/{DEPLOYMENTS}", deployment("last"))
+        assert await watch.brief() == ("ADDED", "last")
+    for start, missed in ((since, 0), (first, 0)):
+        async with Watch(api, path, resourceVersion=start) as watch:
+            assert [await watch.brief() for _ in shown[missed:]] == shown[missed:]
 
 
 async def test_a_watch_of_a_computed_resource_over_all_clusters_follows_the_label(api: Api) -> None:

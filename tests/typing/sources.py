@@ -15,6 +15,7 @@ from kcp_py import (
     Options,
     ResourceSource,
     Served,
+    ServedChange,
     ServedResource,
     SourceContext,
     StoredResource,
@@ -81,6 +82,12 @@ class GoldSource(ResourceSource):
     def ended_by(self, event: Any) -> Iterable[EndedWatches]:
         if event.value is not None and not is_gold(event.value):
             yield EndedWatches(self._ships.keys.prefix, parse_name(event.route.cluster))
+
+    def changes(self, event: Any) -> Iterable[ServedChange]:
+        before = event.previous is not None and is_gold(event.previous.value)
+        now = event.value is not None and is_gold(event.value)
+        if before != now:
+            yield ServedChange(self._ships.keys.prefix, parse_name(event.route.cluster), now)
 
 
 async def main() -> None:

@@ -39,6 +39,16 @@ class EndedWatches(NamedTuple):
     cluster: Name
 
 
+class ServedChange(NamedTuple):
+    """One logical cluster begins or ceases to serve a resource."""
+
+    prefix: str
+    """Of the keys of the resource."""
+    cluster: Name
+    served: bool
+    """Whether the cluster serves the resource from now on."""
+
+
 class SourceContext(NamedTuple):
     """What a source works with."""
 
@@ -108,7 +118,17 @@ class ResourceSource(ABC):
     def ended_by(self, event: ObjectEvent) -> Iterable[EndedWatches]:
         """The watches that end with a change of an object that the source depends on: their resource is another one or gone.
 
-        Must not block and must not raise. Watches of all clusters at once do not end with the resources of one.
+        Must not block and must not raise. Watches of all clusters at once do not end with the resources of one, see `changes`.
+        """
+        del event
+        return ()
+
+    def changes(self, event: ObjectEvent) -> Iterable[ServedChange]:
+        """What a cluster begins or ceases to serve with a change of an object that the source depends on.
+
+        Watches over all clusters show the objects that the cluster stores as ADDED or DELETED then. The answer must follow from the event
+        alone, its `previous` and its `value`: watches that resume at an older revision ask again. Only resources in `declared` count. Must
+        not block and must not raise. CRDs need none: their objects are deleted with them.
         """
         del event
         return ()
