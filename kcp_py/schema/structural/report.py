@@ -34,6 +34,9 @@ MAX_TEXT: Final = 4 * 1024 * 1024
 FoundErrors = list[tuple[str, FieldError]]
 """Upstream's own message of each error, by which repetitions are recognised, and the error."""
 
+_PLAIN_TYPES: Final = {str: "string", bool: "boolean", dict: "object"}
+"""Values of these types satisfy a node without a format that names their type. All other cases are left to `type_problem`."""
+
 NO_FIELD: Final = "<nil>"
 """Go prints the path of errors that have none so."""
 
@@ -88,10 +91,12 @@ class Reporter:
         if value is None:
             return self._check_null(node, path, found)
         matches = 1
-        if node.types or node.format:
+        kind = type(value)
+        if not node.format and _PLAIN_TYPES.get(kind) in node.types:
+            matches += 2
+        elif node.types or node.format:
             matches += 1 + self._check_type(node, value, path, found)
         matches += 1 + self._check_junctors(node, value, path, found)
-        kind = type(value)
         if kind is str:
             matches += 1
             self._check_string(node, value, path, found)
@@ -269,14 +274,15 @@ class Reporter:
             self._add(found, message, too_many(_field(path), size, node.max_properties))
         matches = 0
         properties, other = node.properties, node.additional
-        for name, part in value.items():
-            if name in properties:
-                continue
-            if other is False:
-                message = f"{render(path)}.{name} in body is a forbidden property"
-                self._add(found, message, invalid(_field(path), name, message))
-            elif isinstance(other, Node):
-                matches += self.check(other, part, (path, f".{name}"), found, _old_field(was, name))
+        if other is False or isinstance(other, Node):
+            for name, part in value.items():
+                if name in properties:
+                    continue
+                if other is False:
+                    message = f"{render(path)}.{name} in body is a forbidden property"
+                    self._add(found, message, invalid(_field(path), name, message))
+                else:
+                    matches += self.check(other, part, (path, f".{name}"), found, _old_field(was, name))
         for name, part in value.items():
             if (child := properties.get(name)) is not None:
                 matches += self.check(child, part, step(path, name), found, _old_field(was, name))
