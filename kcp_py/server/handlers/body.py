@@ -13,10 +13,12 @@ from kcp_py.apimachinery.serializer.yaml.codec import decode_yaml_strict
 from kcp_py.bootstrap.wire import META, message_of
 from kcp_py.golang.types import json_type
 from kcp_py.registry.rest.conform import BodyKind, cannot_be_handled, check_kind, excerpt, unrecognized
-from kcp_py.registry.writerequest import Decoding, Media
+from kcp_py.registry.writerequest import Decoding, Media, Source
 
 
-async def read(body: bytes, media: Media, resource: BodyKind, *, strict: bool) -> tuple[dict[str, Any], Decoding]:
+async def read(
+    body: bytes, media: Media, resource: BodyKind, *, strict: bool, again: Source | None = None
+) -> tuple[dict[str, Any], Decoding]:
     """Decode a body, in a thread if it is large.
 
     Args:
@@ -24,6 +26,7 @@ async def read(body: bytes, media: Media, resource: BodyKind, *, strict: bool) -
         media: its type.
         resource: the kind.
         strict: whether the verb reports duplicate keys.
+        again: decodes the body once more, for an update.
 
     Returns:
         The object, and how it was decoded.
@@ -34,7 +37,7 @@ async def read(body: bytes, media: Media, resource: BodyKind, *, strict: bool) -
     repeated: list[str] | None = [] if strict else None
     large = len(body) > Inline.PARSE[media]
     obj = await offload(decode, body, media, resource, repeated) if large else decode(body, media, resource, repeated)
-    return obj, Decoding(body, media, repeated or (), large)
+    return obj, Decoding(body, media, repeated or (), large, again)
 
 
 async def read_again(body: bytes, media: Media, resource: BodyKind) -> dict[str, Any]:

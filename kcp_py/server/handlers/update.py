@@ -24,8 +24,8 @@ async def update(backend: Backend, exchange: Exchange, target: Resolved) -> None
     options = decode_update_options(exchange.query)
     media = request_media(exchange.headers.get(b"content-type"), protobuf=resource.protobuf)
     kind = body_kind(target)
-    obj, decoding = await read(body, media, kind, strict=options.field_validation != "Ignore")
-    decoding = decoding._replace(again=partial(read_again, body, media, kind))
+    again = partial(read_again, body, media, kind)
+    obj, decoding = await read(body, media, kind, strict=options.field_validation != "Ignore", again=again)
     request = WriteRequest(exchange.context, target, options, len(body), manager_of(backend, exchange, options), decoding)
     updated = await backend.verbs.of(target).update(request, obj)
     created = isinstance(updated, WrittenObject) and updated.created
