@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.apimachinery.meta.table import Column
+from kcp_py.apimachinery.meta.table import AGE, NAME, Column
 from kcp_py.registry.resource import Converter, DefaultObjects
 from kcp_py.registry.strategy import Strategy
 
@@ -21,6 +21,8 @@ class KindRules(NamedTuple):
     """See `ServedResource.field_labels`."""
     default_objects: DefaultObjects | None = None
     """Objects that every cluster has without storing them."""
+    inherited: bool = False
+    """See `ServedResource.inherited`."""
     typed: bool = True
     """See `ServedResource.typed`."""
     storage_group: str | None = None
@@ -30,6 +32,13 @@ class KindRules(NamedTuple):
     normalize: Callable[[dict[str, Any]], None] | None = None
     """Called with each decoded object: brings it, in place, to the form in which Go would encode it again."""
 
+
+class _ReviewStrategy(Strategy):
+    has_generation = False
+
+
+REVIEW: Final = KindRules(_ReviewStrategy, (NAME, AGE))
+"""Of kinds that are questions: a POST is answered, and nothing is stored."""
 
 Installed = Mapping[GroupResource, KindRules]
 """The kinds of a group."""

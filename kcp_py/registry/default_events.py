@@ -52,6 +52,7 @@ class DefaultEvents:
         definition_keys: ResourceKeys | None = None,
         resource: GroupResource | None = None,
         defines: DefinesKind = lambda _: False,
+        inherited: bool = False,
     ) -> None:
         """Prepare.
 
@@ -63,6 +64,8 @@ class DefaultEvents:
             definition_keys: of CRDs, where one defines the kind.
             resource: what that CRD defines.
             defines: whether a CRD of that resource defines the kind that has default objects.
+            inherited: whether births and ends of clusters make no events: each would make as many as there are inherited objects. Watches
+                in the cluster end with its birth instead (`LogicalClusters`).
         """
         self._storage = storage
         self._keys = keys
@@ -70,19 +73,22 @@ class DefaultEvents:
         self._cluster_keys = cluster_keys
         self._definition_keys = definition_keys
         self._defines = defines
+        self._inherited = inherited
         self._definition_name = f"{resource.resource}.{resource.group or 'core'}" if resource is not None else ""
         self._places = frozenset(objects("root", "", ""))
 
     @property
     def sources(self) -> Sequence[str]:
         """The prefixes of the resources that default objects follow from."""
-        return [keys.prefix for keys in (self._cluster_keys, self._definition_keys) if keys is not None]
+        return [] if self._inherited else [keys.prefix for keys in (self._cluster_keys, self._definition_keys) if keys is not None]
 
     def concerns(self, event: ObjectEvent) -> bool:
         """`Derivation.concerns`."""
         route = event.route
         if route.prefix == self._keys.prefix:
             return _place_of(route) in self._places
+        if self._inherited:
+            return False
         if route.prefix != self._cluster_keys.prefix:
             return route.name == self._definition_name
         if event.previous is None or event.value is None:

@@ -82,6 +82,9 @@ class ServedResource:
     """None: versions differ in `apiVersion` alone."""
     default_objects: DefaultObjects | None = None
     """Objects that every cluster has without storing them."""
+    inherited: bool = False
+    """Whether the default objects belong to each cluster alone: requests over all clusters show stored objects only, and the birth of a
+    cluster makes no events of this resource."""
     short_names: Sequence[str] = ()
     categories: Sequence[str] = ()
     verbs: Sequence[str] = ALL_VERBS

@@ -44,7 +44,7 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
             root: the store's prefix.
             url: the server's base URL, for the status of new clusters.
             capacity: the number of cached states.
-            builtins: the built-in resources in addition to namespaces; their default objects exist as long as the cluster.
+            builtins: the built-in resources; their default objects exist as long as the cluster.
         """
         super().__init__(self._load, capacity=capacity)
         self._access = access
@@ -53,9 +53,11 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
         self._on_gone: list[Gone] = []
         fanout.listen(self._keys.prefix, self._changed)
         fanout.listen_gaps(self.clear)
-        defaults = {resource.keys: resource.default_objects for resource in builtins if resource.default_objects is not None}
-        for keys, objects in {namespace_keys(root): default_namespaces, **defaults}.items():
-            events = DefaultEvents(access.storage, keys, objects, cluster_keys=self._keys)
+        self._fanout = fanout
+        self._inherited = [resource.keys.prefix for resource in builtins if resource.inherited]
+        defaults = {one.keys: (one.default_objects, one.inherited) for one in builtins if one.default_objects is not None}
+        for keys, (objects, inherited) in {namespace_keys(root): (default_namespaces, False), **defaults}.items():
+            events = DefaultEvents(access.storage, keys, objects, cluster_keys=self._keys, inherited=inherited)
             fanout.derive(events.sources, keys.prefix, events)
 
     def on_gone(self, callback: Gone) -> None:
@@ -149,6 +151,10 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
     def _changed(self, event: ObjectEvent) -> None:
         cluster = Name(event.route.cluster)
         self.invalidate(cluster)
+        if event.previous is None:
+            # What the cluster inherits has other uids from its birth on.
+            for prefix in self._inherited:
+                self._fanout.end_watches(prefix=prefix, cluster=cluster)
         if event.value is None or not _is_served(orjson.loads(event.value)):
             for callback in self._on_gone:
                 callback(cluster)

@@ -9,6 +9,8 @@ from typing import Any
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersion
 from kcp_py.apimachinery.serializer.protobuf import has_message
 from kcp_py.apis.apiextensions import install as apiextensions
+from kcp_py.apis.authentication import install as authentication
+from kcp_py.apis.authorization import install as authorization
 from kcp_py.apis.coordination import install as coordination
 from kcp_py.apis.core import install as core
 from kcp_py.apis.kcp import install as kcp
@@ -19,7 +21,7 @@ from kcp_py.bootstrap.kinds import BuiltinKind, builtin_kinds, definitions
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ServedResource, storage_version_hash
 from kcp_py.registry.strategy import Strategy
-from kcp_py.registry.subresources import table_of
+from kcp_py.registry.subresources import Code, table_of
 from kcp_py.schema.models import validation_schema
 from kcp_py.schema.structural.nodes import Node, NodesByName
 from kcp_py.storage.keys import resource_keys
@@ -28,16 +30,19 @@ from kcp_py.storage.keys import resource_keys
 @cache
 def kind_rules() -> Installed:
     """The rules of all built-in kinds."""
-    groups = (core, coordination, rbac, apiextensions, kcp)
+    groups = (core, coordination, authentication, authorization, rbac, apiextensions, kcp)
     return {resource: rules for group in groups for resource, rules in group.install().items()}
 
 
-def builtin_resources(root: str, *, strategies: Mapping[GroupResource, Strategy] | None = None) -> tuple[ServedResource, ...]:
+def builtin_resources(
+    root: str, *, strategies: Mapping[GroupResource, Strategy] | None = None, rests: Mapping[GroupResource, Code] | None = None
+) -> tuple[ServedResource, ...]:
     """Every built-in kind, in the order in which discovery lists groups and kinds.
 
     Args:
         root: the store's prefix, such as `/registry`.
         strategies: instead of those of the groups, where a server has settings for them.
+        rests: what serves the kinds that no store holds. Those without an entry are described, and answer no request.
     """
     kinds = builtin_kinds()
     schemas = {
@@ -45,7 +50,12 @@ def builtin_resources(root: str, *, strategies: Mapping[GroupResource, Strategy]
         for kind in kinds
         for rules in (kind_rules()[GroupResource(kind.group, kind.plural)],)
     }
-    return tuple(_served(kind, root, schemas, (strategies or {}).get(GroupResource(kind.group, kind.plural))) for kind in kinds)
+    strategies, rests = strategies or {}, rests or {}
+    return tuple(
+        _served(kind, root, schemas, strategy=strategies.get(resource), rest=rests.get(resource))
+        for kind in kinds
+        for resource in (GroupResource(kind.group, kind.plural),)
+    )
 
 
 @cache
@@ -64,7 +74,9 @@ def _documents(plural: str, storage_group: str) -> Mapping[str, Mapping[str, Any
     return found
 
 
-def _served(kind: BuiltinKind, root: str, schemas: Mapping[str, DeferredSchema], strategy: Strategy | None) -> ServedResource:
+def _served(
+    kind: BuiltinKind, root: str, schemas: Mapping[str, DeferredSchema], *, strategy: Strategy | None, rest: Code | None
+) -> ServedResource:
     rules = kind_rules()[GroupResource(kind.group, kind.plural)]
     storage_group = kind.group if rules.storage_group is None else rules.storage_group
     stored = next(other for other in builtin_kinds() if (other.group, other.plural) == (storage_group, kind.plural))
@@ -86,6 +98,7 @@ def _served(kind: BuiltinKind, root: str, schemas: Mapping[str, DeferredSchema],
         storage_group=rules.storage_group,
         converter=rules.converter,
         default_objects=rules.default_objects,
+        inherited=rules.inherited,
         short_names=tuple(kind.short_names),
         categories=tuple(kind.categories),
         verbs=tuple(kind.verbs),
@@ -94,7 +107,10 @@ def _served(kind: BuiltinKind, root: str, schemas: Mapping[str, DeferredSchema],
         protobuf=has_message(str(GroupVersion(kind.group, kind.version)), kind.kind),
         field_labels=rules.field_labels,
         strategic_merge=document if rules.typed else None,
-        storage_version_hash=storage_version_hash(stored.group, stored.version, kind.kind),
+        storage_version_hash=storage_version_hash(stored.group, stored.version, kind.kind) if "list" in kind.verbs else "",
+        rest=rest,
+        # Reviews are answers, which do not belong to the cluster as objects do.
+        annotated="get" in kind.verbs,
         document=document,
         upstream_model=kind.definition,
         definitions=definitions(),

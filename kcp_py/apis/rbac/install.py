@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apis.kindrules import Installed, KindRules
 from kcp_py.apis.rbac.columns import BINDING, ROLE
+from kcp_py.apis.rbac.policy import GROUP, inherited_by
 from kcp_py.apis.rbac.strategy import ClusterRoleStrategy, RoleBindingStrategy, RoleStrategy
-
-_GROUP: Final = "rbac.authorization.k8s.io"
 
 
 def install() -> Installed:
     """The rules of each kind."""
+    rules = {
+        "roles": KindRules(RoleStrategy, ROLE),
+        "clusterroles": KindRules(ClusterRoleStrategy, ROLE),
+        "rolebindings": KindRules(RoleBindingStrategy, BINDING),
+        "clusterrolebindings": KindRules(partial(RoleBindingStrategy, namespaced=False), BINDING),
+    }
     return {
-        GroupResource(_GROUP, "roles"): KindRules(RoleStrategy, ROLE),
-        GroupResource(_GROUP, "clusterroles"): KindRules(ClusterRoleStrategy, ROLE),
-        GroupResource(_GROUP, "rolebindings"): KindRules(RoleBindingStrategy, BINDING),
-        GroupResource(_GROUP, "clusterrolebindings"): KindRules(partial(RoleBindingStrategy, namespaced=False), BINDING),
+        GroupResource(GROUP, resource): one._replace(default_objects=inherited_by(resource), inherited=True)
+        for resource, one in rules.items()
     }

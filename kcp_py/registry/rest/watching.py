@@ -220,12 +220,14 @@ class StoredWatch:
         Raises:
             StatusError: the object cannot be converted.
         """
-        if self.selection.empty:
-            selected_now, selected_before = event.value is not None, event.previous is not None
-        else:
+        selected_now, selected_before = event.value is not None, event.previous is not None
+        if self.items.wildcard and served.resource.inherited:
+            selected_now = selected_now and bool(event.create_revision)
+            selected_before = event.previous is not None and bool(event.previous.create_revision)
+        if not self.selection.empty:
             matches, resource = self.selection.matches, served.resource
-            selected_now = event.value is not None and matches(await self.decoded(event, served, cluster, now=True), resource)
-            selected_before = event.previous is not None and matches(await self.decoded(event, served, cluster, now=False), resource)
+            selected_now = selected_now and matches(await self.decoded(event, served, cluster, now=True), resource)
+            selected_before = selected_before and matches(await self.decoded(event, served, cluster, now=False), resource)
         if selected_now:
             return MODIFIED if selected_before else ADDED
         return DELETED if selected_before else ""
