@@ -21,6 +21,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from lightkube.core.resource import NamespacedResource
+
 MINOR = "1.37"
 TARGET = Path("kcp_py/bootstrap")
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -36,6 +38,12 @@ SERVED = {
     ("core_v1", "Secret"): ("io.k8s.api.core.v1.", [], []),
     ("core_v1", "ServiceAccount"): ("io.k8s.api.core.v1.", ["sa"], []),
     ("events_v1", "Event"): ("io.k8s.api.events.v1.", ["ev"], []),
+    ("authentication_v1", "SelfSubjectReview"): ("io.k8s.api.authentication.v1.", [], []),
+    ("authentication_v1", "TokenReview"): ("io.k8s.api.authentication.v1.", [], []),
+    ("authorization_v1", "LocalSubjectAccessReview"): ("io.k8s.api.authorization.v1.", [], []),
+    ("authorization_v1", "SelfSubjectAccessReview"): ("io.k8s.api.authorization.v1.", [], []),
+    ("authorization_v1", "SelfSubjectRulesReview"): ("io.k8s.api.authorization.v1.", [], []),
+    ("authorization_v1", "SubjectAccessReview"): ("io.k8s.api.authorization.v1.", [], []),
     ("rbac_authorization_v1", "ClusterRole"): ("io.k8s.api.rbac.v1.", [], []),
     ("rbac_authorization_v1", "ClusterRoleBinding"): ("io.k8s.api.rbac.v1.", [], []),
     ("rbac_authorization_v1", "Role"): ("io.k8s.api.rbac.v1.", [], []),
@@ -86,7 +94,7 @@ def kinds() -> list[dict[str, Any]]:
                 "version": info.resource.version,
                 "kind": kind,
                 "plural": info.plural,
-                "namespaced": any(verb.startswith("global_") for verb in info.verbs),
+                "namespaced": issubclass(getattr(module, kind), NamespacedResource),
                 "short_names": short_names,
                 "categories": categories,
                 "verbs": sorted({VERBS.get(verb, verb) for verb in info.verbs if not verb.startswith("global_")}),
@@ -162,7 +170,9 @@ def main() -> None:
     source = source_definitions()
     pending = [*(META + kind for kind in META_KINDS), *SUBRESOURCE_KINDS.values()]
     for row in rows[: -len(OWN_KINDS)]:
-        pending += [row["definition"], row["definition"] + "List"]
+        pending.append(row["definition"])
+        if "list" in row["verbs"]:
+            pending.append(row["definition"] + "List")
     reached: dict[str, Any] = {}
     while pending:
         if (name := pending.pop()) not in reached:

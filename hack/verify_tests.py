@@ -49,6 +49,8 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "apis/apiextensions": [
         Row("columns install", "server/handlers/test_definitions", "install the rules and columns of the group, seen in answers")
     ],
+    "apis/authentication": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],
+    "apis/authorization": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],
     "apis/coordination": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],
     "apis/core": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],
     "apis/kcp": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],

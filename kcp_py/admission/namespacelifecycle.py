@@ -6,9 +6,14 @@ holds in the transaction that stores the object, so that no object outlives its 
 
 from __future__ import annotations
 
+from typing import Final
+
+from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.registry.admission import AdmissionPlugin, Attributes, Operation
 from kcp_py.registry.namespaces import namespace_guard
 from kcp_py.storage.contract import Storage
+
+_ACCESS_REVIEWS: Final = GroupResource("authorization.k8s.io", "localsubjectaccessreviews")
 
 
 class NamespaceLifecycle(AdmissionPlugin):
@@ -28,5 +33,6 @@ class NamespaceLifecycle(AdmissionPlugin):
             StatusError: 404 for a missing namespace, 403 for a terminating one.
         """
         cluster_state, served = attributes.request.target.cluster_state, attributes.request.target.served
-        if served.resource.namespaced:
+        # Reviews of access are answered for any namespace: a refusal would tell whether it exists.
+        if served.resource.namespaced and served.resource.group_resource != _ACCESS_REVIEWS:
             attributes.compares.extend(await namespace_guard(self._storage, served.resource, cluster_state, attributes.namespace))

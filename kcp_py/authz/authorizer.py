@@ -10,15 +10,19 @@ from kcp_py.request.user import UserInfo
 
 
 class Decision(NamedTuple):
-    """The answer of an authorizer that has an opinion."""
+    """The answer of an authorizer."""
 
     allowed: bool
     reason: str = ""
     """Appended to the message of a denial. It must not contain information that the caller may not read."""
+    final: bool = True
+    """Whether other authorizers are not asked any more. An answer that is not final gives a reason alone."""
 
 
 ALLOWED: Final = Decision(allowed=True)
 DENIED: Final = Decision(allowed=False)
+NO_OPINION: Final = Decision(allowed=False, final=False)
+"""The answer where no authorizer has an opinion. The request is denied."""
 
 
 class Authorizer(Protocol):
@@ -28,14 +32,18 @@ class Authorizer(Protocol):
 
 
 class AuthorizerUnion:
-    """Asks authorizers in order and returns the first decision. Without a decision the request is denied."""
+    """Asks authorizers in order and returns the first final decision. Without one the request is denied."""
 
     def __init__(self, *authorizers: Authorizer) -> None:
         self._authorizers = authorizers
 
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision:
+        reasons: list[str] = []
         for authorizer in self._authorizers:
             decision = await authorizer.authorize(user, cluster, info)
-            if decision is not None:
+            if decision is None:
+                continue
+            if decision.final:
                 return decision
-        return DENIED
+            reasons.append(decision.reason)
+        return NO_OPINION._replace(reason="\n".join(reasons)) if reasons else NO_OPINION

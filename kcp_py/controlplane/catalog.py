@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from kcp_py.registry.computed import ComputedResource
 from kcp_py.registry.conversion import Webhooks
 from kcp_py.registry.default_events import DefaultEvents
 from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.rest.storage import RestStorage
 from kcp_py.registry.store import Access
 from kcp_py.registry.stored import StoredResource
 from kcp_py.registry.strategy import Strategy
@@ -50,7 +51,15 @@ class Catalog(NamedTuple):
     wildcard: WildcardTables
 
 
-def build_catalog(access: Access, fanout: Fanout, options: Options, *, apis: Sequence[Api], webhooks: Webhooks) -> Catalog:
+def build_catalog(
+    access: Access,
+    fanout: Fanout,
+    options: Options,
+    *,
+    apis: Sequence[Api],
+    rests: Mapping[GroupResource, RestStorage],
+    webhooks: Webhooks,
+) -> Catalog:
     """Put the catalog together.
 
     A resource belongs to the first of these that serves it: the server itself, `apis` in their order, the CRDs of the cluster.
@@ -60,6 +69,7 @@ def build_catalog(access: Access, fanout: Fanout, options: Options, *, apis: Seq
         fanout: the changes of the store.
         options: the settings.
         apis: the resources and sources of a library user.
+        rests: what serves the built-in kinds that no store holds.
         webhooks: calls conversion webhooks.
 
     Raises:
@@ -84,8 +94,8 @@ def build_catalog(access: Access, fanout: Fanout, options: Options, *, apis: Seq
         CRDS.group_resource: CRDStrategy(builtin=frozenset(names)),
         LOGICAL_CLUSTER.group_resource: LogicalClusterStrategy(deletion_grace=options.logical_cluster_deletion_grace),
     }
-    everywhere = (*builtin_resources(root, strategies=strategies), *upstream, *added)
-    builtins = tuple(replace(one, annotated=context.annotated) for one in everywhere)
+    everywhere = (*builtin_resources(root, strategies=strategies, rests=rests), *upstream, *added)
+    builtins = tuple(replace(one, annotated=context.annotated and one.annotated) for one in everywhere)
     kinds = UpstreamKinds()
     compiled = CompiledCRDs(root, webhooks, defaults, upstream=kinds, annotated=context.annotated)
     crds = CRDSource(access, fanout, compiled, crd_keys)

@@ -17,14 +17,14 @@ from kcp_py.admission import LogicalClusterLifecycle, NamespaceLifecycle
 from kcp_py.aio.offload import offload
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
-from kcp_py.authn.authenticator import Authenticator, AuthenticatorUnion
-from kcp_py.authn.certificate import ClientCertificates
+from kcp_py.authn.authenticator import Authenticator
 from kcp_py.authn.tokenfile import TokenFiles
-from kcp_py.authz.authorizer import Authorizer, AuthorizerUnion
-from kcp_py.authz.static import AlwaysAllowPaths, PrivilegedGroups
+from kcp_py.authz.authorizer import Authorizer
+from kcp_py.authz.rbac.escalation import EscalationCheck
 from kcp_py.client import LocalClient, LocalTap
 from kcp_py.controllers import ControllerFactory, LeaderElection, describe_queues, is_elected, start_controllers
 from kcp_py.controlplane.catalog import Api, build_catalog
+from kcp_py.controlplane.identity import Identity, build_identity
 from kcp_py.egress import Caller, Networks, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
@@ -168,16 +168,26 @@ class ControlPlane:
         access = Access(storage)
         webhooks = Caller(Networks(options.webhook_networks), services=self._services)
         self._stack.push_async_callback(webhooks.aclose)
-        catalog = build_catalog(access, fanout, options, apis=self._apis, webhooks=webhooks)
+        # The server's own token file exists only if the command line created it. The operator's file must exist.
+        token_files = TokenFiles([path for path in options.token_auth_files if path == options.token_auth_file or path.exists()])
+        supervisor.start("token files", lambda: _reload(token_files))
+        identity = build_identity(
+            access, fanout, options, authenticators=self._authenticators, authorizers=self._authorizers, tokens=token_files.tokens
+        )
+        catalog = build_catalog(access, fanout, options, apis=self._apis, rests=identity.rests, webhooks=webhooks)
         tables = catalog.tables
-        clusters = LogicalClusters(access, fanout, root=root, url=options.external_url(options.secure_port), builtins=catalog.upstream)
+        clusters = LogicalClusters(access, fanout, root=root, url=options.external_url(options.secure_port), builtins=catalog.builtins)
 
         def forget(cluster: Name) -> None:
             tables.invalidate(cluster)
+            identity.rbac.forget(cluster)
             fanout.end_watches(cluster=cluster)
 
         clusters.on_gone(forget)
-        access.admission = AdmissionChain((LogicalClusterLifecycle(clusters.url_of), NamespaceLifecycle(storage), *self._admission))
+        escalation = EscalationCheck(identity.rbac, identity.authorizer)
+        access.admission = AdmissionChain(
+            (LogicalClusterLifecycle(clusters.url_of), NamespaceLifecycle(storage), *self._admission, escalation)
+        )
         access.observe(clusters.prefix, clusters)
         started = asyncio.Event()
         supervisor.start("feed", lambda: self._follow(fanout, started))
@@ -208,7 +218,7 @@ class ControlPlane:
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
         self._start_monitoring(supervisor, storage, clusters.prefix)
         self._start_compaction(supervisor, storage)
-        self.app = await self._edge(storage, supervisor)
+        self.app = self._edge(storage, identity)
         supervisor.start("preload", _preload)
 
     def _start_compaction(self, supervisor: Supervisor, storage: Storage) -> None:
@@ -238,7 +248,7 @@ class ControlPlane:
         finally:
             self._feed_running = False
 
-    async def _edge(self, storage: Storage, supervisor: Supervisor) -> ASGIApp:
+    def _edge(self, storage: Storage, identity: Identity) -> ASGIApp:
         options = self._options
         checks = HealthChecks()
         checks.add("etcd", storage.check)
@@ -246,15 +256,12 @@ class ControlPlane:
             checks.add("storage-space", partial(_check_room, storage), endpoints=["readyz"], informative=True)
         checks.add("informer-sync", self._check_feed, endpoints=["readyz"])
         checks.add("shutdown", self._check_running, endpoints=["readyz"])
-        # The server's own token file exists only if the command line created it. The operator's file must exist.
-        token_files = TokenFiles([path for path in options.token_auth_files if path == options.token_auth_file or path.exists()])
-        supervisor.start("token files", lambda: _reload(token_files))
         access_log = _access_log_of(options)
         if access_log is not None:
             self._stack.callback(access_log.flush)
         settings = ChainSettings(
-            authenticator=AuthenticatorUnion(*self._authenticators, ClientCertificates(), token_files.tokens),
-            authorizer=AuthorizerUnion(AlwaysAllowPaths(), *self._authorizers, PrivilegedGroups()),
+            authenticator=identity.authenticator,
+            authorizer=identity.authorizer,
             metrics=self.backend.metrics,
             access_log=access_log,
             anonymous=options.anonymous_auth,

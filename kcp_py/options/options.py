@@ -33,6 +33,7 @@ SERVING = "Serving"
 STORAGE = "Storage"
 CLUSTERS = "Logical clusters"
 AUTHENTICATION = "Authentication"
+AUTHORIZATION = "Authorization"
 WEBHOOKS = "Webhooks"
 LIMITS = "Limits"
 HISTORY = "History and watches"
@@ -161,6 +162,14 @@ class Options:
         default=True,
         section=AUTHENTICATION,
         text="Whether requests without credentials are made as system:anonymous (which can read only health and version) or refused.",
+    )
+
+    require_cluster_access: bool = _setting(
+        BOOLEAN,
+        default=True,
+        section=AUTHORIZATION,
+        text="Whether callers need the verb access on the path / of a logical cluster for anything in it, whatever else is granted to them "
+        "(ClusterRole system:kcp:workspace:access). Service accounts of the cluster do not.",
     )
 
     webhook_networks: tuple[str, ...] = _setting(

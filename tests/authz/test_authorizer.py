@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kcp_py.authn import UserInfo
-from kcp_py.authz import ALLOWED, DENIED, AuthorizerUnion, Decision
+from kcp_py.authz import ALLOWED, DENIED, NO_OPINION, AuthorizerUnion, Decision
 from kcp_py.logicalcluster import ROOT
 from kcp_py.request.requestinfo import parse_request
 
@@ -23,12 +23,16 @@ class Fixed:
 @pytest.mark.parametrize(
     ("opinions", "expected"),
     [
-        pytest.param([], DENIED, id="nobody to ask"),
-        pytest.param([None, None], DENIED, id="no opinion"),
+        pytest.param([], NO_OPINION, id="nobody to ask"),
+        pytest.param([None, None], NO_OPINION, id="no opinion"),
         pytest.param([None, ALLOWED], ALLOWED, id="allowed"),
         pytest.param([DENIED, ALLOWED], DENIED, id="a denial is an opinion"),
         pytest.param([ALLOWED, DENIED], ALLOWED, id="the first opinion counts"),
         pytest.param([Decision(allowed=False, reason="because")], Decision(allowed=False, reason="because"), id="reason"),
+        pytest.param([NO_OPINION._replace(reason="a"), ALLOWED], ALLOWED, id="a reason alone is no opinion"),
+        pytest.param(
+            [NO_OPINION._replace(reason="a"), None, NO_OPINION._replace(reason="b")], NO_OPINION._replace(reason="a\nb"), id="reasons"
+        ),
     ],
 )
 async def test_union(opinions, expected):

@@ -27,17 +27,19 @@ def test_references_resolve():
 def test_kinds_have_definitions_of_their_own_name():
     """Every kind and its list has a definition that names group, version and kind."""
     for kind in builtin_kinds():
-        for name, wanted in ((kind.definition, kind.kind), (kind.definition + "List", kind.list_kind)):
+        listed = [(kind.definition + "List", kind.list_kind)] if "list" in kind.verbs else []
+        for name, wanted in ((kind.definition, kind.kind), *listed):
             assert definitions()[name]["x-kubernetes-group-version-kind"] == [
                 {"group": kind.group, "kind": wanted, "version": kind.version},
             ]
 
 
-def test_namespaces_have_no_deletecollection_and_all_else_has():
-    """Verbs are those of discovery: sorted, and as upstream serves them."""
+def test_verbs():
+    """They are those of discovery: sorted, and as upstream serves them. Reviews are created and nothing else."""
     for kind in builtin_kinds():
         assert list(kind.verbs) == sorted(kind.verbs)
-        assert ("deletecollection" in kind.verbs) is (kind.plural != "namespaces")
+        assert (kind.verbs == ["create"]) is kind.kind.endswith("Review")
+        assert ("deletecollection" in kind.verbs) is (kind.plural != "namespaces" and not kind.kind.endswith("Review"))
 
 
 def test_status_subresources():

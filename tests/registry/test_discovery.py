@@ -60,7 +60,8 @@ def test_groups_document():
     discovery = Discovery([*BUILTIN, custom("example.com", "v1beta1"), custom("example.com", "v1")])
     groups = content(discovery.groups())["groups"]
     assert [group["name"] for group in groups] == [
-        "events.k8s.io", "rbac.authorization.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io", "core.kcp.io", "example.com",
+        "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "rbac.authorization.k8s.io", "apiextensions.k8s.io",
+        "coordination.k8s.io", "core.kcp.io", "example.com",
     ]  # fmt: skip
     assert groups[-1] == {
         "name": "example.com",
@@ -111,7 +112,7 @@ def test_aggregated_entries_equal_those_of_a_real_server():
                 if wanted is not None:
                     compared += 1
                     assert _without_kinds(resource) == _without_kinds(wanted)
-    assert compared == 7
+    assert compared == 13
 
 
 def test_aggregated_forms_are_split_as_the_paths_are():

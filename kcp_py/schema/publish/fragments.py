@@ -102,7 +102,8 @@ def _referred(kind: PublishedKind) -> Iterator[str]:
         yield SCALE
     if kind.upstream_model:
         yield kind.upstream_model
-        yield kind.upstream_model + "List"
+        if "list" in kind.verbs:
+            yield kind.upstream_model + "List"
 
 
 def _weighed(paths: Mapping[str, bytes], models: Mapping[str, bytes], own: Sequence[str]) -> Fragment:

@@ -1,0 +1,87 @@
+"""`RBACAuthorizer`: allows what the roles and bindings of a logical cluster allow.
+
+Source: kubernetes `plugin/pkg/auth/authorizer/rbac/rbac.go`; the permission to enter a cluster is that of kcp
+(`pkg/authorization/workspace_content_authorizer.go`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from kcp_py.authz.authorizer import DENIED, Decision
+from kcp_py.authz.rbac.indexes import RBACIndexes
+from kcp_py.authz.rbac.rules import PolicyRule
+from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
+from kcp_py.request.requestinfo import RequestInfo
+from kcp_py.request.user import UserInfo
+
+ACCESS_DENIED: Final = DENIED._replace(reason="access denied")
+"""The answer for a caller that may not enter. It is the same where the cluster does not exist."""
+
+
+class Rules(NamedTuple):
+    """The rules that apply to a user, and errors about those that could not be found."""
+
+    rules: Sequence[PolicyRule]
+    errors: Sequence[str]
+
+
+class RBACAuthorizer:
+    """Decides from the roles and bindings of the cluster and from those that all clusters inherit.
+
+    It has no opinion about requests over all clusters.
+    """
+
+    def __init__(self, indexes: RBACIndexes, *, require_access: bool = True) -> None:
+        """Prepare.
+
+        Args:
+            indexes: the roles and bindings.
+            require_access: whether a caller without the verb `access` on `/` is refused whatever else is allowed.
+        """
+        self._indexes = indexes
+        self._require_access = require_access
+
+    async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
+        """See `Authorizer`.
+
+        Raises:
+            StorageError: the roles and bindings cannot be read.
+        """
+        if isinstance(cluster, Wildcard):
+            return None
+        index = await self._indexes.get(cluster)
+        if self._require_access and not index.may_enter(user) and not _lives_in(user, cluster):
+            return ACCESS_DENIED
+        binding = index.allowing(user, info)
+        if binding is not None:
+            return Decision(allowed=True, reason=f"RBAC: allowed by {binding.describe(user)}")
+        errors = index.missing_roles(user, info.namespace)
+        if not errors:
+            return None
+        return Decision(allowed=False, reason=f"rbac: RBAC: {_aggregate(errors)}", final=False)
+
+    async def rules_for(self, user: UserInfo, cluster: Name, namespace: str) -> Rules:
+        """The rules that apply to a user in a namespace of a cluster.
+
+        Raises:
+            StorageError: the roles and bindings cannot be read.
+        """
+        index = await self._indexes.get(cluster)
+        return Rules(index.rules_for(user, namespace), index.missing_roles(user, namespace))
+
+
+CLUSTER_NAME_EXTRA: Final = "authentication.kcp.io/cluster-name"
+"""The extra field with the cluster of a service account."""
+_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
+
+
+def _lives_in(user: UserInfo, cluster: Name) -> bool:
+    """Whether the user is a service account of the cluster, which needs no permission to be there."""
+    return user.name.startswith(_SERVICE_ACCOUNT) and user.extra.get(CLUSTER_NAME_EXTRA) == (cluster,)
+
+
+def _aggregate(errors: Sequence[str]) -> str:
+    """Errors as Go prints several of them."""
+    return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"

@@ -1,0 +1,311 @@
+"""`RBACIndex`: the roles and bindings of one logical cluster, indexed by subject.
+
+Source: kubernetes `pkg/registry/rbac/validation/rule.go` (`DefaultRuleResolver`), `plugin/pkg/auth/authorizer/rbac/rbac.go`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from kcp_py.authz.rbac.roletable import Entry, RoleTable, entries_of, table_of
+from kcp_py.authz.rbac.rules import PolicyRule, parse_rules
+from kcp_py.golang.quoting import go_quote
+from kcp_py.request.requestinfo import UNPARSED, RequestInfo
+from kcp_py.request.user import UserInfo
+
+ACCESS: Final = UNPARSED._replace(verb="access", path="/")
+"""What everyone who enters a cluster needs: the verb `access` on the URL `/`."""
+
+Place = tuple[str, str]
+"""Namespace, empty for ClusterRoles and ClusterRoleBindings, and name."""
+Subject = tuple[str, str, str]
+"""Namespace of the binding, `User` or `Group`, and name."""
+
+_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
+_ROLE_KINDS: Final = ("Role", "ClusterRole")
+_MOST_ENTERING: Final = 1000
+_MOST_UNMERGED: Final = 8
+"""A subject with more bindings in one place has a table of its own. The bindings of others use the tables that roles share."""
+
+
+class Binding(NamedTuple):
+    """A RoleBinding or ClusterRoleBinding."""
+
+    place: Place
+    role_kind: str
+    role_name: str
+    role: Place | None
+    """None where a reference of this kind is to no role."""
+    subjects: Mapping[Subject, tuple[int, str]]
+    """Whom it binds: the position of each, and how messages print it."""
+
+    def describe(self, user: UserInfo) -> str:
+        """The binding, with the first of its subjects that is the user, as the reason of a decision."""
+        namespace, name = self.place
+        kind, printed = ("RoleBinding", f"{name}/{namespace}") if namespace else ("ClusterRoleBinding", name)
+        _, whom = min(self.subjects[subject] for subject in _subjects_of(user, namespace) if subject in self.subjects)
+        return f"{kind} {go_quote(printed)} of {self.role_kind} {go_quote(self.role_name)} to {whom}"
+
+    def role_error(self) -> str:
+        """The text of the error about a role that does not exist."""
+        if self.role_kind not in _ROLE_KINDS:
+            return f"unsupported role reference kind: {go_quote(self.role_kind)}"
+        return f"{self.role_kind.lower()}.rbac.authorization.k8s.io {go_quote(self.role_name)} not found"
+
+
+class Grant(NamedTuple):
+    """A role that is bound to a user."""
+
+    binding: Binding
+    table: RoleTable | None
+    """None where the role does not exist."""
+
+
+_NOTHING: Final[Mapping[Place, Binding]] = {}
+
+
+class _Role:
+    """The rules of a role, and their table from its first use on."""
+
+    __slots__ = ("_table", "rules")
+
+    def __init__(self, rules: tuple[PolicyRule, ...]) -> None:
+        self.rules = rules
+        self._table: RoleTable | None = None
+
+    @property
+    def table(self) -> RoleTable:
+        if self._table is None:
+            self._table = table_of(self.rules)
+        return self._table
+
+
+class RBACIndex:
+    """The roles and bindings of a cluster, on top of those that every cluster inherits.
+
+    An own object hides the inherited one of its name. Objects are put and removed one by one, which costs no more in a cluster with
+    thousands of them.
+    """
+
+    __slots__ = ("_bindings", "_by_subject", "_entering", "_hiding", "_inherited", "_merged", "_referred", "_roles")
+
+    def __init__(self, inherited: RBACIndex | None = None) -> None:
+        self._inherited = inherited
+        self._roles: dict[Place, _Role] = {}
+        self._bindings: dict[Place, Binding] = {}
+        self._by_subject: dict[Subject, dict[Place, Binding]] = {}
+        self._referred: Counter[Place] = Counter()
+        """The roles that bindings refer to, whether or not they exist."""
+        self._merged: dict[Subject, MergedTable] = {}
+        """The tables of subjects with many bindings, from their first use until a role or a binding of the subject changes."""
+        self._hiding: set[tuple[str, Place]] = set()
+        """The own roles and bindings that hide inherited ones: there are none in nearly all clusters."""
+        self._entering: dict[tuple[str, tuple[str, ...]], bool] = {}
+        """By name and groups of users: what `may_enter` has found since the last change."""
+
+    def put_role(self, place: Place, role: Mapping[str, Any] | None) -> None:
+        """Add or replace a Role or ClusterRole; None removes it."""
+        self._merged.clear()
+        below = self._inherited
+        # A role may also be the one that was missing below.
+        hides = role is not None and below is not None and (place in below._roles or place in below._referred)  # noqa: SLF001 - of the same class
+        self._note_hiding("role", place, hides=hides)
+        if role is None:
+            self._roles.pop(place, None)
+        else:
+            self._roles[place] = _Role(parse_rules(role.get("rules")))
+
+    def put_binding(self, place: Place, binding: Mapping[str, Any] | None) -> None:
+        """Add or replace a RoleBinding or ClusterRoleBinding; None removes it."""
+        self._note_hiding(
+            "binding",
+            place,
+            hides=binding is not None and self._inherited is not None and place in self._inherited._bindings,  # noqa: SLF001
+        )
+        before = self._bindings.pop(place, None)
+        if before is not None and before.role is not None:
+            self._referred[before.role] -= 1
+            if not self._referred[before.role]:
+                del self._referred[before.role]
+        for subject in before.subjects if before is not None else ():
+            self._merged.pop(subject, None)
+            bound = self._by_subject[subject]
+            del bound[place]
+            if not bound:
+                del self._by_subject[subject]
+        if binding is None:
+            return
+        made = self._bindings[place] = _binding(place, binding)
+        if made.role is not None:
+            self._referred[made.role] += 1
+        for subject in made.subjects:
+            self._by_subject.setdefault(subject, {})[place] = made
+            if (merged := self._merged.get(subject)) is not None:
+                self._merge(merged, made)
+
+    def _note_hiding(self, kind: str, place: Place, *, hides: bool) -> None:
+        self._entering.clear()
+        (self._hiding.add if hides else self._hiding.discard)((kind, place))
+
+    def rules_of(self, role: Place) -> tuple[PolicyRule, ...] | None:
+        """The rules of a Role or ClusterRole; None where there is none."""
+        found = self._role(role)
+        return found.rules if found is not None else None
+
+    def _role(self, place: Place | None) -> _Role | None:
+        if place is None:
+            return None
+        role = self._roles.get(place)
+        return role if role is not None or self._inherited is None else self._inherited._role(place)  # noqa: SLF001
+
+    def grants(self, user: UserInfo, namespace: str) -> Iterator[Grant]:
+        """The roles that are bound to a user: cluster-wide, then in a namespace, if one is named. Each binding is there once."""
+        for scope in ("", namespace) if namespace else ("",):
+            seen: set[Place] = set()
+            for subject in _subjects_of(user, scope):
+                for binding in self._bound(subject):
+                    if binding.place not in seen:
+                        seen.add(binding.place)
+                        role = self._role(binding.role)
+                        yield Grant(binding, role.table if role is not None else None)
+
+    def _bound(self, subject: Subject) -> Iterator[Binding]:
+        yield from self._by_subject.get(subject, _NOTHING).values()
+        if self._inherited is not None:
+            yield from (one for one in self._inherited._bound(subject) if one.place not in self._bindings)  # noqa: SLF001
+
+    def may_enter(self, user: UserInfo) -> bool:
+        """Whether a user has the verb `access` on the URL `/`, which is asked for with every request."""
+        key = (user.name, user.groups)
+        found = self._entering.get(key)
+        if found is None:
+            if len(self._entering) >= _MOST_ENTERING:
+                self._entering.clear()
+            found = self._entering[key] = self.allowing(user, ACCESS) is not None
+        return found
+
+    def allowing(self, user: UserInfo, info: RequestInfo) -> Binding | None:
+        """A binding that allows a request; None where it is not allowed."""
+        entries = entries_of(info)
+        namespace = info.namespace
+        for scope in ("", namespace) if namespace else ("",):
+            for subject in _subjects_of(user, scope):
+                binding = self._allowing(subject, info, entries)
+                if binding is not None:
+                    return binding
+        return None
+
+    def _allowing(self, subject: Subject, info: RequestInfo, entries: Sequence[Entry]) -> Binding | None:
+        """A binding of a subject that allows a request."""
+        bound = self._by_subject.get(subject)
+        if bound is not None:
+            # The inherited index is shared by all clusters, and so are its tables.
+            if len(bound) > _MOST_UNMERGED or self._inherited is None:
+                found = self._merged_table(subject, bound).find(info, entries)
+            else:
+                found = self._first_allowing(bound, info, entries)
+            if found is not None:
+                return found
+        inherited = self._inherited
+        if inherited is None:
+            return None
+        if not self._hiding:
+            return inherited._allowing(subject, info, entries)  # noqa: SLF001
+        below = inherited._by_subject.get(subject, _NOTHING)  # noqa: SLF001
+        return self._first_allowing({place: one for place, one in below.items() if place not in self._bindings}, info, entries)
+
+    def _first_allowing(self, bound: Mapping[Place, Binding], info: RequestInfo, entries: Sequence[Entry]) -> Binding | None:
+        for binding in bound.values():
+            role = self._role(binding.role)
+            if role is not None and role.table.allows(info, entries):
+                return binding
+        return None
+
+    def _merged_table(self, subject: Subject, bound: Mapping[Place, Binding]) -> MergedTable:
+        merged = self._merged.get(subject)
+        if merged is None:
+            merged = self._merged[subject] = MergedTable()
+            for binding in bound.values():
+                self._merge(merged, binding)
+        return merged
+
+    def _merge(self, merged: MergedTable, binding: Binding) -> None:
+        role = self._role(binding.role)
+        if role is not None:
+            merged.add(role.table, binding)
+
+    def rules_for(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
+        """All rules that apply to a user in a namespace."""
+        return [rule for grant in self.grants(user, namespace) if grant.table is not None for rule in grant.table.rules]
+
+    def missing_roles(self, user: UserInfo, namespace: str) -> list[str]:
+        """Errors about bindings of a user whose role does not exist, as upstream words them."""
+        return list(dict.fromkeys(grant.binding.role_error() for grant in self.grants(user, namespace) if grant.table is None))
+
+
+class MergedTable:
+    """What all bindings of one subject allow, so that a decision does not look at each of thousands."""
+
+    __slots__ = ("_all", "_named", "_others")
+
+    def __init__(self) -> None:
+        self._all: dict[Entry, Binding] = {}
+        """Entries that are allowed for all names."""
+        self._named: dict[tuple[Entry, str], Binding] = {}
+        self._others: dict[int, tuple[RoleTable, Binding]] = {}
+        """Tables with rules that have no entries: URLs, and rules that are too large. One binding of each is enough."""
+
+    def add(self, table: RoleTable, binding: Binding) -> None:
+        """Add a binding to a role with a table."""
+        for entry, names in table.entries.items():
+            if names is None:
+                self._all.setdefault(entry, binding)
+            else:
+                for name in names:
+                    self._named.setdefault((entry, name), binding)
+        if table.urls or table.large:
+            self._others.setdefault(id(table), (table, binding))
+
+    def find(self, info: RequestInfo, entries: Sequence[Entry]) -> Binding | None:
+        """A binding that allows a request."""
+        for entry in entries:
+            if (found := self._all.get(entry) or self._named.get((entry, info.name))) is not None:
+                return found
+        for table, binding in self._others.values():
+            if table.allows(info, ()):
+                return binding
+        return None
+
+
+def _subjects_of(user: UserInfo, namespace: str) -> tuple[Subject, ...]:
+    """The subjects that are the user, in bindings of a namespace or, where it is empty, of the cluster."""
+    return ((namespace, "User", user.name), *((namespace, "Group", group) for group in user.groups))
+
+
+def _binding(place: Place, binding: Mapping[str, Any]) -> Binding:
+    reference = binding.get("roleRef") or {}
+    kind, name = reference.get("kind") or "", reference.get("name") or ""
+    namespace = place[0]
+    # A binding of the cluster that refers to a Role must not get the ClusterRole of that name.
+    role = (namespace, name) if kind == "Role" and namespace else ("", name) if kind == "ClusterRole" else None
+    subjects: dict[Subject, tuple[int, str]] = {}
+    for position, one in enumerate(binding.get("subjects") or ()):
+        found = _subject(namespace, one or {})
+        if found is not None:
+            subject, printed = found
+            subjects.setdefault(subject, (position, printed))
+    return Binding(place, kind, name, role, subjects)
+
+
+def _subject(namespace: str, subject: Mapping[str, Any]) -> tuple[Subject, str] | None:
+    """A subject and its description; None for one that can be no caller."""
+    kind, name = subject.get("kind"), subject.get("name") or ""
+    if kind in {"User", "Group"}:
+        return (namespace, kind, name), f"{kind} {go_quote(name)}"
+    account_namespace = subject.get("namespace") or namespace
+    if kind != "ServiceAccount" or not account_namespace:
+        return None
+    # Upstream prints the name before the namespace.
+    return (namespace, "User", f"{_SERVICE_ACCOUNT}{account_namespace}:{name}"), f"ServiceAccount {go_quote(f'{name}/{account_namespace}')}"

@@ -1,0 +1,157 @@
+"""`RBACIndexes`: the index of each logical cluster, loaded when it is first needed, and right from the answer to each write on.
+
+A store shows a commit to readers before its writer gets the answer, and the feed delivers it later still. So the objects that are being
+written, or were written since an index was last brought up to date, are read again before the next decision: one object, not all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache, partial
+from typing import Any, Final
+
+import orjson
+
+from kcp_py.aio.cooperative import TimeSlice
+from kcp_py.aio.lru import LRU
+from kcp_py.apis.rbac.policy import GROUP, inherited_objects
+from kcp_py.authz.rbac.index import RBACIndex
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.store import Access
+from kcp_py.storage.contract import DamagedError, readable
+from kcp_py.storage.keys import ResourceKeys, resource_keys
+from kcp_py.watchcache import Fanout, ObjectEvent
+
+_CLUSTERS: Final = 2000
+"""So many indexes are kept, those that were used last. Loading one again costs four reads."""
+_PAGE: Final = 500
+_NAMESPACED: Final = {"clusterroles": False, "clusterrolebindings": False, "roles": True, "rolebindings": True}
+
+
+@cache
+def inherited_index() -> RBACIndex:
+    """The index of what every cluster inherits. Shared: do not change it."""
+    index = RBACIndex()
+    for resource, objects in inherited_objects().items():
+        put = index.put_role if resource.endswith("roles") else index.put_binding
+        for obj in objects:
+            metadata = obj["metadata"]
+            put((metadata.get("namespace", ""), metadata["name"]), obj)
+    return index
+
+
+class _Entry:
+    """An index and what may have changed since it was read."""
+
+    __slots__ = ("changed", "index", "loaded", "lock")
+
+    def __init__(self) -> None:
+        self.index = RBACIndex(inherited_index())
+        self.loaded = False
+        self.changed: dict[str, object] = {}
+        """Keys of objects to read again, each with what marks its latest change."""
+        self.lock = asyncio.Lock()
+
+
+class RBACIndexes:
+    """A `WriteObserver` of roles and bindings, which gives the index of a cluster.
+
+    The number of clusters whose index is kept is bounded. Changes by other servers arrive with the feed.
+    """
+
+    def __init__(self, access: Access, fanout: Fanout, root: str) -> None:
+        """Begin to follow writes. `root` is the prefix of the store's keys."""
+        self._access = access
+        self._entries: LRU[Name, _Entry] = LRU(_CLUSTERS)
+        self._writing: Counter[str] = Counter()
+        self._resources: dict[str, ResourceKeys] = {
+            resource: resource_keys(root, GROUP, resource, namespaced=namespaced) for resource, namespaced in _NAMESPACED.items()
+        }
+        for keys in self._resources.values():
+            access.observe(keys.prefix, self)
+            fanout.listen(keys.prefix, partial(self._event, keys))
+        fanout.listen_gaps(self._entries.clear)
+
+    async def get(self, cluster: Name) -> RBACIndex:
+        """The index of a cluster; that of the inherited policy where the cluster has no roles and bindings of its own.
+
+        Raises:
+            StorageError: the store cannot be read.
+        """
+        entry = self._entries.get(cluster)
+        if entry is None:
+            entry = _Entry()
+            self._entries.set(cluster, entry)
+        if entry.changed or not entry.loaded:
+            async with entry.lock:
+                if not entry.loaded:
+                    await self._load(cluster, entry)
+                if entry.changed:
+                    await self._refresh(entry)
+        return entry.index
+
+    def forget(self, cluster: Name) -> None:
+        """Drop the index of a cluster that is gone."""
+        self._entries.pop(cluster)
+
+    # WriteObserver
+
+    def writing(self, cluster: Name, keys: Sequence[str] = ()) -> None:
+        """A write of roles or bindings begins."""
+        self._writing.update(keys)
+        self._mark(cluster, keys)
+
+    def written(self, cluster: Name, keys: Sequence[str] = ()) -> None:
+        """The write finished, successfully or not."""
+        self._writing.subtract(keys)
+        for key in keys:
+            if not self._writing[key]:
+                del self._writing[key]
+        self._mark(cluster, keys)
+
+    def _event(self, keys: ResourceKeys, event: ObjectEvent) -> None:
+        route = event.route
+        cluster = Name(route.cluster)
+        self._mark(cluster, [keys.object_key(cluster, route.namespace, route.name)])
+
+    def _mark(self, cluster: Name, keys: Sequence[str]) -> None:
+        entry = self._entries.peek(cluster)
+        if entry is not None:
+            entry.changed.update((key, object()) for key in keys)
+
+    # Reading
+
+    async def _load(self, cluster: Name, entry: _Entry) -> None:
+        entry.index = RBACIndex(inherited_index())
+        turns = TimeSlice()
+        for resource, keys in self._resources.items():
+            prefix, start = keys.cluster_prefix(cluster), ""
+            while True:
+                page = await readable(self._access.storage.range(prefix, start=start, limit=_PAGE))
+                for item in page.items:
+                    _put(entry.index, resource, keys, item.key, orjson.loads(item.value))
+                    await turns.yield_if_due()
+                if not page.more:
+                    break
+                start = page.items[-1].key + "\x00"
+        entry.loaded = True
+
+    async def _refresh(self, entry: _Entry) -> None:
+        """Read objects that may have changed. Those with a write under way stay marked: the next decision reads them once more."""
+        for key, mark in list(entry.changed.items()):
+            try:
+                item = await self._access.storage.get(key)
+            except DamagedError:
+                item = None
+            resource = next(resource for resource, keys in self._resources.items() if key.startswith(keys.prefix))
+            _put(entry.index, resource, self._resources[resource], key, orjson.loads(item.value) if item is not None else None)
+            if entry.changed.get(key) is mark and key not in self._writing:
+                del entry.changed[key]
+
+
+def _put(index: RBACIndex, resource: str, keys: ResourceKeys, key: str, obj: dict[str, Any] | None) -> None:
+    where = keys.parse(key)
+    put = index.put_role if resource.endswith("roles") else index.put_binding
+    put((where.namespace, where.name), obj)

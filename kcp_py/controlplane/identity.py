@@ -1,0 +1,67 @@
+"""`build_identity`: who callers are and what they may do, from the options and from the arguments of a library user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apis.authentication import install as authentication
+from kcp_py.apis.authorization import install as authorization
+from kcp_py.authn.authenticator import Authenticator, AuthenticatorUnion
+from kcp_py.authn.certificate import ClientCertificates
+from kcp_py.authn.reviews import SelfSubjectReviews, TokenReviews
+from kcp_py.authn.tokenfile import StaticTokens
+from kcp_py.authz.authorizer import Authorizer, AuthorizerUnion
+from kcp_py.authz.rbac.authorizer import RBACAuthorizer
+from kcp_py.authz.rbac.indexes import RBACIndexes
+from kcp_py.authz.reviews import AccessReviews, LocalAccessReviews, SelfAccessReviews, SelfRulesReviews
+from kcp_py.authz.static import AlwaysAllowPaths, PrivilegedGroups
+from kcp_py.options import Options
+from kcp_py.registry.rest.storage import RestStorage
+from kcp_py.registry.store import Access
+from kcp_py.watchcache import Fanout
+
+
+class Identity(NamedTuple):
+    """What identifies and authorizes callers."""
+
+    authenticator: Authenticator
+    authorizer: Authorizer
+    rbac: RBACIndexes
+    rests: Mapping[GroupResource, RestStorage]
+    """What serves the reviews of users and of access."""
+
+
+def build_identity(
+    access: Access,
+    fanout: Fanout,
+    options: Options,
+    *,
+    authenticators: Sequence[Authenticator],
+    authorizers: Sequence[Authorizer],
+    tokens: StaticTokens,
+) -> Identity:
+    """Put authentication and authorization together.
+
+    Args:
+        access: the store.
+        fanout: the changes of the store.
+        options: the settings.
+        authenticators: of a library user; asked before those of the server.
+        authorizers: of a library user; asked before those of the server, except the paths that every caller may read.
+        tokens: the static tokens.
+    """
+    indexes = RBACIndexes(access, fanout, options.etcd_prefix)
+    rbac = RBACAuthorizer(indexes, require_access=options.require_cluster_access)
+    authorizer = AuthorizerUnion(AlwaysAllowPaths(), *authorizers, PrivilegedGroups(), rbac)
+    bearers = AuthenticatorUnion(*authenticators, tokens)
+    rests: dict[GroupResource, RestStorage] = {
+        authentication.SELF_REVIEWS: SelfSubjectReviews(access.now),
+        authentication.TOKEN_REVIEWS: TokenReviews(bearers, (options.external_url(options.secure_port),)),
+        authorization.REVIEWS: AccessReviews(authorizer),
+        authorization.LOCAL_REVIEWS: LocalAccessReviews(authorizer),
+        authorization.SELF_REVIEWS: SelfAccessReviews(authorizer),
+        authorization.RULES_REVIEWS: SelfRulesReviews(rbac),
+    }
+    return Identity(AuthenticatorUnion(*authenticators, ClientCertificates(), tokens), authorizer, indexes, rests)

@@ -1,0 +1,5 @@
+"""Users for the reviews."""
+
+from tests.authz.conftest import api
+
+__all__ = ["api"]

@@ -1,0 +1,310 @@
+"""The index of roles and bindings answers as an evaluator does that goes through all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcp_py.authz.rbac.index import Place, RBACIndex
+from kcp_py.authz.rbac.rules import PolicyRule, parse_rules
+from kcp_py.request.user import UserInfo
+from tests.authz.rbac.generated import resource_request, url_request
+from tests.authz.rbac.naive import NaiveEvaluator
+
+ACCOUNT = "system:serviceaccount:n1:robot"
+USERS = (
+    UserInfo("alice"),
+    UserInfo("bob", "", ("team", "staff")),
+    UserInfo("carol", "", ("staff", "team", "staff")),
+    UserInfo(ACCOUNT, "", ("system:serviceaccounts", "team")),
+    UserInfo("system:serviceaccount:n2:robot"),
+    UserInfo("", "", ("",)),
+)
+REQUESTS = (
+    *(
+        resource_request(verb, group, resource, subresource, namespace=namespace, name=name)
+        for verb in ("get", "list")
+        for group, resource, subresource in (("", "pods", ""), ("", "pods", "log"), ("apps", "deployments", "log"))
+        for namespace in ("", "n1", "n2")
+        for name in ("", "a")
+    ),
+    url_request("get", "/api"),
+    url_request("get", "/api/v1"),
+    url_request("post", "/"),
+)
+
+PLACES = st.tuples(st.sampled_from(("", "", "n1", "n2")), st.sampled_from(("a", "b", "c", "d")))
+RULES = st.fixed_dictionaries({}, optional={
+    "verbs": st.sampled_from([["get"], ["*"], ["list", "get"], [], None]),
+    "apiGroups": st.sampled_from([[""], ["*"], ["apps", ""], [], None]),
+    "resources": st.sampled_from([["pods"], ["*"], ["*/log"], ["pods/log", "deployments"], None]),
+    "resourceNames": st.sampled_from([["a"], ["b"], [], None]),
+    "nonResourceURLs": st.sampled_from([["/api"], ["/api/*"], ["*"], [], None]),
+})  # fmt: skip
+ROLES = st.fixed_dictionaries({}, optional={"rules": st.none() | st.lists(RULES, max_size=3)})
+SUBJECTS = st.fixed_dictionaries(
+    {
+        "kind": st.sampled_from(("User", "Group", "ServiceAccount", "Odd")),
+        "name": st.sampled_from(("alice", "team", "staff", "robot", ACCOUNT, "")),
+    },
+    optional={"namespace": st.sampled_from(("n1", "n2", ""))},
+)  # fmt: skip
+REFERENCES = st.fixed_dictionaries(
+    {"kind": st.sampled_from(("ClusterRole", "ClusterRole", "Role", "Odd")), "name": st.sampled_from(("a", "b", "c", "missing"))}
+)
+BINDINGS = st.fixed_dictionaries({"roleRef": REFERENCES}, optional={"subjects": st.none() | st.lists(SUBJECTS, max_size=4)})
+CHANGES = st.lists(
+    st.tuples(st.just("role"), PLACES, st.none() | ROLES) | st.tuples(st.just("binding"), PLACES, st.none() | BINDINGS), max_size=25
+)
+Change = tuple[str, Place, dict[str, Any] | None]
+
+
+class Cluster:
+    """An index and the objects that are in it."""
+
+    def __init__(self, inherited: Cluster | None = None) -> None:
+        self.index: RBACIndex = RBACIndex(inherited.index if inherited is not None else None)
+        self.objects: dict[str, dict[Place, dict[str, Any]]] = {"role": {}, "binding": {}}
+        self._inherited = inherited
+
+    def change(self, change: Change) -> None:
+        kind, place, value = change
+        obj = None if value is None else {**value, "metadata": {"namespace": place[0], "name": place[1]}}
+        put = self.index.put_role if kind == "role" else self.index.put_binding
+        put(place, obj)
+        if obj is None:
+            self.objects[kind].pop(place, None)
+        else:
+            self.objects[kind][place] = obj
+
+    def effective(self, kind: str) -> dict[Place, dict[str, Any]]:
+        below = self._inherited.effective(kind) if self._inherited is not None else {}
+        return {**below, **self.objects[kind]}
+
+    def compare(self) -> Counter[bool]:
+        """Compare all decisions, and return how many there were of each kind."""
+        decided = Counter[bool]()
+        naive = NaiveEvaluator(self.effective("role"), self.effective("binding"))
+        for user in USERS:
+            for info in REQUESTS:
+                allowing = naive.allowing(user, info)
+                allowed_by = self.index.allowing(user, info)
+                decided[allowed_by is not None] += 1
+                if allowed_by is None:
+                    assert not allowing, (user, info)
+                else:
+                    assert allowed_by.describe(user) in allowing, (user, info)
+            for namespace in ("", "n1", "n2", "n3"):
+                rules = Counter(self.index.rules_for(user, namespace))
+                assert rules == Counter(parse_rules(naive.rules_for(user, namespace)))
+                assert set(self.index.missing_roles(user, namespace)) == naive.missing_roles(user, namespace)
+        return decided
+
+
+def random_changes(random: Random) -> list[Change]:
+    """Changes of which many take effect: most roles allow something, and most bindings name one of them and one of the users."""
+
+    def rule() -> dict[str, Any]:
+        found = {"verbs": random.choice([["get"], ["*"], ["list", "get"], None]), "apiGroups": random.choice([[""], ["*"], ["apps", ""]])}
+        if random.random() < 0.2:
+            return {"verbs": ["get"], "nonResourceURLs": [random.choice(["/api", "/api/*", "*"])]}
+        found["resources"] = random.choice([["pods"], ["*"], ["*/log"], ["pods/log", "deployments"]])
+        return {**found, "resourceNames": ["a"]} if random.random() < 0.2 else found
+
+    def binding() -> dict[str, Any]:
+        kinds = {"alice": "User", "team": "Group", "staff": "Group", "robot": "ServiceAccount", ACCOUNT: "User"}
+        names = random.sample(list(kinds), random.randint(0, 3))
+        subjects = [{"kind": kinds[name], "name": name, **({"namespace": "n1"} if random.random() < 0.5 else {})} for name in names]
+        kind = random.choice(["ClusterRole", "ClusterRole", "Role", "Odd"])
+        return {"roleRef": {"kind": kind, "name": random.choice("abcx")}, "subjects": subjects}
+
+    found: list[Change] = []
+    for _ in range(random.randint(1, 40)):
+        place = (random.choice(["", "", "n1", "n2"]), random.choice("abcdefghijkl"))
+        kind = random.choice(["role", "binding", "binding"])
+        value = (
+            None if random.random() < 0.2 else binding() if kind == "binding" else {"rules": [rule() for _ in range(random.randint(0, 3))]}
+        )
+        found.append((kind, place, value))
+    return found
+
+
+def test_decisions_are_those_of_all_objects():
+    """After every few changes, decisions with reasons, rules and errors are those of the objects that are there."""
+    decided = Counter[bool]()
+    for seed in range(100):
+        random = Random(seed)
+        below = Cluster()
+        for change in random_changes(random):
+            below.change(change)
+        decided.update(below.compare())
+        cluster = Cluster(below)
+        for _ in range(4):
+            for change in random_changes(random):
+                cluster.change(change)
+            decided.update(cluster.compare())
+    assert decided.total() >= 100_000
+    assert min(decided[True], decided[False]) >= 10_000
+
+
+@given(CHANGES)
+def test_removal_leaves_nothing(changes):
+    """When all objects are removed again, the index is empty, and decides as what it inherits."""
+    below = Cluster()
+    below.change(("role", ("", "a"), {"rules": [{"verbs": ["get"], "apiGroups": ["*"], "resources": ["*"]}]}))
+    below.change(("binding", ("", "a"), binding("a", {"kind": "Group", "name": "team"})))
+    cluster = Cluster(below)
+    for change in changes:
+        cluster.change(change)
+    for kind, place, _ in changes:
+        cluster.change((kind, place, None))
+        cluster.change((kind, place, None))
+    index = cluster.index
+    assert (index._roles, index._bindings, index._by_subject) == ({}, {}, {})
+    cluster.compare()
+
+
+def binding(role: str, *subjects: dict[str, str], kind: str = "ClusterRole") -> dict[str, Any]:
+    return {"roleRef": {"kind": kind, "name": role}, "subjects": list(subjects)}
+
+
+def index_of(roles: dict[Place, Any], bindings: dict[Place, Any], inherited: RBACIndex | None = None) -> RBACIndex:
+    index = RBACIndex(inherited)
+    for place, role in roles.items():
+        index.put_role(place, role)
+    for place, one in bindings.items():
+        index.put_binding(place, one)
+    return index
+
+
+READER = {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]}
+GET_PODS = resource_request("get", "", "pods", namespace="n1", name="x")
+
+
+@pytest.mark.parametrize(("place", "kind", "subjects", "reason"), [
+    (("", "b"), "ClusterRole", [{"kind": "User", "name": "alice"}], 'ClusterRoleBinding "b" of ClusterRole "r" to User "alice"'),
+    (("n1", "b"), "ClusterRole", [{"kind": "Group", "name": "team"}], 'RoleBinding "b/n1" of ClusterRole "r" to Group "team"'),
+    (("n1", "b"), "Role", [{"kind": "Group", "name": "team"}], 'RoleBinding "b/n1" of Role "r" to Group "team"'),
+    (
+        ("n1", "b"), "Role", [{"kind": "ServiceAccount", "name": "robot"}],
+        'RoleBinding "b/n1" of Role "r" to ServiceAccount "robot/n1"',
+    ),
+    (
+        ("", "b"), "ClusterRole", [{"kind": "ServiceAccount", "namespace": "n1", "name": "robot"}],
+        'ClusterRoleBinding "b" of ClusterRole "r" to ServiceAccount "robot/n1"',
+    ),
+    (
+        ("", "b"), "ClusterRole", [{"kind": "Group", "name": "team"}, {"kind": "User", "name": "alice"}],
+        'ClusterRoleBinding "b" of ClusterRole "r" to Group "team"',
+    ),
+    (
+        ("", "b"), "ClusterRole", [{"kind": "Group", "name": "staff"}, {"kind": "User", "name": "zoe"}, {"kind": "Group", "name": "team"}],
+        'ClusterRoleBinding "b" of ClusterRole "r" to Group "staff"',
+    ),
+    (
+        ("", "b"), "ClusterRole", [{"kind": "User", "name": ACCOUNT}, {"kind": "ServiceAccount", "namespace": "n1", "name": "robot"}],
+        f'ClusterRoleBinding "b" of ClusterRole "r" to User "{ACCOUNT}"',
+    ),
+    (
+        ("", 'b"\x00'), "ClusterRole", [{"kind": "User", "name": "alice"}],
+        'ClusterRoleBinding "b\\"\\x00" of ClusterRole "r" to User "alice"',
+    ),
+], ids=["user", "group", "role", "account here", "account", "first subject", "order of subjects", "twice", "quoted"])  # fmt: skip
+def test_reasons(place, kind, subjects, reason):
+    """The reason of a decision names the binding, the role, and the first subject of the binding that is the caller."""
+    user = next(user for user in (UserInfo("alice", "", ("team", "staff")), UserInfo(ACCOUNT))
+                if any(one["kind"] == "ServiceAccount" for one in subjects) is (user.name == ACCOUNT))  # fmt: skip
+    allowed_by = index_of({("", "r"): READER, ("n1", "r"): READER}, {place: binding("r", *subjects, kind=kind)}).allowing(user, GET_PODS)
+    assert allowed_by is not None
+    assert allowed_by.describe(user) == reason
+
+
+@pytest.mark.parametrize(
+    ("place", "kind"), [(("", "b"), "Role"), (("", "b"), "Odd"), (("", "b"), ""), (("n1", "b"), "Odd"), (("n1", "b"), "")]
+)
+def test_references_to_no_role(place, kind):
+    """A reference of another kind, or to a role of no namespace, is never one to the cluster role of the name."""
+    index = index_of({("", "r"): READER, ("n1", "r"): READER}, {place: binding("r", {"kind": "User", "name": "alice"}, kind=kind)})
+    assert index.allowing(UserInfo("alice"), GET_PODS) is None
+    assert len(index.missing_roles(UserInfo("alice"), "n1")) == 1
+
+
+def test_missing_roles():
+    """Errors about roles are there once each, for the cluster and the namespace that was asked about."""
+    alice = {"kind": "User", "name": "alice"}
+    index = index_of({}, {
+        ("", "a"): binding("x", alice), ("", "b"): binding("x", alice), ("n1", "a"): binding("y", alice, kind="Role"),
+        ("n2", "a"): binding("z", alice, kind="Role"), ("n1", "b"): binding("x", {"kind": "User", "name": "bob"}),
+    })  # fmt: skip
+    cluster = 'clusterrole.rbac.authorization.k8s.io "x" not found'
+    assert index.missing_roles(UserInfo("alice"), "") == [cluster]
+    assert index.missing_roles(UserInfo("alice"), "n1") == [cluster, 'role.rbac.authorization.k8s.io "y" not found']
+
+
+def test_own_objects_hide_inherited_ones():
+    """A cluster's own role or binding takes the place of the inherited one of its name, until it is removed."""
+    alice, bob = UserInfo("alice"), UserInfo("bob")
+    inherited = index_of({("", "r"): READER}, {("", "b"): binding("r", {"kind": "User", "name": "alice"})})
+    index = RBACIndex(inherited)
+    assert index.allowing(alice, GET_PODS)
+    index.put_role(("", "r"), {"rules": None})
+    assert (index.allowing(alice, GET_PODS), index.rules_of(("", "r"))) == (None, ())
+    index.put_role(("", "r"), None)
+    index.put_binding(("", "b"), binding("r", {"kind": "User", "name": "bob"}))
+    assert (index.allowing(alice, GET_PODS), index.allowing(bob, GET_PODS) is not None) == (None, True)
+    index.put_binding(("", "b"), {"roleRef": {"kind": "ClusterRole", "name": "r"}})
+    assert (index.allowing(alice, GET_PODS), index.allowing(bob, GET_PODS)) == (None, None)
+    index.put_binding(("", "b"), None)
+    assert index.allowing(alice, GET_PODS)
+    assert inherited.allowing(alice, GET_PODS)
+
+
+def test_a_binding_in_another_namespace_hides_nothing():
+    """Objects of one name in a namespace and in the cluster are different objects."""
+    inherited = index_of({("", "r"): READER}, {("", "b"): binding("r", {"kind": "User", "name": "alice"})})
+    index = index_of({("n1", "r"): {}}, {("n1", "b"): binding("r", {"kind": "User", "name": "bob"})}, inherited)
+    assert index.allowing(UserInfo("alice"), GET_PODS)
+    assert index.rules_of(("n1", "r")) == ()
+    assert index.rules_of(("", "r")) == (PolicyRule(("get",), ("",), ("pods",)),)
+    assert index.rules_of(("n2", "r")) is None
+
+
+@pytest.mark.parametrize("obj", [
+    {}, {"subjects": None, "roleRef": None}, {"subjects": [{}], "roleRef": {}}, {"subjects": [{"kind": None, "name": None}]},
+    {"subjects": [None], "roleRef": {"kind": None, "name": None}},
+    {"subjects": [{"kind": "User", "name": None}, {"kind": "ServiceAccount", "name": None, "namespace": None}]},
+], ids=["empty", "null", "empty members", "null members", "null subject", "null names"])  # fmt: skip
+def test_odd_bindings_bind_no_role(obj):
+    """A binding without some of its fields, as other software may store it, gives nothing and does not disturb."""
+    index = index_of({("", "r"): READER, ("", ""): READER}, {("", "b"): obj, ("", "c"): binding("r", {"kind": "User", "name": "alice"})})
+    assert index.allowing(UserInfo("alice"), GET_PODS)
+    for user in (UserInfo("bob"), UserInfo("")):
+        assert index.allowing(user, GET_PODS) is None
+        assert len(index.missing_roles(user, "n1")) <= 1
+
+
+@pytest.mark.parametrize("rules", [[None], [None, *READER["rules"]], [{"verbs": None}]])
+def test_odd_roles_do_not_disturb(rules):
+    """A rule that is null allows nothing, and the other rules of the role hold."""
+    index = index_of({("", "r"): {"rules": rules}}, {("", "b"): binding("r", {"kind": "User", "name": "alice"})})
+    assert (index.allowing(UserInfo("alice"), GET_PODS) is not None) is (len(rules) == 2)
+
+
+def test_names_with_separators_are_told_apart():
+    """Names that contain NUL, slashes or colons match themselves alone; letters beyond ASCII are compared as they are."""
+    index = index_of({("", "r"): READER}, {
+        ("", "nul"): binding("r", {"kind": "User", "name": "a\x00b"}), ("n1", "slash"): binding("r", {"kind": "Group", "name": "n1/x"}),
+        ("", "account"): binding("r", {"kind": "ServiceAccount", "namespace": "n1:x", "name": "y"}),
+        ("", "letters"): binding("r", {"kind": "User", "name": "zo\u00eb"}),
+    })  # fmt: skip
+    for name in ("a\x00b", "zo\u00eb", "system:serviceaccount:n1:x:y"):
+        assert index.allowing(UserInfo(name), GET_PODS), name
+    for name in ("a", "ab", "n1/x", "zoe\u0308", "zo\u00cb", "n1:x:y", "system:serviceaccount:n1:x"):
+        assert index.allowing(UserInfo(name), GET_PODS) is None, name
+    assert index.allowing(UserInfo("b", "", ("n1/x",)), GET_PODS)
+    assert index.allowing(UserInfo("b", "", ("x",)), GET_PODS) is None
