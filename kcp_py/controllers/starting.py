@@ -11,6 +11,7 @@ from kcp_py.aio import Supervisor
 from kcp_py.aio.cooperative import Throttle
 from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.client import Client, Tap
+from kcp_py.controllers.clusterroles import ClusterRoleController
 from kcp_py.controllers.definitions import DefinitionController
 from kcp_py.controllers.garbage import GarbageCollector
 from kcp_py.controllers.logicalclusters import LogicalClusterController
@@ -22,7 +23,13 @@ from kcp_py.controllers.runtime.queue import WorkQueue
 from kcp_py.options import Options
 from kcp_py.request.user import controller_user
 
-CONTROLLERS: Final = (DefinitionController.name, GarbageCollector.name, LogicalClusterController.name, NamespaceController.name)
+CONTROLLERS: Final = (
+    ClusterRoleController.name,
+    DefinitionController.name,
+    GarbageCollector.name,
+    LogicalClusterController.name,
+    NamespaceController.name,
+)
 """The names of all controllers; all are on by default."""
 
 
@@ -92,6 +99,7 @@ def start_controllers(
 
     namespaces, garbage = controller_user("namespace-controller"), controller_user("generic-garbage-collector")
     controllers: list[Controller] = [
+        ClusterRoleController(client.acting_as(controller_user("clusterrole-aggregation-controller"))),
         DefinitionController(client, tap, now=now),
         LogicalClusterController(client, tap, now=now),
         NamespaceController(client.acting_as(namespaces), tap.acting_as(namespaces), clock=clock, grace=namespace_grace),
