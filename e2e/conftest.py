@@ -22,7 +22,6 @@ from typing import Any
 import pytest
 
 from e2e.binaries import UnavailableError, kubectl_of
-from tests.conftest import pytest_collection_modifyitems  # noqa: F401 -- a hook that pytest finds here
 from tests.corpus import CORPUS
 
 START_SECONDS = 60
@@ -33,6 +32,12 @@ COMMAND_SECONDS = 120
 def anyio_backend() -> str:
     """Clients run on asyncio."""
     return "asyncio"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Workers begin with the slow tests, so that none of them runs one at the end while the others have nothing to do."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 class ServerProcess:

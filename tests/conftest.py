@@ -14,9 +14,3 @@ settings.load_profile("untimed")
 def anyio_backend() -> str:
     """Every async test runs on asyncio, the only event loop that the server supports."""
     return "asyncio"
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Workers begin with the slow tests, so that none of them runs one at the end while the others have nothing to do."""
-    if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.get_closest_marker("slow") is None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import errno
 import socket
@@ -153,7 +154,7 @@ async def test_who_does_not_shake_hands_loses_the_seat(certified, client_context
             greeting = b""
             while greeting != b"hello":
                 # On a busy machine the handshake of the good client can take longer than that, too.
-                with suppress(OSError):
+                with contextlib.suppress(OSError):
                     reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1], ssl=client_context(certified))
                     greeting = await reader.read(5)
                     writer.close()

@@ -1,0 +1,126 @@
+"""Members of teams with the real kubectl: what roles and bindings of one cluster give them there, and nothing elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.conftest import Kubectl, ServerProcess, kubectl_binaries
+
+CLUSTERS = ("team-a", "team-b")
+As = Callable[..., Kubectl]
+
+
+@pytest.fixture(scope="module")
+def users_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server that knows alice and bob by tokens."""
+    folder = tmp_path_factory.mktemp("permissions")
+    users = folder / "users.csv"
+    users.write_text('alice-token,alice,a1,"team-a"\nbob-token,bob,b1,"team-b"\n')
+    process = ServerProcess(folder / "root", "--token-auth-file", str(users)).start()
+    yield process
+    process.stop()
+
+
+@pytest.fixture(params=kubectl_binaries(), ids=lambda path: Path(path).parent.parent.name)
+def user(request: pytest.FixtureRequest, users_server: ServerProcess, tmp_path: Path) -> As:
+    """kubectl of a user in a cluster: of the administrator where no user is named."""
+
+    def of(cluster: str, name: str = "") -> Kubectl:
+        kubeconfig = users_server.kubeconfig
+        if name:
+            kubeconfig = tmp_path / f"{name}.kubeconfig"
+            kubeconfig.write_text(
+                json.dumps(
+                    {
+                        "apiVersion": "v1",
+                        "kind": "Config",
+                        "current-context": "c",
+                        "clusters": [{"name": "c", "cluster": {"certificate-authority": str(users_server.ca_file), "server": ""}}],
+                        "users": [{"name": "u", "user": {"token": f"{name}-token"}}],
+                        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                    }
+                )
+            )
+        return Kubectl(request.param, kubeconfig, tmp_path / f"cache-{cluster}-{name}", f"{users_server.url}/clusters/{cluster}")
+
+    for cluster, group in zip(CLUSTERS, ("team-a", "team-b"), strict=True):
+        admin = of(cluster)
+        admin.run("delete", "clusterrolebinding", "members", "--ignore-not-found")
+        admin.run("delete", "rolebinding,role", "-n", "default", "--all")
+        admin.run("create", "clusterrolebinding", "members", "--clusterrole=system:kcp:workspace:access", f"--group={group}")
+    return of
+
+
+def test_can_i(user: As) -> None:
+    """`kubectl auth can-i` answers for the caller, for others, and with all rules of the caller."""
+    admin, alice = user("team-a"), user("team-a", "alice")
+    assert admin.run("auth", "can-i", "*", "*") == "yes\n"
+    denied = alice.complete("auth", "can-i", "list", "configmaps")
+    assert (denied.returncode, denied.stdout) == (1, "no\n")
+    admin.run("create", "role", "maps", "--verb=get,list,create", "--resource=configmaps")
+    admin.run("create", "rolebinding", "maps", "--role=maps", "--user=alice")
+    assert alice.run("auth", "can-i", "list", "configmaps") == "yes\n"
+    assert (
+        admin.run("auth", "can-i", "list", "configmaps", "--as", "alice", "--as-group", "team-a", "--as-group", "system:authenticated")
+        == "yes\n"
+    )
+    listed = alice.run("auth", "can-i", "--list")
+    assert "selfsubjectaccessreviews.authorization.k8s.io" in listed
+    assert any(line.split() == ["configmaps", "[]", "[]", "[get", "list", "create]"] for line in listed.splitlines()), listed
+
+
+def test_whoami(user: As) -> None:
+    """`kubectl auth whoami` shows the caller."""
+    shown = user("team-a", "alice").run("auth", "whoami")
+    assert "alice" in shown
+    assert "[team-a system:authenticated]" in shown
+
+
+def test_each_team_in_its_own_cluster(user: As) -> None:
+    """An administrator of one cluster works there, and is refused at the other's door."""
+    user("team-a").run("create", "rolebinding", "editors", "--clusterrole=admin", "--group=team-a")
+    alice, bob = user("team-a", "alice"), user("team-a", "bob")
+    alice.run("create", "configmap", "mine", "--from-literal=a=b")
+    assert alice.json("get", "configmap", "mine")["data"] == {"a": "b"}
+    alice.run("delete", "configmap", "mine")
+    for refused in (bob, user("team-b", "alice"), user("team-x", "alice")):
+        text = refused.run("get", "configmaps", fails=True)
+        assert "Forbidden" in text or "forbidden" in text, text
+
+
+def test_grants_by_members(user: As) -> None:
+    """Who may write bindings hands on what it has: `kubectl create rolebinding` and `auth reconcile`, and no more than that."""
+    user("team-a").run("create", "rolebinding", "admins", "--clusterrole=admin", "--user=alice")
+    alice = user("team-a", "alice")
+    alice.run("create", "rolebinding", "viewers", "--clusterrole=view", "--user=carol")
+    refused = alice.run("create", "rolebinding", "strong", "--clusterrole=cluster-admin", "--user=alice", fails=True)
+    assert "is attempting to grant RBAC permissions not currently held" in refused
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "reconciled", "namespace": "default"},
+        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}],
+    }
+    assert "reconciled" in alice.run("auth", "reconcile", "-f", "-", stdin=json.dumps(role))
+    rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}
+    alice.run("auth", "reconcile", "-f", "-", stdin=json.dumps({**role, "rules": [rule]}))
+    assert len(alice.json("get", "role", "reconciled")["rules"]) == 2
+
+
+def test_inherited_roles(user: As) -> None:
+    """The roles of Kubernetes are there, described as kubectl describes them, and the aggregated ones take up roles of the cluster."""
+    admin = user("team-b")
+    names = admin.run("get", "clusterroles", "-o", "name")
+    assert {"admin", "edit", "view", "cluster-admin", "system:discovery"} <= {name.rpartition("/")[2] for name in names.split()}
+    assert "selfsubjectaccessreviews.authorization.k8s.io" in admin.run("describe", "clusterrole", "system:basic-user")
+    admin.run("create", "clusterrole", "ships", "--verb=get", "--resource=configmaps", "--dry-run=client")
+    admin.run("delete", "clusterrole", "ships", "--ignore-not-found")
+    admin.run("create", "clusterrole", "ships", "--verb=frobnicate", "--resource=configmaps")
+    admin.run("label", "clusterrole", "ships", "rbac.authorization.k8s.io/aggregate-to-view=true")
+    found = "{.rules[?(@.verbs[0]=='frobnicate')].resources[0]}=configmaps"
+    admin.run("wait", "clusterrole/admin", f"--for=jsonpath={found}", "--timeout=30s")
+    admin.run("delete", "clusterrole", "ships")
