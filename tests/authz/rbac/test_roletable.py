@@ -38,16 +38,24 @@ def test_large_rules_decide_as_rules(rules, field, at):
 def test_the_bound_of_entries():
     """Rules beyond the bound are matched one by one, whole, and those that fit have entries, wherever they stand."""
     first = PolicyRule(MANY[:40], ("",), MANY[:50])
-    second = PolicyRule(("get",), ("",), ("pods",))
+    second = PolicyRule(("get", "list", "watch"), ("",), ("pods", "secrets", "services"))
     assert len(first.verbs) * len(first.resources) == _MOST_ENTRIES
     table = table_of((first, second))
-    assert (len(table.entries), table.large) == (_MOST_ENTRIES, (second,))
+    assert (len(table.entries), [rule.verbs for rule in table.large]) == (_MOST_ENTRIES, [frozenset(second.verbs)])
     table = table_of((second, first))
-    assert (table.entries, table.large) == ({("get", "", "pods"): None}, (first,))
+    assert (len(table.entries), [rule.verbs for rule in table.large]) == (9, [frozenset(first.verbs)])
     for rules in ((first, second), (second, first)):
         assert allows(rules, resource_request("get", "", "pods"))
         assert allows(rules, resource_request(MANY[39], "", MANY[49]))
         assert not allows(rules, resource_request("get", "", MANY[0]))
+
+
+def test_many_small_rules_have_entries():
+    """A role of very many rules is not searched from end to end: rules with no more combinations than words have entries in any number."""
+    rules = tuple(PolicyRule(("get",), ("",), (f"resource-{number}",)) for number in range(_MOST_ENTRIES * 2))
+    table = table_of(rules)
+    assert (len(table.entries), table.large) == (len(rules), ())
+    assert allows(rules, resource_request("get", "", f"resource-{len(rules) - 1}"))
 
 
 def test_a_rule_as_large_as_an_object_may_be_is_decided():
