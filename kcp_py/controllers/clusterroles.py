@@ -6,12 +6,12 @@ of their own have anything to do here.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
 
+from kcp_py.aio.offload import OFFLOAD_OWNER, offload
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apimachinery.meta.selectors import label_selector_of
 from kcp_py.client import Client, ObjectChange
@@ -47,8 +47,8 @@ class ClusterRoleController:
 
     async def reconcile(self, key: Key) -> int:
         listed = await self._client.list(key.cluster, CLUSTER_ROLES)
-        # In a thread: a cluster may have so many roles that it takes long.
-        for name, rules in (await asyncio.to_thread(composed, listed.items)).items():
+        OFFLOAD_OWNER.set(key.cluster)
+        for name, rules in (await offload(composed, listed.items)).items():
             configuration = {
                 "apiVersion": "rbac.authorization.k8s.io/v1",
                 "kind": "ClusterRole",
