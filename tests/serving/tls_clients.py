@@ -55,7 +55,7 @@ class Server:
             await self._answer(send, 403, b"no")
             return
         if scope["path"] == "/released":
-            self.connections.append(weakref.ref(scope["state"]["on_disconnect"].__self__))
+            self.connections.append(weakref.ref(receive.__self__._connection))
         body = bytearray()
         more = True
         while more:
