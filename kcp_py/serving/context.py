@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kcp_py.serving.http1.events import Header
+from kcp_py.serving.http1.limits import ReadLimits
 from kcp_py.serving.http1.responses import HeadCache
-from kcp_py.serving.http1.states import ReadLimits
 from kcp_py.serving.parsing import HeadBudget, ParsingQueue
 from kcp_py.serving.records import Buffer
 

@@ -27,7 +27,7 @@ from kcp_py.serving.accepting import Acceptor
 from kcp_py.serving.connection import Connection
 from kcp_py.serving.connectionlimits import ConnectionLimits, connections_that_fit
 from kcp_py.serving.context import ASGIApp, ServerContext
-from kcp_py.serving.http1.states import ReadLimits
+from kcp_py.serving.http1.limits import ReadLimits
 
 STARTUP_FAILED: Final = 3
 """The exit code where the application's lifespan fails, as uvicorn's."""

@@ -18,7 +18,7 @@ from kcp_py.serving.accepting import Acceptor
 from kcp_py.serving.connection import Connection
 from kcp_py.serving.connectionlimits import ConnectionLimits, ConnectionSlot
 from kcp_py.serving.context import ServerContext
-from kcp_py.serving.http1.states import ReadLimits
+from kcp_py.serving.http1.limits import ReadLimits
 from kcp_py.serving.server import listen
 from kcp_py.serving.tls import ReloadingContext
 

@@ -8,7 +8,7 @@ import ssl
 import pytest
 
 from kcp_py.serving.http1.closing import DISCARDED_BYTES
-from kcp_py.serving.http1.reader import DRAIN_BYTES
+from kcp_py.serving.http1.limits import DRAIN_BYTES
 from kcp_py.serving.records import MOST_BYTES, RECORD_BYTES
 from tests.serving.tls_clients import BODY, CHUNK, EVENT_LOOPS, Counted, answers, post, serving_clients
 

@@ -16,7 +16,7 @@ from uvicorn.server import ServerState
 
 from kcp_py.serving.connection import Connection
 from kcp_py.serving.context import ServerContext
-from kcp_py.serving.http1.states import ReadLimits
+from kcp_py.serving.http1.limits import ReadLimits
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 

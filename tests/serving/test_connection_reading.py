@@ -13,8 +13,8 @@ from uvicorn.server import ServerState
 from kcp_py.serving.connection import Connection
 from kcp_py.serving.context import ServerContext
 from kcp_py.serving.http1.closing import LINGER_SECONDS
-from kcp_py.serving.http1.reader import DRAIN_BYTES, DRAIN_SECONDS, MAX_FIELDS, UNREAD_BYTES
-from kcp_py.serving.http1.states import Hold, ReadLimits
+from kcp_py.serving.http1.limits import DRAIN_BYTES, DRAIN_SECONDS, MAX_FIELDS, UNREAD_BYTES, ReadLimits
+from kcp_py.serving.http1.states import Hold
 from kcp_py.serving.parsing import HeadBudget
 
 MOST = 10_000

@@ -14,8 +14,8 @@ from kcp_py.serving.connection import Connection
 from kcp_py.serving.context import ServerContext
 from kcp_py.serving.cycle import Cycle
 from kcp_py.serving.flow import FlowControl
+from kcp_py.serving.http1.limits import ReadLimits
 from kcp_py.serving.http1.responses import HeadCache, ResponseWriter
-from kcp_py.serving.http1.states import ReadLimits
 
 HEADERS = [(b"audit-id", b"a1"), (b"content-type", b"text/plain"), (b"content-length", b"2")]
 BODY = {"type": "http.response.body", "body": b"ok"}

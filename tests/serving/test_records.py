@@ -8,7 +8,7 @@ import gc
 import pytest
 
 from kcp_py.serving.connection import Connection
-from kcp_py.serving.http1.reader import DRAIN_BYTES
+from kcp_py.serving.http1.limits import DRAIN_BYTES
 from kcp_py.serving.records import RECORD_BYTES
 from tests.serving.tls_clients import BODY, CHUNK, EVENT_LOOPS, PIECE, SECONDS, Counted, answers, exchange, post, serving_clients
 

@@ -22,7 +22,7 @@ from kcp_py.apimachinery.serializer.protobuf import encode_object, encode_watch_
 from kcp_py.controlplane import ControlPlane
 from kcp_py.options import Options
 from kcp_py.serving.context import ServerContext
-from kcp_py.serving.http1.states import ReadLimits
+from kcp_py.serving.http1.limits import ReadLimits
 from kcp_py.serving.tls import ReloadingContext
 from kcp_py.serving.websocket import WatchSocket, request_head
 

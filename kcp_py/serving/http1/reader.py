@@ -38,26 +38,20 @@ import httptools
 from kcp_py.serving.http1.blankline import BLANK_LINE, BlankLineSearch
 from kcp_py.serving.http1.events import CONNECTION_CLOSED, END_OF_MESSAGE, Data, Event, Header, Refusal, Request
 from kcp_py.serving.http1.head import FRAMING_FIELDS, body_framing, split_target
+from kcp_py.serving.http1.limits import (
+    CHUNKED_SLICE_BYTES,
+    DRAIN_BYTES,
+    DRAIN_SECONDS,
+    HEAD_SLICE_BYTES,
+    MAX_FIELDS,
+    OVERHEAD_PER_BYTE,
+    SLICES_PER_TURN,
+    UNREAD_BYTES,
+    ReadLimits,
+)
 from kcp_py.serving.http1.methods import COMMON_METHODS, read_method
 from kcp_py.serving.http1.refusals import HEAD_TOO_LARGE, INVALID, TooManyFieldsError, refusal_of
-from kcp_py.serving.http1.states import Hold, ReadLimits, State
-
-DRAIN_BYTES: Final = 16 * 1024
-"""Bytes of a request that are read behind its response."""
-DRAIN_SECONDS: Final = 5.0
-"""How long that may take."""
-OVERHEAD_PER_BYTE: Final = 8
-"""Bytes of framing for each byte of payload: a chunk of one byte has five."""
-CHUNKED_SLICE_BYTES: Final = 4096
-"""The longest slice of a chunked body: chunks are small objects to the parser, so a turn of the event loop gets few of them."""
-HEAD_SLICE_BYTES: Final = 32 * 1024
-"""The longest slice of a head. A head that has more than one is large."""
-SLICES_PER_TURN: Final = 8
-"""Slices that are parsed in one turn of the event loop."""
-UNREAD_BYTES: Final = 8 * 1024
-"""The longest part of a chunked body that is still parsed where the request was answered before the body was wanted."""
-MAX_FIELDS: Final = 16_384
-"""Header fields of a request: each is an object, and a megabyte could hold 200,000 of them."""
+from kcp_py.serving.http1.states import Hold, State
 
 _BODILESS: Final = frozenset((b"GET", b"HEAD"))
 """Methods whose bodies have no meaning. They are read all the same, since reading shows when the client leaves."""

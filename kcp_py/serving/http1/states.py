@@ -1,9 +1,8 @@
-"""States of `RequestReader`, why it holds bytes, and its limits."""
+"""States of `RequestReader`, and why it holds bytes."""
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
 
 
 class State(Enum):
@@ -26,17 +25,3 @@ class Hold(Enum):
     TURN = "other connections have their turns first: `resume`"
     HEAD_TURN = "a large head waits for its turn: `resume(turn=True)`"
     FRAMING_TURN = "a body that brings no payload waits for its turn: `resume(turn=True)`"
-
-
-class ReadLimits(NamedTuple):
-    """Limits of what clients send.
-
-    Attributes:
-        max_head_bytes: of request line and header fields together. Up to one read more may be buffered.
-        head_timeout: seconds until a head is complete.
-        idle_timeout: seconds between two requests.
-    """
-
-    max_head_bytes: int
-    head_timeout: float
-    idle_timeout: float

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcp_py.serving.http1.events import ConnectionClosed, Data, EndOfMessage, Refusal, Request
-from kcp_py.serving.http1.reader import (
+from kcp_py.serving.http1.limits import (
     CHUNKED_SLICE_BYTES,
     DRAIN_BYTES,
     DRAIN_SECONDS,
@@ -17,9 +17,10 @@ from kcp_py.serving.http1.reader import (
     MAX_FIELDS,
     OVERHEAD_PER_BYTE,
     UNREAD_BYTES,
-    RequestReader,
+    ReadLimits,
 )
-from kcp_py.serving.http1.states import Hold, ReadLimits, State
+from kcp_py.serving.http1.reader import RequestReader
+from kcp_py.serving.http1.states import Hold, State
 
 MOST = 10_000
 LIMITS = ReadLimits(max_head_bytes=MOST, head_timeout=32, idle_timeout=90)
