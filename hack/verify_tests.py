@@ -134,7 +134,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("context", "serving/test_connection", "what connections share"),
         Row("renewal", "serving/test_certificates", "renews the certificates of a server"),
     ],
-    "serving/http1": [Row("events refusals", "serving/http1/test_reader", "values that the reader gives")],
+    "serving/http1": [Row("events headfields refusals", "serving/http1/test_reader", "parts and results of the reader")],
     "storage": [Row("contract", "storage/memory/test_driver", "the suite of drivers is its test")],
     "storage/etcd": [Row("kv", "storage/etcd/test_driver", "requests of the driver")],
     "storage/sqlite": [

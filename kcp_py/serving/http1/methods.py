@@ -19,7 +19,7 @@ _STAND_IN: Final = b"OPTIONS"
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 
 
-class RequestLine(NamedTuple):
+class FoundMethod(NamedTuple):
     """The beginning of a request line with a complete method.
 
     Attributes:
@@ -31,7 +31,7 @@ class RequestLine(NamedTuple):
     line: bytes
 
 
-def read_method(begun: bytes) -> RequestLine | None:
+def read_method(begun: bytes) -> FoundMethod | None:
     """Find the method of a request.
 
     Args:
@@ -43,9 +43,9 @@ def read_method(begun: bytes) -> RequestLine | None:
     method, space, rest = begun.partition(b" ")
     if _TOKEN.fullmatch(method) is None:
         # A method that is too long could still become one of the parser's: without a space it is refused at once.
-        return RequestLine(b"", b" " if len(method) > MAX_METHOD_BYTES else begun)
+        return FoundMethod(b"", b" " if len(method) > MAX_METHOD_BYTES else begun)
     if not space:
         return None
     if begun.startswith(COMMON_METHODS):
-        return RequestLine(b"", begun)
-    return RequestLine(method, b"%b %b" % (_STAND_IN, rest))
+        return FoundMethod(b"", begun)
+    return FoundMethod(method, b"%b %b" % (_STAND_IN, rest))

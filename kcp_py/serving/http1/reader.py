@@ -36,28 +36,25 @@ from typing import Final
 import httptools
 
 from kcp_py.serving.http1.blankline import BLANK_LINE, BlankLineSearch
-from kcp_py.serving.http1.events import CONNECTION_CLOSED, END_OF_MESSAGE, Data, Event, Header, Refusal, Request
-from kcp_py.serving.http1.head import FRAMING_FIELDS, body_framing, split_target
+from kcp_py.serving.http1.events import CONNECTION_CLOSED, END_OF_MESSAGE, Data, Event, Refusal
+from kcp_py.serving.http1.headfields import HeadFields
 from kcp_py.serving.http1.limits import (
     CHUNKED_SLICE_BYTES,
     DRAIN_BYTES,
     DRAIN_SECONDS,
     HEAD_SLICE_BYTES,
-    MAX_FIELDS,
     OVERHEAD_PER_BYTE,
     SLICES_PER_TURN,
     UNREAD_BYTES,
     ReadLimits,
 )
-from kcp_py.serving.http1.methods import COMMON_METHODS, read_method
-from kcp_py.serving.http1.refusals import HEAD_TOO_LARGE, INVALID, TooManyFieldsError, refusal_of
+from kcp_py.serving.http1.refusals import HEAD_TOO_LARGE, INVALID, refusal_of
+from kcp_py.serving.http1.requestline import RequestLine, is_whole_line
 from kcp_py.serving.http1.states import Hold, State
 
 _BODILESS: Final = frozenset((b"GET", b"HEAD"))
 """Methods whose bodies have no meaning. They are read all the same, since reading shows when the client leaves."""
 _CHUNKED: Final = -1
-_SPACES: Final = 2
-"""In a request line (RFC 9112, 3)."""
 
 OPENED: Final = State.OPENED
 IDLE: Final = State.IDLE
@@ -83,37 +80,33 @@ class RequestReader:
     """
 
     __slots__ = (
-        "_begun",
         "_body",
         "_cut",
         "_eof",
         "_events",
         "_gap",
-        "_headers",
+        "_head",
         "_held",
-        "_in_line",
-        "_last_fields",
         "_left",
         "_limits",
-        "_method",
+        "_line",
         "_overhead",
         "_parser",
         "_payload",
         "_search",
-        "_spaces",
-        "_target",
         "_timed",
         "_wanted",
         "deadline",
         "head_bytes",
         "hold",
         "long_body",
+        "on_header",
+        "on_url",
         "state",
     )
 
     _parser: httptools.HttpRequestParser | None
     _events: list[Event]
-    _headers: list[Header] | None
 
     def __init__(self, limits: ReadLimits, now: float) -> None:
         """Begin with a new connection.
@@ -130,22 +123,16 @@ class RequestReader:
         self._timed: State | None = HEAD
         self.head_bytes = 0
         self.long_body = False
+        self._line = RequestLine()
+        self._head = head = HeadFields()
+        # For the parser.
+        self.on_url = head.on_url
+        self.on_header = head.on_header
         self._parser = parser = httptools.HttpRequestParser(self)
         # Pipelined requests behind one with `Connection: close` are not an error; they are never parsed.
         parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self._held = b""
         self._eof = False
-        self._target = b""
-        # The beginning of a request whose method is not complete.
-        self._begun = b""
-        # The method that the parser has another name for; empty where it has none.
-        self._method = b""
-        self._headers = None
-        # The framing fields of the last request that had a Host and nothing else of them; None before one had.
-        self._last_fields: list[Header] | None = None
-        # Whether the request line is not complete, and the spaces in it so far.
-        self._in_line = True
-        self._spaces = 0
         self._body: list[bytes] = []
         # Whether the application takes a chunked body.
         self._wanted = True
@@ -265,13 +252,18 @@ class RequestReader:
             if not end:
                 return self._refuse(HEAD_TOO_LARGE)
             piece = data if end - start == size else data[start:end]
-            if self._in_line:
-                in_method = not self._spaces
-                if self._count_spaces(piece) > _SPACES:
-                    return self._refuse(INVALID)
-                start = self._feed_method(piece, start) if in_method else self._feed(piece, start)
-            else:
+            if self._line.is_complete or self.state is BODY or self.state is DRAINING:
                 start = self._feed(piece, start)
+            else:
+                line = self._line.take(piece)
+                if line is None:
+                    return self._refuse(INVALID)
+                if line:
+                    start = self._feed(line, end - len(line))
+                else:
+                    start = end
+                    if self.state is not HEAD:
+                        self.on_message_begin()
             if start < 0:
                 return events
             slices += 1
@@ -289,13 +281,10 @@ class RequestReader:
 
         Nearly all heads are read without the rest of the rules, which give the same for them.
         """
-        if (self.state is not IDLE and self.state is not OPENED) or self._spaces or not self._search.is_clear:
+        if (self.state is not IDLE and self.state is not OPENED) or not self._search.is_clear:
             return 0
         end = data.find(BLANK_LINE, 0, CHUNKED_SLICE_BYTES) + len(BLANK_LINE)
-        if end < len(BLANK_LINE) or not data.startswith(COMMON_METHODS) or data.count(b" ", 0, data.find(b"\n")) != _SPACES:
-            return 0
-        self._in_line = False
-        return end
+        return end if end >= len(BLANK_LINE) and is_whole_line(data) else 0
 
     def _feed(self, data: bytes, start: int) -> int:
         """Parse a slice that begins at `start` of the received bytes. Returns where it ends; -1 where it is refused."""
@@ -311,23 +300,6 @@ class RequestReader:
         if self._body:
             self._flush_body()
         return start + len(data)
-
-    def _feed_method(self, data: bytes, start: int) -> int:
-        """`_feed` of a slice before which no method was complete."""
-        begun = self._begun + data if self._begun else data.lstrip(b"\r\n")
-        if not begun:
-            return self._feed(data, start)
-        found = read_method(begun)
-        if found is None:
-            if not self._begun:
-                self.on_message_begin()
-            self._begun = begun
-            return start + len(data)
-        self._method = found.method
-        # The parser may have more or fewer bytes than were received.
-        end = self._feed(found.line, start + len(data) - len(found.line))
-        self._begun = b""
-        return end
 
     def _hold_before(self, size: int, slices: int, *, turn: bool) -> Hold | None:
         """Why the next slice must not be parsed now.
@@ -387,17 +359,6 @@ class RequestReader:
         self._gap += count
         return self._gap <= DRAIN_BYTES
 
-    def _count_spaces(self, data: bytes) -> int:
-        """Count the spaces of the request line, of which the parser would take more than two. Returns how many there are so far."""
-        if not self._spaces:
-            # Empty lines before it are ignored (RFC 9112, 2.2).
-            data = data.lstrip(b"\r\n")
-        end = data.find(b"\n")
-        if end >= 0:
-            self._in_line = False
-        self._spaces += data.count(b" ", 0, end if end >= 0 else len(data))
-        return self._spaces
-
     def _refuse(self, response: bytes) -> Sequence[Event]:
         # In DRAINING the response is complete.
         refusal = Refusal(b"" if self.state is DRAINING else response)
@@ -427,8 +388,8 @@ class RequestReader:
 
     def _next(self) -> None:
         self.state = IDLE
-        self._in_line = True
-        self._spaces = 0
+        if self._line.is_complete:
+            self._line = RequestLine()
         self._cut = False
         self._gap = 0
 
@@ -441,63 +402,29 @@ class RequestReader:
 
     def on_message_begin(self) -> None:
         """The first byte of a request line."""
-        if self._begun:
+        if self.state is HEAD and self._line.begun:
             # The request has begun with a part of its method.
             return
         if self.state is not IDLE and self.state is not OPENED:
             raise ValueError("a request begins in the middle of another one")
         self.state = HEAD
         self._gap = 0
-        self._target = b""
-        self._headers = []
-
-    def on_url(self, url: bytes) -> None:
-        """A part of the request target."""
-        self._target += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """A header field, or a field of a trailer section."""
-        headers = self._headers
-        if headers is not None:
-            # RFC 9112, 5.1: space around a value does not belong to it. The parser removes the space before it.
-            headers.append((name.lower(), value.rstrip(b" \t")))
-            if len(headers) > MAX_FIELDS:
-                raise TooManyFieldsError
+        self._head.headers = []
 
     def on_headers_complete(self) -> None:
         """The end of the head."""
-        parser = self._parser
-        headers = self._headers
-        assert parser is not None
-        assert headers is not None
-        # None for trailer fields.
-        self._headers = None
-        version = parser.get_http_version()
-        fields = [header for header in headers if header[0] in FRAMING_FIELDS]
-        length: int | None = 0
-        expects_continue = False
-        if fields != self._last_fields or version != "1.1":
-            length, expects_continue = body_framing(fields, version)
-            if len(fields) == 1 and fields[0][0] == b"host":
-                self._last_fields = fields
-        upgrade = parser.should_upgrade()
-        if upgrade and length != 0:
-            # The parser sees no body in such requests. It would take the body for the next request, which an attacker may have written.
-            raise ValueError("a request to upgrade the connection has a body")
-        raw_path, query = split_target(self._target)
-        method = self._method or parser.get_method()
-        self._method = b""
+        assert self._parser is not None
+        request = self._head.complete(self._parser, self._line.method)
+        length = request.length
         self.state = BODY
         self._timed = self.deadline = None
         self.head_bytes = 0
         self._cut = False
         self._left = _CHUNKED if length is None else length
         self._gap = self._overhead = self._payload = 0
-        self._wanted = length is not None or method in _BODILESS
+        self._wanted = length is not None or request.method in _BODILESS
         self.long_body = length is not None and length > DRAIN_BYTES
-        keep_alive = version != "1.0" and parser.should_keep_alive()
-        expects_continue = expects_continue and length != 0
-        self._events.append(Request(method, raw_path, query, version, headers, length, expects_continue, keep_alive, upgrade))
+        self._events.append(request)
 
     def on_body(self, body: bytes) -> None:
         """Payload of the body."""
