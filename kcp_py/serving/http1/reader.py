@@ -295,6 +295,8 @@ class RequestReader:
             # The parser stops behind the head. Where the upgrade is ignored, the next request follows.
             return start + int(upgrade.args[0])
         except httptools.HttpParserError as error:
+            if self._body:
+                self._flush_body()
             self._refuse(refusal_of(error.__context__))
             return -1
         if self._body:

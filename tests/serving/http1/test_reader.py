@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kcp_py.serving.http1.events import ConnectionClosed, Data, EndOfMessage, Refusal, Request
@@ -378,6 +378,7 @@ def test_bytes_of_incomplete_heads(steps, count):
     ).map(b"".join),
     cuts=st.lists(st.integers(1, 40), max_size=12),
 )
+@example(data=CHUNKED + b"1\r\na\r\n" + GET, cuts=[20, 40])
 def test_reads_change_nothing(data, cuts):
     """Whatever a client sends, the events are the same for one read as for many."""
     whole, parts = Play(), Play()
