@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from e2e.conftest import Kubectl, ServerProcess, kubectl_binaries
+from e2e.conftest import COMMAND_SECONDS, Kubectl, ServerProcess, kubectl_binaries
 
 CLUSTERS = ("team-a", "team-b")
 As = Callable[..., Kubectl]
@@ -39,7 +41,9 @@ def user(request: pytest.FixtureRequest, users_server: ServerProcess, tmp_path: 
                         "apiVersion": "v1",
                         "kind": "Config",
                         "current-context": "c",
-                        "clusters": [{"name": "c", "cluster": {"certificate-authority": str(users_server.ca_file), "server": ""}}],
+                        "clusters": [
+                            {"name": "c", "cluster": {"certificate-authority": str(users_server.ca_file), "server": users_server.url}}
+                        ],
                         "users": [{"name": "u", "user": {"token": f"{name}-token"}}],
                         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
                     }
@@ -124,3 +128,31 @@ def test_inherited_roles(user: As) -> None:
     found = "{.rules[?(@.verbs[0]=='frobnicate')].resources[0]}=configmaps"
     admin.run("wait", "clusterrole/admin", f"--for=jsonpath={found}", "--timeout=30s")
     admin.run("delete", "clusterrole", "ships")
+
+
+def test_members_by_commands(user: As, users_server: ServerProcess) -> None:
+    """An administrating group gets its cluster by one command; its members grant a role in one namespace, list and revoke it."""
+
+    def kcp_py(*arguments: str, kubeconfig: Path = users_server.kubeconfig) -> str:
+        command = [sys.executable, "-m", "kcp_py", "cluster", *arguments, "--kubeconfig", str(kubeconfig)]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=COMMAND_SECONDS).stdout
+
+    kcp_py("create", "shared", "--if-not-exists", "--admin-group", "team-a")
+    alice, bob = user("shared", "alice"), user("shared", "bob")
+    assert "shop" in alice.run("create", "namespace", "shop")
+    alice.run("create", "configmap", "prices", "--namespace", "shop")
+    assert "orbidden" in bob.run("get", "configmaps", "--namespace", "shop", fails=True)
+
+    own = alice.kubeconfig
+    assert "user bob may enter" in kcp_py("grant", "shared", "--user", "bob", "--role", "view", "--namespace", "shop", kubeconfig=own)
+    assert "prices" in bob.run("get", "configmaps", "--namespace", "shop")
+    assert "orbidden" in bob.run("delete", "configmap", "prices", "--namespace", "shop", fails=True)
+    assert "orbidden" in bob.run("get", "configmaps", "--namespace", "default", fails=True)
+    members = [line.split() for line in kcp_py("members", "shared", kubeconfig=own).splitlines()]
+    assert ["Group", "team-a", "cluster-admin", "<all>"] in members
+    assert ["User", "bob", "view", "shop"] in members
+
+    assert "user bob may no longer enter" in kcp_py("revoke", "shared", "--user", "bob", kubeconfig=own)
+    assert "bob" not in kcp_py("members", "shared", kubeconfig=own)
+    assert "orbidden" in bob.run("get", "configmaps", "--namespace", "shop", fails=True)
+    alice.run("delete", "namespace", "shop")

@@ -21,14 +21,27 @@ AGE = re.compile(r"\b[0-9]+(?:s|m|m[0-9]+s)\b")
 DOCUMENTS = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
 OWN_COMMAND = re.compile(r"\bkcp-py ((?:[a-z]+ ?){1,2})((?:[^\n`|>]*)?)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-CLUSTER_COMMANDS = ("annotate", "create", "delete", "describe", "get", "kubeconfig", "label", "list", "undelete")
+CLUSTER_COMMANDS = (
+    "annotate",
+    "create",
+    "delete",
+    "describe",
+    "get",
+    "grant",
+    "kubeconfig",
+    "label",
+    "list",
+    "members",
+    "revoke",
+    "undelete",
+)
 COMMANDS = {
     "start": (),
     "doctor": (),
     "version": (),
     "completion": (),
     "validate": (),
-    "cluster": ("annotate", "create", "delete", "describe", "get", "kubeconfig", "label", "list", "undelete"),
+    "cluster": CLUSTER_COMMANDS,
 }
 
 

@@ -24,6 +24,7 @@ from kcp_py.cli.clusterapi import (
     undelete_hint,
 )
 from kcp_py.cli.clusterlabels import annotate, label, parse_pairs
+from kcp_py.cli.clustermembers import grant, members, parse_subjects, revoke
 from kcp_py.cli.clusterviews import describe, get, list_
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags, create_flag
@@ -51,17 +52,32 @@ def cluster() -> None:
 
 @cluster.command(
     epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py cluster create team-a\n"
-    "  kcp-py cluster create team-a --if-not-exists --label tier=gold"
+    "  kcp-py cluster create team-a --if-not-exists --label tier=gold\n"
+    "  kcp-py cluster create team-a --admin alice --admin-group team-a"
 )
 @click.argument("name", type=ClusterName())
 @click.option("--if-not-exists", is_flag=True, help="Do nothing, and succeed, where the logical cluster exists.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of the new logical cluster; may be repeated.")
 @click.option("--annotation", "annotations", multiple=True, metavar="KEY=VALUE", help="Annotation of it; may be repeated.")
+@click.option("--admin", "admins", multiple=True, metavar="USER", help="User who administers it (cluster-admin); may be repeated.")
+@click.option("--admin-group", "admin_groups", multiple=True, metavar="GROUP", help="Group that administers it; may be repeated.")
 @access_flags
 def create(
-    name: str, labels: Sequence[str], annotations: Sequence[str], kubeconfig: str | None, context: str | None, *, if_not_exists: bool
+    name: str,
+    labels: Sequence[str],
+    annotations: Sequence[str],
+    kubeconfig: str | None,
+    context: str | None,
+    *,
+    if_not_exists: bool,
+    admins: Sequence[str],
+    admin_groups: Sequence[str],
 ) -> None:
-    """Create the logical cluster NAME."""
+    """Create the logical cluster NAME.
+
+    With --if-not-exists, administrators and groups are added to those of a logical cluster that exists.
+    """
+    subjects = parse_subjects(admins, admin_groups, (), user="--admin", group="--admin-group") if admins or admin_groups else []
     metadata = {"labels": parse_pairs(labels, "--label"), "annotations": parse_pairs(annotations, "--annotation")}
     with RemoteServer(load_context(kubeconfig, context)) as server:
         try:
@@ -73,8 +89,13 @@ def create(
             if not if_not_exists:
                 raise CommandError(f"logical cluster {name} exists already") from None
             click.echo(f"logical cluster {name} exists already")
-            return
-    click.echo(f"logical cluster {name} created")
+        else:
+            click.echo(f"logical cluster {name} created")
+        if subjects:
+            from kcp_py.cli.clusterbindings import ADMIN_ROLE, grant_role
+
+            for line in grant_role(server, name, ADMIN_ROLE, subjects):
+                click.echo(line)
 
 
 @cluster.command(
@@ -147,7 +168,7 @@ def undelete(name: str, kubeconfig: str | None, context: str | None) -> None:
     click.echo(f"logical cluster {name} undeleted")
 
 
-for _command in (annotate, describe, get, label, list_):
+for _command in (annotate, describe, get, grant, label, list_, members, revoke):
     cluster.add_command(_command)
 
 

@@ -50,7 +50,7 @@ def parse_changes(changes: Sequence[str]) -> dict[str, str | None]:
         UsageError: a word is neither, or names a key again.
     """
     found: dict[str, str | None] = {}
-    for change in map(_decoded, changes):
+    for change in map(decoded, changes):
         key, equals, value = change.partition("=")
         if not equals:
             key = change.removesuffix("-")
@@ -69,7 +69,7 @@ def parse_pairs(pairs: Sequence[str], flag: str) -> dict[str, str]:
         UsageError: a value is not of that form, or names a key again.
     """
     found: dict[str, str] = {}
-    for pair in map(_decoded, pairs):
+    for pair in map(decoded, pairs):
         key, equals, value = pair.partition("=")
         if not key or not equals:
             raise UsageError(f'{flag}: "{pair}" is not KEY=VALUE')
@@ -79,7 +79,7 @@ def parse_pairs(pairs: Sequence[str], flag: str) -> dict[str, str]:
     return found
 
 
-def _decoded(argument: str) -> str:
+def decoded(argument: str) -> str:
     """An argument as UTF-8, independent of the encoding of the locale.
 
     Raises:

@@ -9,6 +9,7 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from kcp_py.logicalcluster import InvalidClusterError, parse_name
 from kcp_py.options import Setting
 from kcp_py.options.kinds import BOOLEAN, OPTIONAL_PATH, PATH
 
@@ -17,7 +18,7 @@ VARIABLE: Final = "_KCP_PY_COMPLETE"
 SECONDS: Final = 2.0
 """How long a server may take: a shell that waits longer is worse than one that completes nothing."""
 MOST: Final = 500
-"""How many clusters are looked at."""
+"""How many objects are looked at."""
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]
 
@@ -55,6 +56,33 @@ def complete_clusters(context: click.Context, _parameter: click.Parameter, incom
         with RemoteServer(access, timeout=SECONDS) as server:
             names = [cluster_name(item) for item in list_page(server, limit=MOST)["items"]]
     return _starting(names, incomplete)
+
+
+def complete_roles(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """ClusterRoles of the logical cluster that the command line names; those of `system:` once the word begins so."""
+    names = _names_in_cluster(context, "apis/rbac.authorization.k8s.io/v1/clusterroles")
+    return _starting([name for name in names if incomplete.startswith("system:") or not name.startswith("system:")], incomplete)
+
+
+def complete_namespaces(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Namespaces of the logical cluster that the command line names."""
+    return _starting(_names_in_cluster(context, "api/v1/namespaces"), incomplete)
+
+
+def _names_in_cluster(context: click.Context, resource: str) -> Sequence[str]:
+    """Names of objects in the logical cluster of the argument NAME; none where the server does not answer."""
+    from kcp_py.cli.exits import CommandError
+    from kcp_py.cli.remote import RemoteServer, load_context
+
+    # Where a flag without its value ends the line, click leaves arguments unparsed.
+    word = context.params.get("name") or next(iter(context.args), "")
+    with contextlib.suppress(CommandError, InvalidClusterError):
+        cluster = parse_name(word)
+        access = load_context(context.params.get("kubeconfig"), context.params.get("context"))
+        with RemoteServer(access, timeout=SECONDS) as server:
+            found = server.request("GET", f"/clusters/{cluster}/{resource}?limit={MOST}")
+        return [item["metadata"]["name"] for item in found["items"]]
+    return ()
 
 
 def complete_contexts(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:

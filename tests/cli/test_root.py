@@ -14,7 +14,20 @@ from kcp_py import __version__
 from kcp_py.cli.root import COMMANDS, run
 from kcp_py.options import SETTINGS
 
-CLUSTER_COMMANDS = ("create", "list", "get", "describe", "label", "annotate", "delete", "undelete", "kubeconfig")
+CLUSTER_COMMANDS = (
+    "create",
+    "list",
+    "get",
+    "describe",
+    "label",
+    "annotate",
+    "grant",
+    "revoke",
+    "members",
+    "delete",
+    "undelete",
+    "kubeconfig",
+)
 
 
 def test_version(capsys):
