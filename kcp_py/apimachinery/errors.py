@@ -114,7 +114,9 @@ def unknown_path() -> StatusError:
 
 
 def unserved() -> StatusError:
-    """A client raises it for a resource that the server does not serve. It names no object, and has client-go's text for such an answer.
+    """404 for a path of a served API group that has no route, and for a client's resource that the server does not serve.
+
+    It names no object.
 
     Source: apimachinery `pkg/api/errors` (`NewGenericServerResponse`).
     """
