@@ -46,8 +46,8 @@ def parse_target(raw_path: bytes, header: Sequence[bytes], default: Name | None)
     Args:
         raw_path: as sent, without the query.
         header: every value of the header that may name the cluster; empty if the header is disabled.
-        default: the cluster of requests that name none. With None, requests for resources, discovery and OpenAPI have to name one; other
-            paths belong to the server.
+        default: the cluster of requests for resources, discovery and OpenAPI that name none; with None they have to name one. Other paths
+            belong to the server, and so to `root`: administrators of the default cluster have no permission for them.
 
     Raises:
         StatusError: 400 for ambiguous or not canonical requests, 404 for a second prefix, 501 for `/metrics` inside a cluster.
@@ -85,7 +85,7 @@ def _parse_target(raw_path: bytes, header: Sequence[bytes], default: Name | None
     if named is None:
         if path in _CLUSTERLESS or path.startswith(_CLUSTERLESS_BELOW):
             return Target(ROOT, False, path)
-        if default is None and path.split("/", 2)[1] not in _OF_A_CLUSTER:
+        if path.split("/", 2)[1] not in _OF_A_CLUSTER:
             return Target(ROOT, False, path)
         return Target(default, False, path)
     if path == "/metrics":

@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from kcp_py.apimachinery.errors import bad_request
+from kcp_py.apimachinery.errors import StatusError, bad_request
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.forbidden import forbidden
+from kcp_py.authz.impersonation import withheld
 from kcp_py.golang.quoting import go_quote
 from kcp_py.request.requestinfo import UNPARSED, RequestInfo
 from kcp_py.request.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo
@@ -65,12 +66,19 @@ class ImpersonationFilter:
         for attributes in _attributes(wanted):
             decision = await self._authorizer.authorize(context.user, context.cluster, attributes)
             if decision is None or not decision.allowed:
-                info = context.info._replace(verb=f"impersonate-on:{_mode(wanted.name)}:{context.info.verb}")
-                raise forbidden(context.user, info, decision.reason if decision is not None else "")
+                raise _refusal(exchange, wanted, decision.reason if decision is not None else "")
+        if reason := withheld(context.user, context.cluster, wanted.groups, wanted.extra):
+            raise _refusal(exchange, wanted, reason)
         _remove_headers(exchange)
         exchange.impersonator = exchange.user
         exchange.user = _user(wanted)
         exchange.context = context._replace(user=exchange.user)
+
+
+def _refusal(exchange: Exchange, wanted: _Wanted, reason: str) -> StatusError:
+    context = exchange.context
+    info = context.info._replace(verb=f"impersonate-on:{_mode(wanted.name)}:{context.info.verb}")
+    return forbidden(context.user, info, reason)
 
 
 def _wanted(exchange: Exchange) -> _Wanted:
