@@ -6,7 +6,7 @@ Source: kubernetes `pkg/registry/authorization/*/rest.go`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.fielderrors import FieldError
@@ -24,6 +24,9 @@ from kcp_py.request.user import UserInfo
 
 Problems = Callable[[Mapping[str, Any]], Sequence[FieldError]]
 """Finds the problems of a review."""
+
+_MOST_WORDS: Final = 100_000
+"""About so many words of rules are in one answer: making it must not hold up the server."""
 
 
 class RuleResolver(Protocol):
@@ -109,18 +112,30 @@ class SelfRulesReviews(RestStorage):
         if not namespace:
             raise errors.bad_request("no namespace on request")
         found = await self._resolver.rules_for(request.context.user, request.target.cluster_state.name, namespace)
+        rules = _first(found.rules)
+        problems = list(found.errors)
+        if len(rules) < len(found.rules):
+            problems.append(f"only the first {len(rules)} of {len(found.rules)} rules are shown")
         status: Object = {
-            "resourceRules": [_resource_rule(rule) for rule in found.rules if rule.resources],
+            "resourceRules": [_resource_rule(rule) for rule in rules if rule.resources],
             "nonResourceRules": [
-                {"verbs": list(rule.verbs), "nonResourceURLs": list(rule.non_resource_urls)}
-                for rule in found.rules
-                if rule.non_resource_urls
+                {"verbs": list(rule.verbs), "nonResourceURLs": list(rule.non_resource_urls)} for rule in rules if rule.non_resource_urls
             ],
-            "incomplete": False,
+            "incomplete": len(rules) < len(found.rules),
         }
-        if found.errors:
-            status["evaluationError"] = found.errors[0] if len(found.errors) == 1 else f"[{', '.join(found.errors)}]"
+        if problems:
+            status["evaluationError"] = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
         return {"metadata": {}, "spec": {}, "status": status}
+
+
+def _first(rules: Sequence[PolicyRule]) -> Sequence[PolicyRule]:
+    """The rules that an answer shows: roles of a cluster can have gigabytes of them."""
+    words = 0
+    for position, rule in enumerate(rules):
+        words += 5 + sum(map(len, rule))
+        if words > _MOST_WORDS:
+            return rules[:position]
+    return rules
 
 
 def _resource_rule(rule: PolicyRule) -> Object:

@@ -121,3 +121,18 @@ async def test_reviews_have_no_names(api: Api, method: str) -> None:
             "the server could not find the requested resource",
             {},
         )
+
+
+async def test_the_rules_of_a_caller_with_very_many(api: Api) -> None:
+    """A role that is bound often is shown once, and rules beyond a bound are left out: the answer says so."""
+    many = [rule("get", f"resource-{number}") for number in range(15_000)]
+    await let_in(api, "User:bob")
+    await api.ok("POST", f"{RBAC}/clusterroles", role("many", *many))
+    for number in range(20):
+        await api.ok("POST", f"{RBAC}/clusterrolebindings", binding(f"many-{number}", "many", "User:bob"))
+    answer = await api.ok("POST", f"{REVIEWS}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}}, token=BOB)
+    status = answer["status"]
+    resources = [tuple(one["resources"]) for one in status["resourceRules"]]
+    assert 10_000 < len(resources) == len(set(resources)) < 15_000
+    assert status["incomplete"] is True
+    assert status["evaluationError"].startswith("only the first ")

@@ -52,6 +52,7 @@ class RBACAuthorizer:
         if isinstance(cluster, Wildcard):
             return None
         index = await self._indexes.get(cluster)
+        user = index.known(user)
         if self._require_access and not index.may_enter(user) and not _lives_in(user, cluster):
             return ACCESS_DENIED
         binding = index.allowing(user, info)
@@ -69,6 +70,7 @@ class RBACAuthorizer:
             StorageError: the roles and bindings cannot be read.
         """
         index = await self._indexes.get(cluster)
+        user = index.known(user)
         return Rules(index.rules_for(user, namespace), index.missing_roles(user, namespace))
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from kcp_py.authz.rbac.roletable import Entry, RoleTable, entries_of, table_of
+from kcp_py.authz.rbac.roletable import Entry, RoleTable, entries_of, plain_table, table_of
 from kcp_py.authz.rbac.rules import PolicyRule, parse_rules
 from kcp_py.golang.quoting import go_quote
 from kcp_py.request.requestinfo import UNPARSED, RequestInfo
@@ -26,6 +26,12 @@ Subject = tuple[str, str, str]
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _ROLE_KINDS: Final = ("Role", "ClusterRole")
 _MOST_ENTERING: Final = 1000
+_LONGEST_ENTERING: Final = 1000
+"""Characters of the name and of the groups of a user whose permission to enter is kept: reviews name users of megabytes."""
+_MOST_GROUPS: Final = 64
+"""Of a user with more groups, those that no binding has are left out before anything is decided."""
+_MOST_ENTRIES: Final = 100_000
+"""Tables of a cluster with more entries together have none: 10,000 roles could make tables of gigabytes."""
 _MOST_UNMERGED: Final = 8
 """A subject with more bindings in one place has a table of its own. The bindings of others use the tables that roles share."""
 
@@ -59,27 +65,43 @@ class Grant(NamedTuple):
     """A role that is bound to a user."""
 
     binding: Binding
-    table: RoleTable | None
+    rules: tuple[PolicyRule, ...] | None
     """None where the role does not exist."""
 
 
 _NOTHING: Final[Mapping[Place, Binding]] = {}
 
 
+class _Budget:
+    """How many entries the tables of a cluster may have."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = _MOST_ENTRIES
+
+
 class _Role:
     """The rules of a role, and their table from its first use on."""
 
-    __slots__ = ("_table", "rules")
+    __slots__ = ("_budget", "_table", "rules")
 
-    def __init__(self, rules: tuple[PolicyRule, ...]) -> None:
+    def __init__(self, rules: tuple[PolicyRule, ...], budget: _Budget) -> None:
         self.rules = rules
+        self._budget = budget
         self._table: RoleTable | None = None
 
     @property
     def table(self) -> RoleTable:
         if self._table is None:
-            self._table = table_of(self.rules)
+            self._table = table_of(self.rules) if self._budget.left > 0 else plain_table(self.rules)
+            self._budget.left -= self._table.size
         return self._table
+
+    def give_back(self) -> None:
+        """Count the table no more: the role is gone."""
+        if self._table is not None:
+            self._budget.left += self._table.size
 
 
 class RBACIndex:
@@ -89,13 +111,16 @@ class RBACIndex:
     thousands of them.
     """
 
-    __slots__ = ("_bindings", "_by_subject", "_entering", "_hiding", "_inherited", "_merged", "_referred", "_roles")
+    __slots__ = ("_bindings", "_budget", "_by_subject", "_entering", "_groups", "_hiding", "_inherited", "_merged", "_referred", "_roles")
 
     def __init__(self, inherited: RBACIndex | None = None) -> None:
         self._inherited = inherited
         self._roles: dict[Place, _Role] = {}
         self._bindings: dict[Place, Binding] = {}
         self._by_subject: dict[Subject, dict[Place, Binding]] = {}
+        self._budget = _Budget()
+        self._groups: Counter[str] = Counter()
+        """The groups that bindings have as subjects."""
         self._referred: Counter[Place] = Counter()
         """The roles that bindings refer to, whether or not they exist."""
         self._merged: dict[Subject, MergedTable] = {}
@@ -112,10 +137,11 @@ class RBACIndex:
         # A role may also be the one that was missing below.
         hides = role is not None and below is not None and (place in below._roles or place in below._referred)  # noqa: SLF001 - of the same class
         self._note_hiding("role", place, hides=hides)
-        if role is None:
-            self._roles.pop(place, None)
-        else:
-            self._roles[place] = _Role(parse_rules(role.get("rules")))
+        before = self._roles.pop(place, None)
+        if before is not None:
+            before.give_back()
+        if role is not None:
+            self._roles[place] = _Role(parse_rules(role.get("rules")), self._budget)
 
     def put_binding(self, place: Place, binding: Mapping[str, Any] | None) -> None:
         """Add or replace a RoleBinding or ClusterRoleBinding; None removes it."""
@@ -131,6 +157,7 @@ class RBACIndex:
                 del self._referred[before.role]
         for subject in before.subjects if before is not None else ():
             self._merged.pop(subject, None)
+            self._count_group(subject, -1)
             bound = self._by_subject[subject]
             del bound[place]
             if not bound:
@@ -141,9 +168,17 @@ class RBACIndex:
         if made.role is not None:
             self._referred[made.role] += 1
         for subject in made.subjects:
+            self._count_group(subject, 1)
             self._by_subject.setdefault(subject, {})[place] = made
             if (merged := self._merged.get(subject)) is not None:
                 self._merge(merged, made)
+
+    def _count_group(self, subject: Subject, change: int) -> None:
+        _, kind, name = subject
+        if kind == "Group":
+            self._groups[name] += change
+            if not self._groups[name]:
+                del self._groups[name]
 
     def _note_hiding(self, kind: str, place: Place, *, hides: bool) -> None:
         self._entering.clear()
@@ -169,12 +204,20 @@ class RBACIndex:
                     if binding.place not in seen:
                         seen.add(binding.place)
                         role = self._role(binding.role)
-                        yield Grant(binding, role.table if role is not None else None)
+                        yield Grant(binding, role.rules if role is not None else None)
 
     def _bound(self, subject: Subject) -> Iterator[Binding]:
         yield from self._by_subject.get(subject, _NOTHING).values()
         if self._inherited is not None:
             yield from (one for one in self._inherited._bound(subject) if one.place not in self._bindings)  # noqa: SLF001
+
+    def known(self, user: UserInfo) -> UserInfo:
+        """The user without groups that no binding has, if there are many: a review can name 500,000 of them."""
+        if len(user.groups) <= _MOST_GROUPS:
+            return user
+        inherited = self._inherited._groups if self._inherited is not None else self._groups  # noqa: SLF001
+        groups = dict.fromkeys(user.groups)
+        return user._replace(groups=tuple(group for group in groups if group in self._groups or group in inherited))
 
     def may_enter(self, user: UserInfo) -> bool:
         """Whether a user has the verb `access` on the URL `/`, which is asked for with every request."""
@@ -183,7 +226,9 @@ class RBACIndex:
         if found is None:
             if len(self._entering) >= _MOST_ENTERING:
                 self._entering.clear()
-            found = self._entering[key] = self.allowing(user, ACCESS) is not None
+            found = self.allowing(user, ACCESS) is not None
+            if len(user.name) + sum(map(len, user.groups)) <= _LONGEST_ENTERING:
+                self._entering[key] = found
         return found
 
     def allowing(self, user: UserInfo, info: RequestInfo) -> Binding | None:
@@ -237,28 +282,34 @@ class RBACIndex:
             merged.add(role.table, binding)
 
     def rules_for(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
-        """All rules that apply to a user in a namespace."""
-        return [rule for grant in self.grants(user, namespace) if grant.table is not None for rule in grant.table.rules]
+        """All rules that apply to a user in a namespace. Those of a role that is bound several times are there once."""
+        roles = {grant.binding.role: grant.rules for grant in self.grants(user, namespace)}
+        return [rule for rules in roles.values() for rule in rules or ()]
 
     def missing_roles(self, user: UserInfo, namespace: str) -> list[str]:
         """Errors about bindings of a user whose role does not exist, as upstream words them."""
-        return list(dict.fromkeys(grant.binding.role_error() for grant in self.grants(user, namespace) if grant.table is None))
+        return list(dict.fromkeys(grant.binding.role_error() for grant in self.grants(user, namespace) if grant.rules is None))
 
 
 class MergedTable:
     """What all bindings of one subject allow, so that a decision does not look at each of thousands."""
 
-    __slots__ = ("_all", "_named", "_others")
+    __slots__ = ("_all", "_named", "_others", "_tables")
 
     def __init__(self) -> None:
         self._all: dict[Entry, Binding] = {}
         """Entries that are allowed for all names."""
         self._named: dict[tuple[Entry, str], Binding] = {}
-        self._others: dict[int, tuple[RoleTable, Binding]] = {}
-        """Tables with rules that have no entries: URLs, and rules that are too large. One binding of each is enough."""
+        self._others: list[tuple[RoleTable, Binding]] = []
+        """Tables with rules that have no entries: URLs, and rules that are too large."""
+        self._tables: dict[int, RoleTable] = {}
+        """By identity. One binding of each is enough, since thousands bind one role."""
 
     def add(self, table: RoleTable, binding: Binding) -> None:
         """Add a binding to a role with a table."""
+        if id(table) in self._tables:
+            return
+        self._tables[id(table)] = table
         for entry, names in table.entries.items():
             if names is None:
                 self._all.setdefault(entry, binding)
@@ -266,14 +317,14 @@ class MergedTable:
                 for name in names:
                     self._named.setdefault((entry, name), binding)
         if table.urls or table.large:
-            self._others.setdefault(id(table), (table, binding))
+            self._others.append((table, binding))
 
     def find(self, info: RequestInfo, entries: Sequence[Entry]) -> Binding | None:
         """A binding that allows a request."""
         for entry in entries:
             if (found := self._all.get(entry) or self._named.get((entry, info.name))) is not None:
                 return found
-        for table, binding in self._others.values():
+        for table, binding in self._others:
             if table.allows(info, ()):
                 return binding
         return None

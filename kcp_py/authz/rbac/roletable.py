@@ -1,4 +1,4 @@
-"""`RoleTable`: the rules of one role, indexed for decisions. Equal rules share one table, in whatever clusters they are."""
+"""`RoleTable`: the rules of one role, indexed for decisions. Small tables of equal rules are shared by all clusters."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Final, NamedTuple
 from kcp_py.authz.rbac.rules import ALL, PolicyRule, resource_patterns, rule_allows
 from kcp_py.request.requestinfo import RequestInfo
 
-_CACHED_TABLES: Final = 4096
+_CACHED_TABLES: Final = 1024
+_MOST_SHARED: Final = 2000
+"""Characters of the rules whose table is shared."""
 _MOST_ENTRIES: Final = 2000
-"""Rules beyond this number of combinations of verbs, groups and resources are matched one by one, unless they have no more combinations
-than words: a role cannot make a table of gigabytes, and one of many small rules is not searched from end to end."""
+"""Rules beyond this number of combinations of verbs, groups, resources and names are matched one by one, unless they have no more
+combinations than words: a role of 100 kB could make a table of gigabytes, and one of many small rules is not searched from end to end."""
 
 Entry = tuple[str, str, str]
 """Verb, API group and an entry of `resources`."""
@@ -46,6 +48,11 @@ class RoleTable(NamedTuple):
     large: tuple[LargeRule, ...]
     """Rules for resources that are not among the entries."""
 
+    @property
+    def size(self) -> int:
+        """How much memory the entries take: their number, and that of their names."""
+        return sum(1 + len(names or ()) for names in self.entries.values())
+
     def allows(self, info: RequestInfo, entries: Sequence[Entry]) -> bool:
         """Whether the role allows a request.
 
@@ -75,18 +82,40 @@ def entries_of(info: RequestInfo) -> Sequence[Entry]:
     return found
 
 
-@lru_cache(maxsize=_CACHED_TABLES)
 def table_of(rules: tuple[PolicyRule, ...]) -> RoleTable:
-    """The table of a role's rules, which is shared and never changed."""
-    entries: dict[Entry, frozenset[str] | None] = {}
+    """The table of a role's rules, which is never changed. Small ones are shared, also with later roles: they outlive their role."""
+    words = [word for rule in rules for values in rule for word in values]
+    return _shared_table(rules) if sum(map(len, words)) + len(words) <= _MOST_SHARED else _build(rules)
+
+
+def plain_table(rules: tuple[PolicyRule, ...]) -> RoleTable:
+    """A table without entries, which takes no more memory than the rules: they are matched one by one."""
+    return RoleTable(rules, {}, tuple(rule for rule in rules if rule.non_resource_urls), tuple(map(_large, rules)))
+
+
+def _large(rule: PolicyRule) -> LargeRule:
+    return LargeRule(*map(frozenset, (rule.verbs, rule.api_groups, rule.resources, rule.resource_names)))
+
+
+def _build(rules: tuple[PolicyRule, ...]) -> RoleTable:
+    entries: dict[Entry, set[str] | None] = {}
     large: list[LargeRule] = []
+    size = 0
     for rule in rules:
-        count, words = len(rule.verbs) * len(rule.api_groups) * len(rule.resources), len(rule.verbs) + len(rule.resources)
-        if count > words and len(entries) + count > _MOST_ENTRIES:
-            large.append(LargeRule(*map(frozenset, (rule.verbs, rule.api_groups, rule.resources, rule.resource_names))))
+        count = len(rule.verbs) * len(rule.api_groups) * len(rule.resources) * max(1, len(rule.resource_names))
+        if count > sum(map(len, rule)) and size + count > _MOST_ENTRIES:
+            large.append(_large(rule))
             continue
-        names = frozenset(rule.resource_names) or None
+        size += count
         for entry in [(verb, group, resource) for group in rule.api_groups for resource in rule.resources for verb in rule.verbs]:
-            before = entries.get(entry, frozenset())
-            entries[entry] = None if names is None or before is None else before | names
-    return RoleTable(rules, entries, tuple(rule for rule in rules if rule.non_resource_urls), tuple(large))
+            names = entries.setdefault(entry, set())
+            if not rule.resource_names:
+                entries[entry] = None
+            elif names is not None:
+                names.update(rule.resource_names)
+    urls = tuple(rule for rule in rules if rule.non_resource_urls)
+    frozen = {entry: frozenset(names) if names is not None else None for entry, names in entries.items()}
+    return RoleTable(rules, frozen, urls, tuple(large))
+
+
+_shared_table: Final = lru_cache(maxsize=_CACHED_TABLES)(_build)

@@ -32,7 +32,9 @@ class NaiveEvaluator:
         }
 
     def rules_for(self, user: UserInfo, namespace: str) -> list[dict[str, Any]]:
-        return [rule for _, _, rules in self._applying(user, namespace) for rule in rules or ()]
+        """The rules of all roles that are bound, each role once."""
+        bound = [rules for _, _, rules in self._applying(user, namespace) if rules]
+        return [rule for rules in {id(rules): rules for rules in bound}.values() for rule in rules]
 
     def missing_roles(self, user: UserInfo, namespace: str) -> set[str]:
         """Errors about roles that do not exist."""

@@ -165,8 +165,53 @@ def test_removal_leaves_nothing(changes):
         cluster.change((kind, place, None))
         cluster.change((kind, place, None))
     index = cluster.index
-    assert (index._roles, index._bindings, index._by_subject) == ({}, {}, {})
+    assert (index._roles, index._bindings, index._by_subject, index._groups) == ({}, {}, {}, {})
     cluster.compare()
+    assert index._budget.left == RBACIndex()._budget.left
+
+
+def test_tables_of_a_cluster_are_bounded():
+    """Hundreds of roles with large tables are decided like others, in bounded memory; a deleted role makes room for others."""
+    index = RBACIndex()
+    words = [f"word-{number}" for number in range(45)]
+    whole = index._budget.left
+    for number in range(100):
+        rules = [{"verbs": words, "apiGroups": [""], "resources": [*words[1:], f"r-{number}"]}]
+        index.put_role(("", f"role-{number}"), {"rules": rules})
+        index.put_binding(("", f"role-{number}"), binding(f"role-{number}", {"kind": "User", "name": "alice"}))
+    for number in range(100):
+        found = index.allowing(UserInfo("alice"), resource_request("word-3", "", f"r-{number}"))
+        assert found is not None
+        assert found.role_name == f"role-{number}"
+    assert index.allowing(UserInfo("alice"), resource_request("word-3", "", "word-0")) is None
+    assert sum(role.table.size for role in index._roles.values()) <= whole + 2000
+    for number in range(100):
+        index.put_role(("", f"role-{number}"), None)
+    assert index._budget.left == whole
+
+
+def test_many_groups_are_reduced_to_those_of_bindings():
+    """A user with hundreds of thousands of groups gets the permissions of each of them, from the cluster and from what it inherits."""
+    below = RBACIndex()
+    below.put_binding(("", "below"), binding("reader", {"kind": "Group", "name": "g-7"}))
+    index = RBACIndex(below)
+    index.put_binding(("", "own"), binding("reader", {"kind": "Group", "name": "g-9"}))
+    user = UserInfo("alice", "", tuple(f"g-{number % 100_000}" for number in range(200_000)))
+    assert index.known(user) == user._replace(groups=("g-7", "g-9"))
+    few = UserInfo("alice", "", ("g-1",))
+    assert index.known(few) is few
+
+
+def test_long_users_are_not_kept():
+    """Whether users with names or groups of megabytes may enter is decided each time: reviews would fill the memory with them."""
+    index = RBACIndex()
+    index.put_role(("", "in"), {"rules": [{"verbs": ["access"], "nonResourceURLs": ["/"]}]})
+    index.put_binding(("", "in"), binding("in", {"kind": "Group", "name": "team"}))
+    for user in (UserInfo("x" * 1001, "", ("team",)), UserInfo("x", "", ("team", "y" * 1001))):
+        assert index.may_enter(user)
+        assert not index._entering
+    assert index.may_enter(UserInfo("x", "", ("team",)))
+    assert index._entering
 
 
 def binding(role: str, *subjects: dict[str, str], kind: str = "ClusterRole") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcp_py.authz.rbac.roletable import _MOST_ENTRIES, entries_of, table_of
+from kcp_py.authz.rbac.roletable import _MOST_ENTRIES, entries_of, plain_table, table_of
 from kcp_py.authz.rbac.rules import PolicyRule, rule_allows
 from kcp_py.request.requestinfo import RequestInfo
 from tests.authz.rbac.generated import ALL_REQUESTS, resource_request, some_rules, url_request
@@ -87,3 +87,23 @@ def test_equal_rules_share_a_table():
     """Roles with the same rules have one table, in whatever cluster they are."""
     rules = [(PolicyRule(("get",), ("",), ("pods",)),) for _ in range(2)]
     assert table_of(rules[0]) is table_of(rules[1])
+
+
+def test_names_count_as_entries():
+    """Rules that name many objects for many resources become no table of all combinations."""
+    names = tuple(f"name-{number}" for number in range(1000))
+    rules = tuple(PolicyRule(MANY[:10], ("", "apps"), MANY[:40], names) for _ in range(20))
+    table = table_of(rules)
+    assert (table.size, len(table.large)) == (0, len(rules))
+    assert allows(rules, resource_request(MANY[9], "apps", MANY[39], name="name-999"))
+    assert not allows(rules, resource_request(MANY[9], "apps", MANY[39], name="name-1000"))
+
+
+def test_plain_tables_decide_as_rules():
+    """A table without entries decides equally."""
+    rules = (PolicyRule(("get",), ("",), ("pods",), ("a",)), PolicyRule(("get",), non_resource_urls=("/api",)))
+    table = plain_table(rules)
+    assert table.size == 0
+    for info in (resource_request("get", "", "pods", name="a"), url_request("get", "/api")):
+        assert table.allows(info, entries_of(info))
+    assert not table.allows(resource_request("get", "", "pods", name="b"), ())
