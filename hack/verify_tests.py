@@ -132,6 +132,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "serving": [
         Row("addresses", "serving/test_connectionlimits", "addresses share limits"),
         Row("context", "serving/test_connection", "what connections share"),
+        Row("scope", "serving/test_connection", "what the application sees of a request"),
         Row("renewal", "serving/test_certificates", "renews the certificates of a server"),
     ],
     "serving/http1": [Row("events headfields refusals", "serving/http1/test_reader", "parts and results of the reader")],

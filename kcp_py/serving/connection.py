@@ -14,15 +14,14 @@ deadlines. Requests on one connection are parsed and answered one after the othe
 from __future__ import annotations
 
 import asyncio
-from asyncio import TimerHandle
 from collections.abc import Sequence
 from typing import Any, Final
-from urllib.parse import unquote
 
 from kcp_py.serving.addresses import client_of, local_address, remote_address
 from kcp_py.serving.connectionlimits import ConnectionSlot
 from kcp_py.serving.context import ServerContext
 from kcp_py.serving.cycle import Cycle
+from kcp_py.serving.deadlinetimer import NEVER, DeadlineTimer
 from kcp_py.serving.disconnection import DisconnectCallbacks
 from kcp_py.serving.flow import FlowControl
 from kcp_py.serving.http1.closing import Action, Closing
@@ -32,13 +31,13 @@ from kcp_py.serving.http1.refusals import TOO_MANY_HEADS
 from kcp_py.serving.http1.responses import ResponseWriter
 from kcp_py.serving.http1.states import Hold, State
 from kcp_py.serving.records import RECORD_BYTES, Records, discard
+from kcp_py.serving.scope import http_scope, offers_watch_socket
 
 BUFFERED_BYTES: Final = 64 * 1024
 """Bytes of a body that are read before the application takes them."""
 
 _HOLD_BODY: Final = Hold.BODY
 _CLOSED: Final = State.CLOSED
-_ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
 
 class Connection(asyncio.Protocol):
@@ -59,7 +58,6 @@ class Connection(asyncio.Protocol):
         "_scheme",
         "_server",
         "_timer",
-        "_timer_at",
         "flow",
         "slot",
         "transport",
@@ -84,8 +82,7 @@ class Connection(asyncio.Protocol):
         self._cycle: Cycle | None = None
         self._closing = Closing()
         self._counted_head_bytes = 0
-        self._timer: TimerHandle | None = None
-        self._timer_at = 0.0
+        self._timer = DeadlineTimer(context.loop)
 
     # What the transport reports
 
@@ -185,9 +182,9 @@ class Connection(asyncio.Protocol):
         else:
             reader.want_body(0.0)
         cycle = self._cycle
-        if self._timer is not None and reader.deadline is None and cycle is not None and cycle.response.started:
+        if reader.deadline is None and self._timer.at != NEVER and cycle is not None and cycle.response.started:
             # A watch has no deadline, and there may be thousands of them. The timer is that of the request's head.
-            self._stop_timer()
+            self._timer.stop()
 
     def response_complete(self) -> None:
         """All of the response is written: go on with the next request, or end the connection."""
@@ -242,7 +239,7 @@ class Connection(asyncio.Protocol):
         if reader.head_bytes != self._counted_head_bytes:
             self._count_head_bytes()
         deadline = reader.deadline
-        if deadline is not None and (self._timer is None or deadline < self._timer_at):
+        if deadline is not None and deadline < self._timer.at:
             self._arm()
 
     def _wait(self, hold: Hold | None) -> None:
@@ -272,28 +269,11 @@ class Connection(asyncio.Protocol):
         if self._in_large_heads:
             self._in_large_heads = False
             context.large_heads.leave(self)
-        raw_path = request.raw_path
-        path = raw_path.decode("ascii")
-        method = request.method.decode("ascii")
-        scope = {
-            "type": "http",
-            "asgi": _ASGI,
-            "http_version": request.version,
-            "server": self._server,
-            "client": self._client,
-            "scheme": self._scheme,
-            "root_path": "",
-            "method": method,
-            "path": unquote(path) if "%" in path else path,
-            "raw_path": raw_path,
-            "query_string": request.query,
-            "headers": request.headers,
-            "state": self._app_state.copy(),
-        }
-        # Only watches go on over WebSocket; for anything else the offer is ignored.
-        if request.upgrade and (b"watch" in raw_path or b"watch" in request.query) and _offers_websocket(request):
+        scope = http_scope(request, self._app_state, self._scheme, server=self._server, client=self._client)
+        if request.upgrade and offers_watch_socket(request):
             self._switch_to_websocket(scope)
             return False
+        method = scope["method"]
         response = ResponseWriter(method, context.heads, keep_alive=request.keep_alive, chunks=request.version != "1.0")
         cycle = self._cycle = Cycle(scope, self, response, expects_continue=request.expects_continue)
         if self._reader.long_body and method not in {"GET", "HEAD"}:
@@ -383,33 +363,20 @@ class Connection(asyncio.Protocol):
         context.large_heads.leave(self)
         context.long_framings.leave(self)
         self._closing.end()
-        self._stop_timer()
+        self._timer.stop()
 
     # Deadlines
 
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
     def _arm(self) -> None:
-        """Have the timer run at the next deadline, or before: making and cancelling one with every request costs more."""
+        """Have the timer run at the next deadline, or before."""
         deadline = self._reader.deadline
         closing = self._closing.deadline
         if deadline is None or (closing is not None and closing < deadline):
             deadline = closing
-        if deadline is None:
-            return
-        if self._timer is not None:
-            if self._timer_at <= deadline:
-                return
-            self._timer.cancel()
-        loop = self._context.loop
-        self._timer = loop.call_later(deadline - loop.time(), self._on_timer)
-        self._timer_at = deadline
+        if deadline is not None:
+            self._timer.set(deadline, self._on_timer)
 
     def _on_timer(self) -> None:
-        self._timer = None
         now = self._context.loop.time()
         reader = self._reader
         if reader.deadline is not None and reader.deadline <= now:
@@ -442,9 +409,3 @@ class Connection(asyncio.Protocol):
             transport.close()
         elif action is Action.ABORT:
             transport.abort()
-
-
-def _offers_websocket(request: Request) -> bool:
-    if request.method != b"GET" or request.version != "1.1":
-        return False
-    return dict(request.headers).get(b"upgrade", b"").strip().lower() == b"websocket"

@@ -16,6 +16,7 @@ from uvicorn.server import ServerState
 
 from kcp_py.serving.connection import Connection
 from kcp_py.serving.context import ServerContext
+from kcp_py.serving.deadlinetimer import NEVER
 from kcp_py.serving.http1.limits import ReadLimits
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -165,14 +166,14 @@ async def test_a_stream_keeps_neither_its_request_nor_a_timer():
     app = Sleeper()
     connection = Connection(ServerContext(app, state, ReadLimits(max_head_bytes=1000, head_timeout=60, idle_timeout=60)))
     connection.connection_made(Written(written))
-    assert connection._timer is not None
+    assert connection._timer.at != NEVER
     connection.data_received(REQUEST.replace(b"\r\n\r\n", b"\r\nx-mark: sleeping stream\r\n\r\n"))
     while not any(b"{}" in one for one in written):
         await asyncio.sleep(0)
     header = (b"x-mark", b"sleeping stream")
     gc.collect()
     assert not [held for held in gc.get_objects() if type(held) is list and header in held]
-    assert connection._timer is None
+    assert connection._timer.at == NEVER
     app.release.set()
     connection.data_received(REQUEST)
     while sum(one.startswith(b"HTTP/1.1 200") for one in written) < 2:
