@@ -5,23 +5,33 @@ Source: kcp `pkg/admission/logicalcluster` and `pkg/admission/logicalclusterfina
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from kcp_py.apimachinery import errors
+from kcp_py.apis.kcp.logicalclusters import INACTIVE_ANNOTATION, LEGACY_INACTIVE_ANNOTATION
+from kcp_py.apis.rbac.policy import KCP_ADMINS
 from kcp_py.logicalcluster import ROOT, Name, is_system
 from kcp_py.registry.admission import AdmissionPlugin, Attributes, Operation
+from kcp_py.request.user import SYSTEM_MASTERS
 from kcp_py.tenancy import LOGICAL_CLUSTER
+
+_ADMINISTRATORS: Final = frozenset((SYSTEM_MASTERS, KCP_ADMINS))
+_SWITCHES: Final = (INACTIVE_ANNOTATION, LEGACY_INACTIVE_ANNOTATION)
 
 
 class LogicalClusterLifecycle(AdmissionPlugin):
     """Fills `status.URL` of a new LogicalCluster, and refuses to delete the clusters that always exist.
+
+    An administrator of one cluster may change labels, finalizers and annotations of its LogicalCluster. The specification, the status and
+    whether the cluster is switched off are for administrators of all clusters.
 
     In kcp `spec.directlyDeletable` and the user's groups decide for every cluster whether it is deleted.
     """
 
     name = "LogicalClusterLifecycle"
     conforming = True
-    operations = frozenset[Operation]({"CREATE", "DELETE"})
+    operations = frozenset[Operation]({"CREATE", "UPDATE", "DELETE"})
     resources = frozenset({LOGICAL_CLUSTER.group_resource})
 
     def __init__(self, url_of: Callable[[Name], str]) -> None:
@@ -30,15 +40,33 @@ class LogicalClusterLifecycle(AdmissionPlugin):
 
     async def mutate(self, attributes: Attributes) -> None:
         """Let a LogicalCluster name its URL from the beginning (kcp: `status.URL`)."""
-        if attributes.obj is not None and (url := self._url_of(attributes.request.target.cluster_state.name)):
+        if (
+            attributes.operation == "CREATE"
+            and attributes.obj is not None
+            and (url := self._url_of(attributes.request.target.cluster_state.name))
+        ):
             attributes.obj["status"]["URL"] = url
 
     async def validate(self, attributes: Attributes) -> None:
-        """Keep `root` and the clusters of the system.
+        """Keep `root` and the clusters of the system, and what is for administrators of all clusters.
 
         Raises:
-            StatusError: 403, in kcp's words.
+            StatusError: 403; for a deletion in kcp's words.
         """
         cluster = attributes.request.target.cluster_state.name
         if attributes.operation == "DELETE" and (cluster == ROOT or is_system(cluster)):
             raise errors.forbidden(attributes.resource.group_resource, attributes.name, "LogicalCluster cannot be deleted")
+        obj, old = attributes.obj, attributes.old
+        if attributes.operation != "UPDATE" or obj is None or old is None or not _ADMINISTRATORS.isdisjoint(attributes.user.groups):
+            return
+        if changed := _reserved_change(obj, old, "status" if attributes.subresource else "spec"):
+            message = f"only administrators of all clusters can change {changed}"
+            raise errors.forbidden(attributes.resource.group_resource, attributes.name, message)
+
+
+def _reserved_change(obj: Mapping[str, Any], old: Mapping[str, Any], member: str) -> str:
+    """The field that a write changes and only administrators of all clusters can change; empty where there is none."""
+    if obj.get(member) != old.get(member):
+        return member
+    annotations, before = (one["metadata"].get("annotations") or {} for one in (obj, old))
+    return next((f"the annotation {name}" for name in _SWITCHES if annotations.get(name) != before.get(name)), "")
