@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from sys import intern
 from typing import Any, Final, NamedTuple
 
 from kcp_py.authz.rbac.roletable import Entry, RoleTable, entries_of, plain_table, table_of
@@ -44,14 +45,16 @@ class Binding(NamedTuple):
     role_name: str
     role: Place | None
     """None where a reference of this kind is to no role."""
-    subjects: Mapping[Subject, tuple[int, str]]
-    """Whom it binds: the position of each, and how messages print it."""
+    subjects: Mapping[Subject, str]
+    """Whom it binds, in the order of the object. The value is how messages print a service account, and empty for other subjects."""
 
     def describe(self, user: UserInfo) -> str:
         """The binding, with the first of its subjects that is the user, as the reason of a decision."""
         namespace, name = self.place
         kind, printed = ("RoleBinding", f"{name}/{namespace}") if namespace else ("ClusterRoleBinding", name)
-        _, whom = min(self.subjects[subject] for subject in _subjects_of(user, namespace) if subject in self.subjects)
+        found = {subject for subject in _subjects_of(user, namespace) if subject in self.subjects}
+        first = found.pop() if len(found) == 1 else next(subject for subject in self.subjects if subject in found)
+        whom = self.subjects[first] or f"{first[1]} {go_quote(first[2])}"
         return f"{kind} {go_quote(printed)} of {self.role_kind} {go_quote(self.role_name)} to {whom}"
 
     def role_error(self) -> str:
@@ -70,6 +73,7 @@ class Grant(NamedTuple):
 
 
 _NOTHING: Final[Mapping[Place, Binding]] = {}
+_NO_SUBJECTS: Final[Mapping[Subject, Mapping[Place, Binding]]] = {}
 
 
 class _Budget:
@@ -111,7 +115,19 @@ class RBACIndex:
     thousands of them.
     """
 
-    __slots__ = ("_bindings", "_budget", "_by_subject", "_entering", "_groups", "_hiding", "_inherited", "_merged", "_referred", "_roles")
+    __slots__ = (
+        "_bindings",
+        "_budget",
+        "_by_subject",
+        "_entering",
+        "_groups",
+        "_hiding",
+        "_inherited",
+        "_merged",
+        "_missing",
+        "_referred",
+        "_roles",
+    )
 
     def __init__(self, inherited: RBACIndex | None = None) -> None:
         self._inherited = inherited
@@ -121,8 +137,10 @@ class RBACIndex:
         self._budget = _Budget()
         self._groups: Counter[str] = Counter()
         """The groups that bindings have as subjects."""
-        self._referred: Counter[Place] = Counter()
-        """The roles that bindings refer to, whether or not they exist."""
+        self._referred: Counter[Place | None] = Counter()
+        """The roles that bindings refer to, whether or not they exist; None for references to no role."""
+        self._missing: set[Place | None] = set()
+        """Those of them that do not exist: there are none in nearly all clusters."""
         self._merged: dict[Subject, MergedTable] = {}
         """The tables of subjects with many bindings, from their first use until a role or a binding of the subject changes."""
         self._hiding: set[tuple[str, Place]] = set()
@@ -142,6 +160,7 @@ class RBACIndex:
             before.give_back()
         if role is not None:
             self._roles[place] = _Role(parse_rules(role.get("rules")), self._budget)
+        self._note_missing(place)
 
     def put_binding(self, place: Place, binding: Mapping[str, Any] | None) -> None:
         """Add or replace a RoleBinding or ClusterRoleBinding; None removes it."""
@@ -151,10 +170,11 @@ class RBACIndex:
             hides=binding is not None and self._inherited is not None and place in self._inherited._bindings,  # noqa: SLF001
         )
         before = self._bindings.pop(place, None)
-        if before is not None and before.role is not None:
+        if before is not None:
             self._referred[before.role] -= 1
             if not self._referred[before.role]:
                 del self._referred[before.role]
+            self._note_missing(before.role)
         for subject in before.subjects if before is not None else ():
             self._merged.pop(subject, None)
             self._count_group(subject, -1)
@@ -165,8 +185,8 @@ class RBACIndex:
         if binding is None:
             return
         made = self._bindings[place] = _binding(place, binding)
-        if made.role is not None:
-            self._referred[made.role] += 1
+        self._referred[made.role] += 1
+        self._note_missing(made.role)
         for subject in made.subjects:
             self._count_group(subject, 1)
             self._by_subject.setdefault(subject, {})[place] = made
@@ -183,6 +203,10 @@ class RBACIndex:
     def _note_hiding(self, kind: str, place: Place, *, hides: bool) -> None:
         self._entering.clear()
         (self._hiding.add if hides else self._hiding.discard)((kind, place))
+
+    def _note_missing(self, role: Place | None) -> None:
+        missing = role in self._referred and self._role(role) is None
+        (self._missing.add if missing else self._missing.discard)(role)
 
     def rules_of(self, role: Place) -> tuple[PolicyRule, ...] | None:
         """The rules of a Role or ClusterRole; None where there is none."""
@@ -235,10 +259,11 @@ class RBACIndex:
         """A binding that allows a request; None where it is not allowed."""
         entries = entries_of(info)
         namespace = info.namespace
+        own = self._by_subject
+        below = self._inherited._by_subject if self._inherited is not None else _NO_SUBJECTS  # noqa: SLF001
         for scope in ("", namespace) if namespace else ("",):
             for subject in _subjects_of(user, scope):
-                binding = self._allowing(subject, info, entries)
-                if binding is not None:
+                if (subject in own or subject in below) and (binding := self._allowing(subject, info, entries)) is not None:
                     return binding
         return None
 
@@ -288,20 +313,24 @@ class RBACIndex:
 
     def missing_roles(self, user: UserInfo, namespace: str) -> list[str]:
         """Errors about bindings of a user whose role does not exist, as upstream words them."""
+        if not self._missing and (self._inherited is None or not self._inherited._missing):  # noqa: SLF001
+            return []
         return list(dict.fromkeys(grant.binding.role_error() for grant in self.grants(user, namespace) if grant.rules is None))
 
 
 class MergedTable:
     """What all bindings of one subject allow, so that a decision does not look at each of thousands."""
 
-    __slots__ = ("_all", "_named", "_others", "_tables")
+    __slots__ = ("_all", "_large", "_named", "_tables", "_urls")
 
     def __init__(self) -> None:
         self._all: dict[Entry, Binding] = {}
         """Entries that are allowed for all names."""
         self._named: dict[tuple[Entry, str], Binding] = {}
-        self._others: list[tuple[RoleTable, Binding]] = []
-        """Tables with rules that have no entries: URLs, and rules that are too large."""
+        self._urls: list[tuple[RoleTable, Binding]] = []
+        """Tables with rules for URLs."""
+        self._large: list[tuple[RoleTable, Binding]] = []
+        """Tables with rules that are too large to have entries."""
         self._tables: dict[int, RoleTable] = {}
         """By identity. One binding of each is enough, since thousands bind one role."""
 
@@ -316,45 +345,50 @@ class MergedTable:
             else:
                 for name in names:
                     self._named.setdefault((entry, name), binding)
-        if table.urls or table.large:
-            self._others.append((table, binding))
+        if table.urls:
+            self._urls.append((table, binding))
+        if table.large:
+            self._large.append((table, binding))
 
     def find(self, info: RequestInfo, entries: Sequence[Entry]) -> Binding | None:
         """A binding that allows a request."""
-        for entry in entries:
-            if (found := self._all.get(entry) or self._named.get((entry, info.name))) is not None:
-                return found
-        for table, binding in self._others:
+        if not self._all.keys().isdisjoint(entries):
+            return next(self._all[entry] for entry in entries if entry in self._all)
+        if self._named:
+            for entry in entries:
+                if (found := self._named.get((entry, info.name))) is not None:
+                    return found
+        for table, binding in self._large if info.is_resource else self._urls:
             if table.allows(info, ()):
                 return binding
         return None
 
 
-def _subjects_of(user: UserInfo, namespace: str) -> tuple[Subject, ...]:
+def _subjects_of(user: UserInfo, namespace: str) -> list[Subject]:
     """The subjects that are the user, in bindings of a namespace or, where it is empty, of the cluster."""
-    return ((namespace, "User", user.name), *((namespace, "Group", group) for group in user.groups))
+    return [(namespace, "User", user.name), *[(namespace, "Group", group) for group in user.groups]]
 
 
 def _binding(place: Place, binding: Mapping[str, Any]) -> Binding:
     reference = binding.get("roleRef") or {}
-    kind, name = reference.get("kind") or "", reference.get("name") or ""
+    # Thousands of indexes are kept, and most of their bindings are to the same roles.
+    kind, name = intern(reference.get("kind") or ""), intern(reference.get("name") or "")
     namespace = place[0]
     # A binding of the cluster that refers to a Role must not get the ClusterRole of that name.
     role = (namespace, name) if kind == "Role" and namespace else ("", name) if kind == "ClusterRole" else None
-    subjects: dict[Subject, tuple[int, str]] = {}
-    for position, one in enumerate(binding.get("subjects") or ()):
+    subjects: dict[Subject, str] = {}
+    for one in binding.get("subjects") or ():
         found = _subject(namespace, one or {})
         if found is not None:
-            subject, printed = found
-            subjects.setdefault(subject, (position, printed))
+            subjects.setdefault(*found)
     return Binding(place, kind, name, role, subjects)
 
 
 def _subject(namespace: str, subject: Mapping[str, Any]) -> tuple[Subject, str] | None:
-    """A subject and its description; None for one that can be no caller."""
+    """A key and a value of `Binding.subjects`; None for a subject that can be no caller."""
     kind, name = subject.get("kind"), subject.get("name") or ""
     if kind in {"User", "Group"}:
-        return (namespace, kind, name), f"{kind} {go_quote(name)}"
+        return (namespace, intern(kind), name), ""
     account_namespace = subject.get("namespace") or namespace
     if kind != "ServiceAccount" or not account_namespace:
         return None

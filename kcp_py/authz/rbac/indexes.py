@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache, partial
+from sys import intern
 from typing import Any, Final
 
 import orjson
@@ -154,4 +155,4 @@ class RBACIndexes:
 def _put(index: RBACIndex, resource: str, keys: ResourceKeys, key: str, obj: dict[str, Any] | None) -> None:
     where = keys.parse(key)
     put = index.put_role if resource.endswith("roles") else index.put_binding
-    put((where.namespace, where.name), obj)
+    put((intern(where.namespace), where.name), obj)

@@ -12,6 +12,9 @@ from kcp_py.request.requestinfo import RequestInfo
 _CACHED_TABLES: Final = 1024
 _MOST_SHARED: Final = 2000
 """Characters of the rules whose table is shared."""
+_CACHED_ENTRIES: Final = 1024
+_CACHED_ENTRY_CHARACTERS: Final = 512
+"""The words of an access review can be megabytes long."""
 _MOST_ENTRIES: Final = 2000
 """Rules beyond this number of combinations of verbs, groups, resources and names are matched one by one, unless they have no more
 combinations than words: a role of 100 kB could make a table of gigabytes, and one of many small rules is not searched from end to end."""
@@ -63,11 +66,12 @@ class RoleTable(NamedTuple):
         if not info.is_resource:
             return any(rule_allows(rule, info) for rule in self.urls)
         table = self.entries
-        for entry in entries:
-            if entry in table:
-                names = table[entry]
-                if names is None or info.name in names:
-                    return True
+        if not table.keys().isdisjoint(entries):
+            for entry in entries:
+                if entry in table:
+                    names = table[entry]
+                    if names is None or info.name in names:
+                        return True
         return bool(self.large) and any(rule.allows(info) for rule in self.large)
 
 
@@ -75,11 +79,18 @@ def entries_of(info: RequestInfo) -> Sequence[Entry]:
     """The entries of a table that match a request for a resource; none for a request for a URL."""
     if not info.is_resource:
         return ()
-    verb, group = info.verb, info.group
-    found = []
-    for pattern in resource_patterns(info.resource, info.subresource):
+    words = (info.verb, info.group, info.resource, info.subresource)
+    return _cached_entries(*words) if sum(map(len, words)) <= _CACHED_ENTRY_CHARACTERS else _entries(*words)
+
+
+def _entries(verb: str, group: str, resource: str, subresource: str) -> Sequence[Entry]:
+    found: list[Entry] = []
+    for pattern in resource_patterns(resource, subresource):
         found += [(verb, group, pattern), (verb, ALL, pattern), (ALL, group, pattern), (ALL, ALL, pattern)]
-    return found
+    return tuple(found)
+
+
+_cached_entries = lru_cache(maxsize=_CACHED_ENTRIES)(_entries)
 
 
 def table_of(rules: tuple[PolicyRule, ...]) -> RoleTable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcp_py.authz.rbac.roletable import _MOST_ENTRIES, entries_of, plain_table, table_of
+from kcp_py.authz.rbac.roletable import _MOST_ENTRIES, _cached_entries, entries_of, plain_table, table_of
 from kcp_py.authz.rbac.rules import PolicyRule, rule_allows
 from kcp_py.request.requestinfo import RequestInfo
 from tests.authz.rbac.generated import ALL_REQUESTS, resource_request, some_rules, url_request
@@ -107,3 +107,11 @@ def test_plain_tables_decide_as_rules():
     for info in (resource_request("get", "", "pods", name="a"), url_request("get", "/api")):
         assert table.allows(info, entries_of(info))
     assert not table.allows(resource_request("get", "", "pods", name="b"), ())
+
+
+def test_the_words_of_a_cached_request_are_bounded() -> None:
+    """The entries of a request with very long words, as access reviews can have them, are right and are not kept."""
+    request = resource_request("get", "", "p" * 1_000_000, "", namespace="n", name="a")
+    before = _cached_entries.cache_info().misses
+    assert ("get", "", request.resource) in entries_of(request)
+    assert _cached_entries.cache_info().misses == before
