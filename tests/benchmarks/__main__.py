@@ -16,10 +16,11 @@ from tests.benchmarks.abuse import ABUSE_ROWS
 from tests.benchmarks.checksums import CHECKSUM_ROWS
 from tests.benchmarks.definitions import DEFINITION_ROWS
 from tests.benchmarks.deletions import DELETION_ROWS
+from tests.benchmarks.permissions import PERMISSION_ROWS
 from tests.benchmarks.processes import LOAD_CORE
 from tests.benchmarks.rows import ROWS as GENERAL_ROWS
 
-ROWS = {**GENERAL_ROWS, **DEFINITION_ROWS, **DELETION_ROWS, **CHECKSUM_ROWS, **ABUSE_ROWS}
+ROWS = {**GENERAL_ROWS, **DEFINITION_ROWS, **DELETION_ROWS, **CHECKSUM_ROWS, **ABUSE_ROWS, **PERMISSION_ROWS}
 
 
 async def _run(names: list[str], console: Console) -> None:
