@@ -1,21 +1,7 @@
 """`RequestReader`: the requests of one connection, read one after the other. A state machine without I/O and without a clock.
 
 Bytes go in with the time at which they came, `events` come out. What a client may make the server wait for is a `deadline`, and received
-bytes that must not be parsed yet are kept with the reason, `hold`. The connection obeys both.
-
-    OPENED --> HEAD --> BODY --> COMPLETE --> IDLE --> HEAD ...
-                          |                    ^
-                          +---> DRAINING ------+            from anywhere: --> CLOSED
-
-| state | meaning | deadline: what happens then |
-|---|---|---|
-| `OPENED` | nothing of a first request has come | `head_timeout` from the beginning of the connection: abort |
-| `IDLE` | nothing of a next request has come | `idle_timeout` from the last response: close |
-| `HEAD` | a head has begun | `head_timeout` from its beginning, or of `OPENED`: abort |
-| `BODY` | the head is complete, the body is not | chunked, no payload since `head_timeout`: abort |
-| `COMPLETE` | the request is complete and has no response yet | |
-| `DRAINING` | the response is complete, the request is not | `DRAIN_SECONDS` from the response: end the connection |
-| `CLOSED` | nothing more is read | |
+bytes that must not be parsed yet are kept with the reason, `hold`. The connection obeys both. Module `states` describes the states.
 
 Limits, in addition to those of `ReadLimits`:
 
