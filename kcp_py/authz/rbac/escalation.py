@@ -12,7 +12,7 @@ from typing import Any, Final
 from kcp_py.aio.offload import offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.apis.rbac.policy import GROUP
+from kcp_py.apis.rbac.policy import GROUP, inherited_objects
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.rbac.indexes import RBACIndexes
 from kcp_py.authz.rbac.rules import FULL_AUTHORITY, PolicyRule, describe, parse_rules, uncovered
@@ -34,12 +34,13 @@ class EscalationCheck(AdmissionPlugin):
     """Refuses roles with rules, and bindings to roles with rules, that their author does not have.
 
     The verbs `escalate` on roles and `bind` on the role of a binding are permissions to do so, and so is the group `system:masters`. It is
-    the last plugin that sees an object before validation: what other plugins add is checked.
+    the last plugin that sees an object before validation: what other plugins add is checked. A deletion that brings an
+    inherited object back is checked like a write of that object.
     """
 
     name = "RBACEscalation"
     conforming = True
-    operations = frozenset[Operation]({"CREATE", "UPDATE"})
+    operations = frozenset[Operation]({"CREATE", "UPDATE", "DELETE"})
     resources = _ROLES | _BINDINGS
 
     def __init__(self, indexes: RBACIndexes, authorizer: Authorizer) -> None:
@@ -58,7 +59,8 @@ class EscalationCheck(AdmissionPlugin):
         Raises:
             StatusError: 403 for one that grants too much; 404 for a binding to a role that does not exist, whose author may not bind it.
         """
-        obj, old = attributes.obj, attributes.old
+        old = attributes.old
+        obj = _returning(attributes) if attributes.operation == "DELETE" else attributes.obj
         if obj is None or SYSTEM_MASTERS in attributes.user.groups or (old is not None and _is_for_the_collector(obj, old)):
             return
         if attributes.resource.group_resource in _ROLES:
@@ -118,6 +120,16 @@ def _refusal(user: UserInfo, missing: Sequence[PolicyRule]) -> str:
 
 def _request(verb: str, resource: str, namespace: str, name: str) -> RequestInfo:
     return UNPARSED._replace(is_resource=True, verb=verb, group=GROUP, version="*", resource=resource, namespace=namespace, name=name)
+
+
+def _returning(attributes: Attributes) -> Mapping[str, Any] | None:
+    """The inherited object that is in effect again when an own one is deleted; None where there is none, or an equal one."""
+    place = (attributes.request.target.namespace, attributes.name)
+    for obj in inherited_objects()[attributes.resource.group_resource.resource]:
+        if (obj["metadata"].get("namespace", ""), obj["metadata"]["name"]) == place:
+            old = attributes.old or {}
+            return None if all(old.get(field) == obj.get(field) for field in ("rules", "roleRef", "subjects")) else obj
+    return None
 
 
 def _is_composed(role: Mapping[str, Any]) -> bool:

@@ -127,3 +127,21 @@ async def test_every_way_to_write_is_checked(api: Api) -> None:
     change = [{"op": "replace", "path": "/rules/0/resources/0", "value": "secrets"}]
     await api.fails(403, "PATCH", path, change, headers={"Content-Type": "application/json-patch+json"}, token=ALICE)
     assert (await api.ok("GET", path))["rules"][0]["resources"] == ["configmaps"]
+
+
+async def test_deletions_that_bring_inherited_permissions_back(api: Api) -> None:
+    """A narrowed role or an emptied binding hides an inherited one: who has less than that cannot delete it."""
+    narrowed = {**role("cluster-admin", rule("get", "pods")), "metadata": {"name": "cluster-admin"}}
+    await api.ok("PUT", f"{RBAC}/clusterroles/cluster-admin", narrowed)
+    emptied = await api.ok("GET", f"{RBAC}/clusterrolebindings/system:kube-scheduler")
+    await api.ok("PUT", f"{RBAC}/clusterrolebindings/system:kube-scheduler", {**emptied, "subjects": []})
+    refused = await api.fails(403, "DELETE", f"{RBAC}/clusterroles/cluster-admin", token=ALICE)
+    assert NOT_HELD in refused["message"]
+    await api.fails(403, "DELETE", f"{RBAC}/clusterrolebindings/system:kube-scheduler", token=ALICE)
+    await api.ok("POST", f"{RBAC}/clusterroles", role("sweeper", rule("deletecollection", "clusterroles", groups=GROUP)))
+    await api.ok("POST", f"{RBAC}/clusterrolebindings", binding("sweeper", "sweeper", "User:alice"))
+    refused = await api.fails(403, "DELETE", f"{RBAC}/clusterroles?fieldSelector=metadata.name=cluster-admin", token=ALICE)
+    assert NOT_HELD in refused["message"]
+    await api.ok("DELETE", f"{RBAC}/clusterroles/cluster-admin")
+    assert (await api.ok("GET", f"{RBAC}/clusterroles/cluster-admin"))["rules"][0]["verbs"] == ["*"]
+    await api.ok("DELETE", f"{RBAC}/clusterrolebindings/system:kube-scheduler")
