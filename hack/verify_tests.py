@@ -160,6 +160,7 @@ SUITES: Final[dict[str, tuple[str, str]]] = {
     "apimachinery/managedfields": ("properties", "compares implementations of the same rules"),
     "apimachinery/serializer/protobuf": ("golden oracle", "compare whole messages with those of others"),
     "apis/typed": ("corpus", "real objects of every kind"),
+    "authz": ("logicalclusters", "permissions of administrators of one cluster, through the whole server"),
     "cel": ("conformance differential init", "compare the whole language with other implementations"),
     "controllers/garbage": ("model", "random histories of owners and dependents"),
     "controlplane": ("cluster_annotation controllers corpus filters keys", "features of the whole control plane"),

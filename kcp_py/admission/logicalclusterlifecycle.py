@@ -48,7 +48,7 @@ class LogicalClusterLifecycle(AdmissionPlugin):
             attributes.obj["status"]["URL"] = url
 
     async def validate(self, attributes: Attributes) -> None:
-        """Keep `root` and the clusters of the system, and what is for administrators of all clusters.
+        """Keep `root`, the clusters of the system, and the fields of administrators of all clusters.
 
         Raises:
             StatusError: 403; for a deletion in kcp's words.
