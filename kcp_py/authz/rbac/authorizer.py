@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from kcp_py.aio.lru import LRU
 from kcp_py.authz.authorizer import DENIED, Decision
+from kcp_py.authz.rbac.index import RBACIndex
 from kcp_py.authz.rbac.indexes import RBACIndexes
 from kcp_py.authz.rbac.rules import PolicyRule
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
@@ -20,11 +22,24 @@ ACCESS_DENIED: Final = DENIED._replace(reason="access denied")
 """The answer for a caller that may not enter. It is the same where the cluster does not exist."""
 
 
+_KEPT_DECISIONS: Final = 4096
+_LONGEST_PATH: Final = 256
+_MOST_GROUPS: Final = 32
+"""Decisions about longer paths, and about members of more groups, are not kept."""
+
+
 class Rules(NamedTuple):
     """The rules that apply to a user, and errors about those that could not be found."""
 
     rules: Sequence[PolicyRule]
     errors: Sequence[str]
+
+
+class _Decided(NamedTuple):
+    """A decision, and the state of the index with which it was made."""
+
+    state: object
+    decision: Decision | None
 
 
 class RBACAuthorizer:
@@ -42,6 +57,7 @@ class RBACAuthorizer:
         """
         self._indexes = indexes
         self._require_access = require_access
+        self._decided: LRU[tuple[object, ...], _Decided] = LRU(_KEPT_DECISIONS)
 
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
         """See `Authorizer`.
@@ -52,6 +68,17 @@ class RBACAuthorizer:
         if isinstance(cluster, Wildcard):
             return None
         index = await self._indexes.get(cluster)
+        # Reviews have no path. Their questions do not displace those of requests.
+        if not 0 < len(info.path) <= _LONGEST_PATH or len(user.groups) > _MOST_GROUPS:
+            return self._decide(index, user, cluster, info)
+        key = (cluster, user.name, user.groups, _lives_in(user, cluster), info)
+        known = self._decided.get(key)
+        if known is None or known.state is not index.state:
+            known = _Decided(index.state, self._decide(index, user, cluster, info))
+            self._decided.set(key, known)
+        return known.decision
+
+    def _decide(self, index: RBACIndex, user: UserInfo, cluster: Name, info: RequestInfo) -> Decision | None:
         user = index.known(user)
         if self._require_access and not index.may_enter(user) and not _lives_in(user, cluster):
             return ACCESS_DENIED

@@ -127,9 +127,12 @@ class RBACIndex:
         "_missing",
         "_referred",
         "_roles",
+        "state",
     )
 
     def __init__(self, inherited: RBACIndex | None = None) -> None:
+        self.state: object = object()
+        """Another one after each change: decisions that were made with this one still hold."""
         self._inherited = inherited
         self._roles: dict[Place, _Role] = {}
         self._bindings: dict[Place, Binding] = {}
@@ -201,6 +204,7 @@ class RBACIndex:
                 del self._groups[name]
 
     def _note_hiding(self, kind: str, place: Place, *, hides: bool) -> None:
+        self.state = object()
         self._entering.clear()
         (self._hiding.add if hides else self._hiding.discard)((kind, place))
 
