@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from sys import intern
 from typing import Any, Final
@@ -21,7 +21,7 @@ from kcp_py.apis.rbac.policy import GROUP, inherited_objects
 from kcp_py.authz.rbac.index import RBACIndex
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.store import Access
-from kcp_py.storage.contract import DamagedError, readable
+from kcp_py.storage.contract import DamagedError
 from kcp_py.storage.keys import ResourceKeys, resource_keys
 from kcp_py.watchcache import Fanout, ObjectEvent
 
@@ -130,29 +130,58 @@ class RBACIndexes:
         for resource, keys in self._resources.items():
             prefix, start = keys.cluster_prefix(cluster), ""
             while True:
-                page = await readable(self._access.storage.range(prefix, start=start, limit=_PAGE))
+                damaged: Sequence[str] = ()
+                try:
+                    page = await self._access.storage.range(prefix, start=start, limit=_PAGE)
+                except DamagedError as error:
+                    if error.found is None:
+                        raise
+                    page, damaged = error.found, error.keys
                 for item in page.items:
-                    _put(entry.index, resource, keys, item.key, orjson.loads(item.value))
+                    _put(entry.index, resource, keys, item.key, _decoded(item.value))
                     await turns.yield_if_due()
+                for key in damaged:
+                    _put(entry.index, resource, keys, key, _UNREADABLE)
                 if not page.more:
                     break
-                start = page.items[-1].key + "\x00"
+                start = max((item.key for item in page.items), default=start)
+                start = max((start, *damaged)) + "\x00"
         entry.loaded = True
 
     async def _refresh(self, entry: _Entry) -> None:
         """Read objects that may have changed. Those with a write under way stay marked: the next decision reads them once more."""
         for key, mark in list(entry.changed.items()):
+            obj: Mapping[str, Any] | None = _UNREADABLE
             try:
                 item = await self._access.storage.get(key)
+                obj = _decoded(item.value) if item is not None else None
             except DamagedError:
-                item = None
+                pass
             resource = next(resource for resource, keys in self._resources.items() if key.startswith(keys.prefix))
-            _put(entry.index, resource, self._resources[resource], key, orjson.loads(item.value) if item is not None else None)
+            _put(entry.index, resource, self._resources[resource], key, obj)
             if entry.changed.get(key) is mark and key not in self._writing:
                 del entry.changed[key]
 
 
-def _put(index: RBACIndex, resource: str, keys: ResourceKeys, key: str, obj: dict[str, Any] | None) -> None:
+_UNREADABLE: Final[Mapping[str, Any]] = {}
+"""A role without rules, or a binding without subjects. It hides the inherited one of its name, which may allow more."""
+
+
+def _decoded(value: bytes) -> Mapping[str, Any]:
+    """A stored object; an empty one where other software has stored something else."""
+    try:
+        obj = orjson.loads(value)
+    except ValueError:
+        return _UNREADABLE
+    return obj if isinstance(obj, dict) else _UNREADABLE
+
+
+def _put(index: RBACIndex, resource: str, keys: ResourceKeys, key: str, obj: Mapping[str, Any] | None) -> None:
     where = keys.parse(key)
     put = index.put_role if resource.endswith("roles") else index.put_binding
-    put((intern(where.namespace), where.name), obj)
+    place = (intern(where.namespace), where.name)
+    try:
+        put(place, obj)
+    except (AttributeError, TypeError):
+        # Other software has stored fields of other types.
+        put(place, _UNREADABLE)

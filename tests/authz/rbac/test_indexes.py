@@ -13,7 +13,7 @@ from kcp_py.authz.rbac.indexes import RBACIndexes, inherited_index
 from kcp_py.logicalcluster import Name
 from kcp_py.request.requestinfo import parse_request
 from kcp_py.request.user import UserInfo
-from kcp_py.storage.contract import Delete, KeyValue, Put, RangeResult
+from kcp_py.storage.contract import DamagedError, Delete, KeyValue, Put, RangeResult
 from kcp_py.storage.keys import resource_keys
 from kcp_py.storage.memory import MemoryStorage
 from tests.authz.conftest import binding, role, rule
@@ -36,16 +36,22 @@ class CountingStorage(MemoryStorage):
         super().__init__()
         self.ranges = self.gets = 0
         self.held: asyncio.Event | None = None
+        self.damaged = ""
 
     async def range(self, prefix: str, **more: Any) -> RangeResult:
         self.ranges += 1
         found = await super().range(prefix, **more)
         if self.held is not None:
             await self.held.wait()
+        if self.damaged.startswith(prefix) and self.damaged:
+            kept = [item for item in found.items if item.key != self.damaged]
+            raise DamagedError([self.damaged], found._replace(items=kept))
         return found
 
     async def get(self, key: str) -> KeyValue | None:
         self.gets += 1
+        if key == self.damaged:
+            raise DamagedError([key])
         return await super().get(key)
 
 
@@ -149,3 +155,23 @@ async def test_a_forgotten_cluster_is_read_again(registry: Registry, indexes: RB
     indexes.forget(A)
     assert not await allowed(indexes)
     assert inherited_index().allowing(ALICE, PODS) is None
+
+
+@pytest.mark.parametrize("value", [b"", b"{", b"[]", b"null", b'{"subjects":5}', b'{"roleRef":"x","subjects":[1]}', None])
+async def test_an_object_that_cannot_be_read_gives_nothing(
+    registry: Registry, storage: CountingStorage, indexes: RBACIndexes, value: bytes | None
+) -> None:
+    """It hides the inherited binding of its name, and other objects of the cluster still count; None stands for damaged bytes."""
+    everyone = UserInfo("bob", "", ("system:authenticated",))
+    discovery = parse_request("GET", "/api", {})
+    key = BINDINGS.object_key(A, "", "system:discovery")
+    assert (await indexes.get(A)).allowing(everyone, discovery) is not None
+    if value is None:
+        storage.damaged = key
+    await registry.storage.transact([], [Put(key, value or b"{}"), *puts(A)])
+    await distributed(registry)
+    for _ in range(2):
+        assert (await indexes.get(A)).allowing(everyone, discovery) is None
+        assert await allowed(indexes)
+        # Read as a whole.
+        indexes.forget(A)
