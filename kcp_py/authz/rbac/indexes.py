@@ -70,6 +70,7 @@ class RBACIndexes:
         self._resources: dict[str, ResourceKeys] = {
             resource: resource_keys(root, GROUP, resource, namespaced=namespaced) for resource, namespaced in _NAMESPACED.items()
         }
+        self._prefixes = tuple(keys.prefix for keys in self._resources.values())
         for keys in self._resources.values():
             access.observe(keys.prefix, self)
             fanout.listen(keys.prefix, partial(self._event, keys))
@@ -120,7 +121,8 @@ class RBACIndexes:
     def _mark(self, cluster: Name, keys: Sequence[str]) -> None:
         entry = self._entries.peek(cluster)
         if entry is not None:
-            entry.changed.update((key, object()) for key in keys)
+            # The write that creates a cluster stores its LogicalCluster, too.
+            entry.changed.update((key, object()) for key in keys if key.startswith(self._prefixes))
 
     # Reading
 

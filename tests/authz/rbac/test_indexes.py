@@ -175,3 +175,13 @@ async def test_an_object_that_cannot_be_read_gives_nothing(
         assert await allowed(indexes)
         # Read as a whole.
         indexes.forget(A)
+
+
+async def test_the_write_that_creates_a_cluster(registry: Registry, indexes: RBACIndexes) -> None:
+    """A cluster that was asked about before it existed is created by its first binding: the index follows that alone."""
+    assert not await allowed(indexes)
+    role_put, binding_put = puts(A)
+    born = registry.clusters.uncreated(A)
+    await registry.access.transact(A, BINDINGS, born.guard, [*born.create_with, role_put, binding_put])
+    await distributed(registry)
+    assert await allowed(indexes)
