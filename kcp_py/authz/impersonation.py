@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kcp_py.authz.rbac.authorizer import CLUSTER_NAME_EXTRA
 from kcp_py.golang.quoting import go_quote
 from kcp_py.logicalcluster import ClusterSelection
-from kcp_py.request.user import SYSTEM_MASTERS, UserInfo
+from kcp_py.request.user import CLUSTER_NAME_EXTRA, SYSTEM_MASTERS, UserInfo
 
 _GROUPS: Final = "system:kcp:"
 _DOMAINS: Final = ("kcp.io", "kcp-py.io")

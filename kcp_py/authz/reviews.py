@@ -14,7 +14,7 @@ from kcp_py.apimachinery.meta.fieldselectors import parse_field_selector
 from kcp_py.apimachinery.meta.selectors import parse_label_selector
 from kcp_py.apis.authorization.validation import local_review_problems, review_problems, self_review_problems
 from kcp_py.authz.authorizer import Authorizer
-from kcp_py.authz.rbac.authorizer import Rules
+from kcp_py.authz.rbac.authorizer import Rules, aggregate
 from kcp_py.authz.rbac.rules import PolicyRule
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.rest.storage import Object, RestStorage
@@ -124,7 +124,7 @@ class SelfRulesReviews(RestStorage):
             "incomplete": len(rules) < len(found.rules),
         }
         if problems:
-            status["evaluationError"] = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+            status["evaluationError"] = aggregate(problems)
         return {"metadata": {}, "spec": {}, "status": status}
 
 

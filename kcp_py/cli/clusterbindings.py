@@ -13,11 +13,11 @@ from kcp_py.apis.rbac.policy import ACCESS_ROLE, GROUP, inherited_objects
 from kcp_py.cli.clusterapi import ATTEMPTS, PAGE
 from kcp_py.cli.exits import CommandError
 from kcp_py.cli.remote import RemoteError, RemoteServer
+from kcp_py.request.user import SERVICE_ACCOUNT_PREFIX
 
 ADMIN_ROLE: Final = "cluster-admin"
 _PREFIX: Final = "kcp-py:"
 """How the names of the bindings begin that the commands make; the name of the role follows."""
-_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 
 
 class Subject(NamedTuple):
@@ -31,8 +31,8 @@ class Subject(NamedTuple):
 
     @classmethod
     def user(cls, name: str) -> Subject:
-        namespace, colon, account = name.removeprefix(_SERVICE_ACCOUNT).partition(":")
-        if name.startswith(_SERVICE_ACCOUNT) and colon:
+        namespace, colon, account = name.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")
+        if name.startswith(SERVICE_ACCOUNT_PREFIX) and colon:
             return cls("ServiceAccount", account, namespace)
         return cls("User", name)
 

@@ -14,11 +14,12 @@ import orjson
 from kcp_py.aio.offload import OFFLOAD_OWNER, offload
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apimachinery.meta.selectors import label_selector_of
+from kcp_py.apis.rbac.policy import GROUP
 from kcp_py.client import Client, ObjectChange
 from kcp_py.controllers.runtime.controller import ControllerSource
 from kcp_py.controllers.runtime.queue import Key
 
-CLUSTER_ROLES: Final = GroupVersionResource("rbac.authorization.k8s.io", "v1", "clusterroles")
+CLUSTER_ROLES: Final = GroupVersionResource(GROUP, "v1", "clusterroles")
 _FIELD_MANAGER: Final = "clusterrole-aggregation-controller"
 _CONCERNED: Final = (b'"labels":', b'"aggregationRule":')
 """In the bytes of every role that selects others or can be selected."""
@@ -50,7 +51,7 @@ class ClusterRoleController:
         OFFLOAD_OWNER.set(key.cluster)
         for name, rules in (await offload(composed, listed.items)).items():
             configuration = {
-                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "apiVersion": str(CLUSTER_ROLES.group_version),
                 "kind": "ClusterRole",
                 "metadata": {"name": name},
                 "rules": rules,

@@ -11,6 +11,11 @@ ALL_UNAUTHENTICATED: Final = "system:unauthenticated"
 SYSTEM_MASTERS: Final = "system:masters"
 """Members have all permissions in every cluster and in the wildcard."""
 
+SERVICE_ACCOUNT_PREFIX: Final = "system:serviceaccount:"
+"""How the names of service accounts begin; namespace, colon and name follow."""
+CLUSTER_NAME_EXTRA: Final = "authentication.kcp.io/cluster-name"
+"""The extra field with the cluster of a service account."""
+
 _NO_EXTRA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 
 
@@ -37,7 +42,7 @@ def controller_user(controller: str) -> UserInfo:
 
     Policies and audit rules that exempt Kubernetes' own controllers name these accounts.
     """
-    account = f"system:serviceaccount:kube-system:{controller}"
+    account = f"{SERVICE_ACCOUNT_PREFIX}kube-system:{controller}"
     return UserInfo(account, "", ("system:serviceaccounts", "system:serviceaccounts:kube-system", ALL_AUTHENTICATED, SYSTEM_MASTERS))
 
 

@@ -6,14 +6,13 @@ permissions is a question of authorization and not checked in this module.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, not_supported, required
 from kcp_py.apimachinery.meta import names
 from kcp_py.apimachinery.meta.objectmeta import label_problems
+from kcp_py.apis.rbac.policy import GROUP
 from kcp_py.registry.strategy import Strategy
-
-GROUP: Final = "rbac.authorization.k8s.io"
 
 
 class _Rbac(Strategy):

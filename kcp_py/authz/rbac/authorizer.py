@@ -16,16 +16,16 @@ from kcp_py.authz.rbac.indexes import RBACIndexes
 from kcp_py.authz.rbac.rules import PolicyRule
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 from kcp_py.request.requestinfo import RequestInfo
-from kcp_py.request.user import UserInfo
+from kcp_py.request.user import CLUSTER_NAME_EXTRA, SERVICE_ACCOUNT_PREFIX, UserInfo
 
 ACCESS_DENIED: Final = DENIED._replace(reason="access denied")
 """The answer for a caller that may not enter. It is the same where the cluster does not exist."""
 
 
 _KEPT_DECISIONS: Final = 4096
-_LONGEST_PATH: Final = 256
-_MOST_GROUPS: Final = 32
-"""Decisions about longer paths, and about members of more groups, are not kept."""
+_LONGEST_QUESTION: Final = 1000
+"""Characters of the user, of the path and of the name. Decisions about longer ones are not kept: impersonated users and objects of field
+selectors have names of many kilobytes."""
 
 
 class Rules(NamedTuple):
@@ -68,8 +68,9 @@ class RBACAuthorizer:
         if isinstance(cluster, Wildcard):
             return None
         index = await self._indexes.get(cluster)
+        length = len(user.name) + sum(map(len, user.groups)) + len(info.path) + len(info.name)
         # Reviews have no path. Their questions do not displace those of requests.
-        if not 0 < len(info.path) <= _LONGEST_PATH or len(user.groups) > _MOST_GROUPS:
+        if not info.path or length > _LONGEST_QUESTION:
             return self._decide(index, user, cluster, info)
         key = (cluster, user.name, user.groups, _lives_in(user, cluster), info)
         known = self._decided.get(key)
@@ -88,7 +89,7 @@ class RBACAuthorizer:
         errors = index.missing_roles(user, info.namespace)
         if not errors:
             return None
-        return Decision(allowed=False, reason=f"rbac: RBAC: {_aggregate(errors)}", final=False)
+        return Decision(allowed=False, reason=f"rbac: RBAC: {aggregate(errors)}", final=False)
 
     async def rules_for(self, user: UserInfo, cluster: Name, namespace: str) -> Rules:
         """The rules that apply to a user in a namespace of a cluster.
@@ -101,16 +102,11 @@ class RBACAuthorizer:
         return Rules(index.rules_for(user, namespace), index.missing_roles(user, namespace))
 
 
-CLUSTER_NAME_EXTRA: Final = "authentication.kcp.io/cluster-name"
-"""The extra field with the cluster of a service account."""
-_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
-
-
 def _lives_in(user: UserInfo, cluster: Name) -> bool:
     """Whether the user is a service account of the cluster, which needs no permission to be there."""
-    return user.name.startswith(_SERVICE_ACCOUNT) and user.extra.get(CLUSTER_NAME_EXTRA) == (cluster,)
+    return user.name.startswith(SERVICE_ACCOUNT_PREFIX) and user.extra.get(CLUSTER_NAME_EXTRA) == (cluster,)
 
 
-def _aggregate(errors: Sequence[str]) -> str:
-    """Errors as Go prints several of them."""
+def aggregate(errors: Sequence[str]) -> str:
+    """Errors as Go prints several of them (apimachinery `util/errors.Aggregate`)."""
     return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"

@@ -14,7 +14,7 @@ from kcp_py.authz.rbac.roletable import Entry, RoleTable, entries_of, plain_tabl
 from kcp_py.authz.rbac.rules import PolicyRule, parse_rules
 from kcp_py.golang.quoting import go_quote
 from kcp_py.request.requestinfo import UNPARSED, RequestInfo
-from kcp_py.request.user import UserInfo
+from kcp_py.request.user import SERVICE_ACCOUNT_PREFIX, UserInfo
 
 ACCESS: Final = UNPARSED._replace(verb="access", path="/")
 """What everyone who enters a cluster needs: the verb `access` on the URL `/`."""
@@ -24,7 +24,6 @@ Place = tuple[str, str]
 Subject = tuple[str, str, str]
 """Namespace of the binding, `User` or `Group`, and name."""
 
-_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _ROLE_KINDS: Final = ("Role", "ClusterRole")
 _MOST_ENTERING: Final = 1000
 _LONGEST_ENTERING: Final = 1000
@@ -397,4 +396,8 @@ def _subject(namespace: str, subject: Mapping[str, Any]) -> tuple[Subject, str] 
     if kind != "ServiceAccount" or not account_namespace:
         return None
     # Upstream prints the name before the namespace.
-    return (namespace, "User", f"{_SERVICE_ACCOUNT}{account_namespace}:{name}"), f"ServiceAccount {go_quote(f'{name}/{account_namespace}')}"
+    return (
+        namespace,
+        "User",
+        f"{SERVICE_ACCOUNT_PREFIX}{account_namespace}:{name}",
+    ), f"ServiceAccount {go_quote(f'{name}/{account_namespace}')}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from kcp_py.authz.rbac.rules import ALL, PolicyRule, resource_patterns, rule_allows
+from kcp_py.authz.rbac.rules import ALL, PolicyRule, RuleSets, resource_patterns, rule_allows, rule_sets
 from kcp_py.request.requestinfo import RequestInfo
 
 _CACHED_TABLES: Final = 1024
@@ -23,24 +23,6 @@ Entry = tuple[str, str, str]
 """Verb, API group and an entry of `resources`."""
 
 
-class LargeRule(NamedTuple):
-    """A rule for resources that has too many combinations for a table."""
-
-    verbs: frozenset[str]
-    api_groups: frozenset[str]
-    resources: frozenset[str]
-    resource_names: frozenset[str]
-
-    def allows(self, info: RequestInfo) -> bool:
-        """Whether the rule allows a request for a resource. The time does not depend on the number of its words."""
-        return (
-            (ALL in self.verbs or info.verb in self.verbs)
-            and (ALL in self.api_groups or info.group in self.api_groups)
-            and (not self.resource_names or info.name in self.resource_names)
-            and any(pattern in self.resources for pattern in resource_patterns(info.resource, info.subresource))
-        )
-
-
 class RoleTable(NamedTuple):
     """What a role allows."""
 
@@ -48,7 +30,7 @@ class RoleTable(NamedTuple):
     entries: dict[Entry, frozenset[str] | None]
     """The allowed names; None for all."""
     urls: tuple[PolicyRule, ...]
-    large: tuple[LargeRule, ...]
+    large: tuple[RuleSets, ...]
     """Rules for resources that are not among the entries."""
 
     @property
@@ -72,7 +54,7 @@ class RoleTable(NamedTuple):
                     names = table[entry]
                     if names is None or info.name in names:
                         return True
-        return bool(self.large) and any(rule.allows(info) for rule in self.large)
+        return bool(self.large) and any(rule.allows_resource(info) for rule in self.large)
 
 
 def entries_of(info: RequestInfo) -> Sequence[Entry]:
@@ -101,21 +83,17 @@ def table_of(rules: tuple[PolicyRule, ...]) -> RoleTable:
 
 def plain_table(rules: tuple[PolicyRule, ...]) -> RoleTable:
     """A table without entries, which takes no more memory than the rules: they are matched one by one."""
-    return RoleTable(rules, {}, tuple(rule for rule in rules if rule.non_resource_urls), tuple(map(_large, rules)))
-
-
-def _large(rule: PolicyRule) -> LargeRule:
-    return LargeRule(*map(frozenset, (rule.verbs, rule.api_groups, rule.resources, rule.resource_names)))
+    return RoleTable(rules, {}, tuple(rule for rule in rules if rule.non_resource_urls), tuple(map(rule_sets, rules)))
 
 
 def _build(rules: tuple[PolicyRule, ...]) -> RoleTable:
     entries: dict[Entry, set[str] | None] = {}
-    large: list[LargeRule] = []
+    large: list[RuleSets] = []
     size = 0
     for rule in rules:
         count = len(rule.verbs) * len(rule.api_groups) * len(rule.resources) * max(1, len(rule.resource_names))
         if count > sum(map(len, rule)) and size + count > _MOST_ENTRIES:
-            large.append(_large(rule))
+            large.append(rule_sets(rule))
             continue
         size += count
         for entry in [(verb, group, resource) for group in rule.api_groups for resource in rule.resources for verb in rule.verbs]:

@@ -15,7 +15,7 @@ from kcp_py.authz.forbidden import forbidden
 from kcp_py.authz.impersonation import withheld
 from kcp_py.golang.quoting import go_quote
 from kcp_py.request.requestinfo import UNPARSED, RequestInfo
-from kcp_py.request.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo
+from kcp_py.request.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, SERVICE_ACCOUNT_PREFIX, UserInfo
 from kcp_py.server.exchange import Exchange, Handler
 
 _PREFIX: Final = b"impersonate-"
@@ -27,7 +27,6 @@ _ORDINARY: Final = frozenset(
     b"accept accept-encoding authorization connection content-length content-type host kubectl-command kubectl-session user-agent".split()
 )
 """What nearly all requests have and no more: looking closer at each name costs half a microsecond."""
-_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _NODE: Final = "system:node:"
 _AUTHENTICATION: Final = "authentication.k8s.io"
 
@@ -113,8 +112,8 @@ def _unescaped(key: bytes) -> str:
 def _attributes(wanted: _Wanted) -> list[RequestInfo]:
     """One request for each part of the wanted user, as an authorizer is asked about it."""
     impersonate = UNPARSED._replace(is_resource=True, verb="impersonate", version="v1")
-    namespace, _, account = wanted.name.removeprefix(_SERVICE_ACCOUNT).partition(":")
-    if wanted.name.startswith(_SERVICE_ACCOUNT) and namespace and account:
+    namespace, _, account = wanted.name.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")
+    if wanted.name.startswith(SERVICE_ACCOUNT_PREFIX) and namespace and account:
         found = [impersonate._replace(resource="serviceaccounts", namespace=namespace, name=account)]
     else:
         found = [impersonate._replace(resource="users", name=wanted.name)]
@@ -131,8 +130,8 @@ def _attributes(wanted: _Wanted) -> list[RequestInfo]:
 def _user(wanted: _Wanted) -> UserInfo:
     """The user with the groups that every such user has, unless the request names groups that say otherwise."""
     groups = tuple(wanted.groups)
-    namespace, _, account = wanted.name.removeprefix(_SERVICE_ACCOUNT).partition(":")
-    if wanted.name.startswith(_SERVICE_ACCOUNT) and namespace and account and not groups:
+    namespace, _, account = wanted.name.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")
+    if wanted.name.startswith(SERVICE_ACCOUNT_PREFIX) and namespace and account and not groups:
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
     if wanted.name == ANONYMOUS.name:
         groups = groups if ALL_UNAUTHENTICATED in groups else (*groups, ALL_UNAUTHENTICATED)
@@ -143,7 +142,7 @@ def _user(wanted: _Wanted) -> UserInfo:
 
 def _mode(name: str) -> str:
     """What a refusal calls this kind of impersonation."""
-    if name.startswith(_SERVICE_ACCOUNT):
+    if name.startswith(SERVICE_ACCOUNT_PREFIX):
         return "serviceaccount"
     return "arbitrary-node" if name.startswith(_NODE) else "user-info"
 

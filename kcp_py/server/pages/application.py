@@ -38,8 +38,8 @@ def create_application(*, checks: HealthChecks, registry: Registry, paths: Paths
         settings: of `FastAPI`, such as `lifespan`.
 
     Returns:
-        An application to which routes can be added. All of them stand behind authentication and authorization, which lets only privileged
-        users reach paths that it does not know. `request.state.exchange` has the request's context.
+        An application to which routes can be added. All of them stand behind authentication and authorization, for which
+        paths that it does not know need a permission in `root`. `request.state.exchange` has the request's context.
     """
     application = FastAPI(
         title="kcp-py",

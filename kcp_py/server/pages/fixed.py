@@ -36,7 +36,8 @@ class FixedPages:
     def application(self) -> FastAPI:
         """The FastAPI application, made now if it was not before: for adding routes while a program starts.
 
-        All routes stand behind authentication and authorization, which lets only privileged users reach paths that it does not know.
+        All routes stand behind authentication and authorization, for which paths that it does
+        not know need a permission in `root`.
         `request.state.exchange` has the request's context.
         """
         if self._application is None:

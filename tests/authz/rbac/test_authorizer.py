@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kcp_py.authz.rbac.authorizer import RBACAuthorizer
+from kcp_py.authz.rbac.authorizer import ACCESS_DENIED, RBACAuthorizer
 from kcp_py.authz.rbac.indexes import RBACIndexes
 from kcp_py.logicalcluster import WILDCARD, Name
 from kcp_py.request.requestinfo import parse_request
@@ -102,6 +102,13 @@ async def test_a_deleted_cluster_takes_its_permissions_along(api: Api) -> None:
     await api.fails(403, "GET", MAPS, token=ALICE)
 
 
+async def test_the_first_object_of_a_cluster_can_be_a_binding(api: Api) -> None:
+    """Also where a caller was refused in the cluster before it existed."""
+    await api.fails(403, "GET", MAPS, token=ALICE)
+    await api.ok("POST", f"{RBAC}/clusterrolebindings", binding("admins", "cluster-admin", "User:alice"))
+    assert (await api("GET", MAPS, token=ALICE)).status_code == 200
+
+
 async def test_service_accounts_live_in_their_cluster(api: Api) -> None:
     """They need no permission to be where they are, and have none to be elsewhere."""
     backend = api.control_plane.backend
@@ -113,3 +120,27 @@ async def test_service_accounts_live_in_their_cluster(api: Api) -> None:
         assert decision is not None
         assert decision.allowed is allowed
     assert await authorizer.authorize(in_group, WILDCARD, discovery) is None
+
+
+async def test_decisions_are_kept_within_bounds(api: Api) -> None:
+    """One for each user and request, not for users and objects with long names, nor for reviews; a change of a binding outdates it."""
+    backend = api.control_plane.backend
+    authorizer = RBACAuthorizer(RBACIndexes(backend.access, backend.fanout, "/registry"))
+    read = parse_request("GET", "/api/v1/namespaces/default/configmaps/one", {})
+    named = parse_request("GET", "/api/v1/configmaps", {"fieldSelector": ["metadata.name=" + 1000 * "x"]})
+    member, cluster = UserInfo("alice", "", ("dev",)), Name("team-a")
+    for user, info in (
+        (UserInfo(1000 * "x"), read),
+        (UserInfo("alice", "", (500 * "x", 500 * "y")), read),
+        (member, named),
+        (member, read._replace(path="")),
+    ):
+        await authorizer.authorize(user, cluster, info)
+        assert len(authorizer._decided) == 0
+    for _ in range(2):
+        assert await authorizer.authorize(member, cluster, read) == ACCESS_DENIED
+        assert len(authorizer._decided) == 1
+    await api.ok("POST", f"{RBAC}/clusterrolebindings", binding("admins", "cluster-admin", "Group:dev"))
+    decision = await authorizer.authorize(member, cluster, read)
+    assert decision is not None
+    assert decision.allowed
