@@ -66,22 +66,22 @@ class WildcardWatch(ComputedWatch):
         """Clusters to look at, in order."""
         self._clusters = registry.fanout.reserve(registry.clusters.prefix)
         self._unlisten = registry.tables.listen(self._note) if request.target.served.per_cluster else lambda: None
-        self._tending: asyncio.Task[None] | None = None
+        self._following: asyncio.Task[None] | None = None
         self._closed = False
 
     async def start(self) -> None:
         """`ComputedWatch.start`."""
         fanout = self._registry.fanout
         fanout.begin(self._clusters, fanout.revision)
-        self._tending = asyncio.create_task(self._tend())
+        self._following = asyncio.create_task(self._follow_clusters())
 
     async def aclose(self) -> None:
         """`ComputedWatch.aclose`."""
         self._closed = True
         self._unlisten()
         tasks = [*self._ending.values(), *(life.task for life in self._lives.values())]
-        if self._tending is not None:
-            tasks.append(self._tending)
+        if self._following is not None:
+            tasks.append(self._following)
         for task in tasks:
             task.cancel()
         if tasks:
@@ -100,7 +100,7 @@ class WildcardWatch(ComputedWatch):
         self._changed[cluster] = None
         self._clusters.wake()
 
-    async def _tend(self) -> None:
+    async def _follow_clusters(self) -> None:
         """Follow the clusters that serve the resource. What goes wrong with that ends the watch."""
         try:
             async for cluster_state in self._registry.states_serving(self.target.served):
@@ -111,7 +111,7 @@ class WildcardWatch(ComputedWatch):
                 while self._changed:
                     cluster = next(iter(self._changed))
                     del self._changed[cluster]
-                    await self._look(cluster)
+                    await self._update(cluster)
                 await self._clusters.wait()
         except WatchEndedError:
             return
@@ -123,7 +123,7 @@ class WildcardWatch(ComputedWatch):
             failure = translate(error)
         await self._queue.put(failure)
 
-    async def _look(self, cluster: Name) -> None:
+    async def _update(self, cluster: Name) -> None:
         """Begin or cease to follow a cluster, as it is now."""
         registry = self._registry
         state = await registry.clusters.state(cluster)
@@ -163,7 +163,7 @@ class WildcardWatch(ComputedWatch):
         try:
             while True:
                 began = loop.time()
-                await self._pass_on(request, known)
+                await self._forward(request, known)
                 await self._delete(request.target, known)
                 if loop.time() - began > _LONGEST_DELAY:
                     delay = _FIRST_DELAY
@@ -173,7 +173,7 @@ class WildcardWatch(ComputedWatch):
             if not self._closed:
                 await self._delete(request.target, known)
 
-    async def _pass_on(self, request: ReadRequest, known: _Known) -> None:
+    async def _forward(self, request: ReadRequest, known: _Known) -> None:
         """Pass the changes of one cluster to the client, until they end or fail."""
         try:
             async with aclosing(shown(told(self._rest, request), request, self._selection, wildcard=True)) as events:
