@@ -67,8 +67,12 @@ class Document:
 
 async def test_the_thread_keeps_neither_arguments_nor_result(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are freed with the last reference of the caller, even if the thread has not run again after it delivered the result."""
-    loop, go_on = asyncio.get_running_loop(), threading.Event()
+    loop, awaited, go_on = asyncio.get_running_loop(), threading.Event(), threading.Event()
     wake = loop.call_soon_threadsafe
+
+    def work(_: Document) -> Document:
+        assert awaited.wait(30)
+        return Document()
 
     def wake_and_stay(callback: Callable[..., Any], *args: Any) -> None:
         wake(callback, *args)
@@ -77,7 +81,9 @@ async def test_the_thread_keeps_neither_arguments_nor_result(monkeypatch: pytest
     monkeypatch.setattr(loop, "call_soon_threadsafe", wake_and_stay)
     argument = Document()
     argument_left = weakref.ref(argument)
-    result = await offload(lambda _: Document(), argument)
+    # The thread delivers a result only if the caller waits for it by then.
+    loop.call_soon(awaited.set)
+    result = await offload(work, argument)
     result_left = weakref.ref(result)
     del argument, result
     left = argument_left(), result_left()
