@@ -8,6 +8,7 @@ import datetime as dt
 import os
 import signal
 import ssl
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from kcp_py.options import Options
 from kcp_py.serving.certificates import ensure_certificates
 from kcp_py.serving.server import listen, serve
+from tests.serving.edge import Edge
 
 
 @pytest.fixture
@@ -66,3 +68,11 @@ async def _serving(app, options, *, tls=None, on_shutdown=lambda: None):
 def serving():
     """An async context manager that serves an app within it: `async with serving(app, options, tls=…) as port`."""
     return _serving
+
+
+@pytest.fixture
+async def edge() -> AsyncIterator[Edge]:
+    """A connection on a wire in memory."""
+    made = Edge()
+    yield made
+    await made.close()
