@@ -7,24 +7,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from sys import intern
 from typing import Any, Final, NamedTuple
 
+from kcp_py.authz.rbac.bindings import Binding, Place, Subject, parse_binding, subjects_of
+from kcp_py.authz.rbac.mergedtable import MergedTable
 from kcp_py.authz.rbac.roletable import Entry, RoleTable, entries_of, plain_table, table_of
 from kcp_py.authz.rbac.rules import PolicyRule, parse_rules
-from kcp_py.golang.quoting import go_quote
 from kcp_py.request.requestinfo import UNPARSED, RequestInfo
-from kcp_py.request.user import SERVICE_ACCOUNT_PREFIX, UserInfo
+from kcp_py.request.user import UserInfo
 
 ACCESS: Final = UNPARSED._replace(verb="access", path="/")
 """What everyone who enters a cluster needs: the verb `access` on the URL `/`."""
 
-Place = tuple[str, str]
-"""Namespace, empty for ClusterRoles and ClusterRoleBindings, and name."""
-Subject = tuple[str, str, str]
-"""Namespace of the binding, `User` or `Group`, and name."""
-
-_ROLE_KINDS: Final = ("Role", "ClusterRole")
 _MOST_ENTERING: Final = 1000
 _LONGEST_ENTERING: Final = 1000
 """Characters of the name and of the groups of a user whose permission to enter is kept: reviews name users of megabytes."""
@@ -34,33 +28,6 @@ _MOST_ENTRIES: Final = 100_000
 """Tables of a cluster with more entries together have none: 10,000 roles could make tables of gigabytes."""
 _MOST_UNMERGED: Final = 8
 """A subject with more bindings in one place has a table of its own. The bindings of others use the tables that roles share."""
-
-
-class Binding(NamedTuple):
-    """A RoleBinding or ClusterRoleBinding."""
-
-    place: Place
-    role_kind: str
-    role_name: str
-    role: Place | None
-    """None where a reference of this kind is to no role."""
-    subjects: Mapping[Subject, str]
-    """Whom it binds, in the order of the object. The value is how messages print a service account, and empty for other subjects."""
-
-    def describe(self, user: UserInfo) -> str:
-        """The binding, with the first of its subjects that is the user, as the reason of a decision."""
-        namespace, name = self.place
-        kind, printed = ("RoleBinding", f"{name}/{namespace}") if namespace else ("ClusterRoleBinding", name)
-        found = {subject for subject in _subjects_of(user, namespace) if subject in self.subjects}
-        first = found.pop() if len(found) == 1 else next(subject for subject in self.subjects if subject in found)
-        whom = self.subjects[first] or f"{first[1]} {go_quote(first[2])}"
-        return f"{kind} {go_quote(printed)} of {self.role_kind} {go_quote(self.role_name)} to {whom}"
-
-    def role_error(self) -> str:
-        """The text of the error about a role that does not exist."""
-        if self.role_kind not in _ROLE_KINDS:
-            return f"unsupported role reference kind: {go_quote(self.role_kind)}"
-        return f"{self.role_kind.lower()}.rbac.authorization.k8s.io {go_quote(self.role_name)} not found"
 
 
 class Grant(NamedTuple):
@@ -186,7 +153,7 @@ class RBACIndex:
                 del self._by_subject[subject]
         if binding is None:
             return
-        made = self._bindings[place] = _binding(place, binding)
+        made = self._bindings[place] = parse_binding(place, binding)
         self._referred[made.role] += 1
         self._note_missing(made.role)
         for subject in made.subjects:
@@ -226,7 +193,7 @@ class RBACIndex:
         """The roles that are bound to a user: cluster-wide, then in a namespace, if one is named. Each binding is there once."""
         for scope in ("", namespace) if namespace else ("",):
             seen: set[Place] = set()
-            for subject in _subjects_of(user, scope):
+            for subject in subjects_of(user, scope):
                 for binding in self._bound(subject):
                     if binding.place not in seen:
                         seen.add(binding.place)
@@ -265,7 +232,7 @@ class RBACIndex:
         own = self._by_subject
         below = self._inherited._by_subject if self._inherited is not None else _NO_SUBJECTS  # noqa: SLF001
         for scope in ("", namespace) if namespace else ("",):
-            for subject in _subjects_of(user, scope):
+            for subject in subjects_of(user, scope):
                 if (subject in own or subject in below) and (binding := self._allowing(subject, info, entries)) is not None:
                     return binding
         return None
@@ -319,85 +286,3 @@ class RBACIndex:
         if not self._missing and (self._inherited is None or not self._inherited._missing):  # noqa: SLF001
             return []
         return list(dict.fromkeys(grant.binding.role_error() for grant in self.grants(user, namespace) if grant.rules is None))
-
-
-class MergedTable:
-    """What all bindings of one subject allow, so that a decision does not look at each of thousands."""
-
-    __slots__ = ("_all", "_large", "_named", "_tables", "_urls")
-
-    def __init__(self) -> None:
-        self._all: dict[Entry, Binding] = {}
-        """Entries that are allowed for all names."""
-        self._named: dict[tuple[Entry, str], Binding] = {}
-        self._urls: list[tuple[RoleTable, Binding]] = []
-        """Tables with rules for URLs."""
-        self._large: list[tuple[RoleTable, Binding]] = []
-        """Tables with rules that are too large to have entries."""
-        self._tables: dict[int, RoleTable] = {}
-        """By identity. One binding of each is enough, since thousands bind one role."""
-
-    def add(self, table: RoleTable, binding: Binding) -> None:
-        """Add a binding to a role with a table."""
-        if id(table) in self._tables:
-            return
-        self._tables[id(table)] = table
-        for entry, names in table.entries.items():
-            if names is None:
-                self._all.setdefault(entry, binding)
-            else:
-                for name in names:
-                    self._named.setdefault((entry, name), binding)
-        if table.urls:
-            self._urls.append((table, binding))
-        if table.large:
-            self._large.append((table, binding))
-
-    def find(self, info: RequestInfo, entries: Sequence[Entry]) -> Binding | None:
-        """A binding that allows a request."""
-        if not self._all.keys().isdisjoint(entries):
-            return next(self._all[entry] for entry in entries if entry in self._all)
-        if self._named:
-            for entry in entries:
-                if (found := self._named.get((entry, info.name))) is not None:
-                    return found
-        for table, binding in self._large if info.is_resource else self._urls:
-            if table.allows(info, ()):
-                return binding
-        return None
-
-
-def _subjects_of(user: UserInfo, namespace: str) -> list[Subject]:
-    """The subjects that are the user, in bindings of a namespace or, where it is empty, of the cluster."""
-    return [(namespace, "User", user.name), *[(namespace, "Group", group) for group in user.groups]]
-
-
-def _binding(place: Place, binding: Mapping[str, Any]) -> Binding:
-    reference = binding.get("roleRef") or {}
-    # Thousands of indexes are kept, and most of their bindings are to the same roles.
-    kind, name = intern(reference.get("kind") or ""), intern(reference.get("name") or "")
-    namespace = place[0]
-    # A binding of the cluster that refers to a Role must not get the ClusterRole of that name.
-    role = (namespace, name) if kind == "Role" and namespace else ("", name) if kind == "ClusterRole" else None
-    subjects: dict[Subject, str] = {}
-    for one in binding.get("subjects") or ():
-        found = _subject(namespace, one or {})
-        if found is not None:
-            subjects.setdefault(*found)
-    return Binding(place, kind, name, role, subjects)
-
-
-def _subject(namespace: str, subject: Mapping[str, Any]) -> tuple[Subject, str] | None:
-    """A key and a value of `Binding.subjects`; None for a subject that can be no caller."""
-    kind, name = subject.get("kind"), subject.get("name") or ""
-    if kind in {"User", "Group"}:
-        return (namespace, intern(kind), name), ""
-    account_namespace = subject.get("namespace") or namespace
-    if kind != "ServiceAccount" or not account_namespace:
-        return None
-    # Upstream prints the name before the namespace.
-    return (
-        namespace,
-        "User",
-        f"{SERVICE_ACCOUNT_PREFIX}{account_namespace}:{name}",
-    ), f"ServiceAccount {go_quote(f'{name}/{account_namespace}')}"
