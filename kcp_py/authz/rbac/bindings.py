@@ -15,8 +15,7 @@ from kcp_py.request.user import SERVICE_ACCOUNT_PREFIX, UserInfo
 Place = tuple[str, str]
 """Namespace, empty for ClusterRoles and ClusterRoleBindings, and name."""
 Subject = tuple[str, str, str]
-"""Namespace of the binding, `User` or `Group`, and name."""
-
+"""Namespace of the binding, `User` or `Group`, and name. A service account is the user of its name."""
 
 _ROLE_KINDS: Final = ("Role", "ClusterRole")
 
@@ -28,18 +27,18 @@ class Binding(NamedTuple):
     role_kind: str
     role_name: str
     role: Place | None
-    """None where a reference of this kind is to no role."""
+    """Place of the role; None where the reference has an unknown kind, or a ClusterRoleBinding refers to a Role."""
     subjects: Mapping[Subject, str]
-    """Whom it binds, in the order of the object. The value is how messages print a service account, and empty for other subjects."""
+    """The subjects in the order of the object. The value is how messages print a service account, and empty for other subjects."""
 
     def describe(self, user: UserInfo) -> str:
-        """The binding, with the first of its subjects that is the user, as the reason of a decision."""
+        """The reason of a decision: the binding, its role, and the first of its subjects that is the user."""
         namespace, name = self.place
         kind, printed = ("RoleBinding", f"{name}/{namespace}") if namespace else ("ClusterRoleBinding", name)
         found = {subject for subject in subjects_of(user, namespace) if subject in self.subjects}
         first = found.pop() if len(found) == 1 else next(subject for subject in self.subjects if subject in found)
-        whom = self.subjects[first] or f"{first[1]} {go_quote(first[2])}"
-        return f"{kind} {go_quote(printed)} of {self.role_kind} {go_quote(self.role_name)} to {whom}"
+        bound = self.subjects[first] or f"{first[1]} {go_quote(first[2])}"
+        return f"{kind} {go_quote(printed)} of {self.role_kind} {go_quote(self.role_name)} to {bound}"
 
     def role_error(self) -> str:
         """The text of the error about a role that does not exist."""
@@ -49,11 +48,16 @@ class Binding(NamedTuple):
 
 
 def subjects_of(user: UserInfo, namespace: str) -> list[Subject]:
-    """The subjects that are the user, in bindings of a namespace or, where it is empty, of the cluster."""
+    """The user and its groups as subjects of bindings in a namespace, or of ClusterRoleBindings where it is empty."""
     return [(namespace, "User", user.name), *[(namespace, "Group", group) for group in user.groups]]
 
 
 def parse_binding(place: Place, binding: Mapping[str, Any]) -> Binding:
+    """Parse a stored binding. Subjects that no caller can be are left out.
+
+    Raises:
+        AttributeError, TypeError: a field has another type than in the schema.
+    """
     reference = binding.get("roleRef") or {}
     # Thousands of indexes are kept, and most of their bindings are to the same roles.
     kind, name = intern(reference.get("kind") or ""), intern(reference.get("name") or "")
@@ -69,7 +73,7 @@ def parse_binding(place: Place, binding: Mapping[str, Any]) -> Binding:
 
 
 def _subject(namespace: str, subject: Mapping[str, Any]) -> tuple[Subject, str] | None:
-    """A key and a value of `Binding.subjects`; None for a subject that can be no caller."""
+    """A key and a value of `Binding.subjects`; None for a subject that no caller can be."""
     kind, name = subject.get("kind"), subject.get("name") or ""
     if kind in {"User", "Group"}:
         return (namespace, intern(kind), name), ""

@@ -10,7 +10,7 @@ from kcp_py.request.requestinfo import RequestInfo
 
 
 class MergedTable:
-    """What all bindings of one subject allow, so that a decision does not look at each of thousands."""
+    """What all bindings of one subject allow. A decision does not look at each of thousands of bindings."""
 
     __slots__ = ("_all", "_large", "_named", "_tables", "_urls")
 
@@ -23,7 +23,7 @@ class MergedTable:
         self._large: list[tuple[RoleTable, Binding]] = []
         """Tables with rules that are too large to have entries."""
         self._tables: dict[int, RoleTable] = {}
-        """By identity. One binding of each is enough, since thousands bind one role."""
+        """The tables by identity. One binding of each table is enough: thousands of bindings refer to one role."""
 
     def add(self, table: RoleTable, binding: Binding) -> None:
         """Add a binding to a role with a table."""
