@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from copy import deepcopy
 from typing import Any
 
 import uvicorn
 
-from kcp_py import ComputedResource, ControlPlane, ObjectEvent, Options, ReadRequest, RestStorage, UserInfo, WriteRequest, errors
+from kcp_py import (
+    ComputedResource,
+    ControlPlane,
+    Credentials,
+    ObjectEvent,
+    Options,
+    ReadRequest,
+    RestStorage,
+    UserInfo,
+    WriteRequest,
+    errors,
+)
 
 Object = dict[str, Any]
 
@@ -71,8 +82,8 @@ class Moons(RestStorage):
 class Everyone:
     """Authenticates every caller as an administrator. Only this machine reaches the server."""
 
-    async def authenticate(self, headers: Mapping[bytes, bytes], peer_certificate_der: bytes | None) -> UserInfo:
-        del headers, peer_certificate_der
+    async def authenticate(self, credentials: Credentials) -> UserInfo:
+        del credentials
         return UserInfo("me", groups=("system:masters",))
 
 

@@ -11,7 +11,7 @@ from kcp_py._version import __version__
 if TYPE_CHECKING:
     from kcp_py.apimachinery import errors, fielderrors
     from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
-    from kcp_py.authn.authenticator import Authenticator
+    from kcp_py.authn.authenticator import Authenticator, Credentials
     from kcp_py.authz.authorizer import Authorizer, Decision
     from kcp_py.client.contract import Client, ObjectList, WatchEvent
     from kcp_py.client.remote import RemoteClient
@@ -50,6 +50,7 @@ __all__ = [
     "Controller",
     "ControllerContext",
     "ControllerSource",
+    "Credentials",
     "Decision",
     "Dependency",
     "EndedWatches",
@@ -103,6 +104,7 @@ _HOMES = {
     "Controller": "kcp_py.controllers.runtime.controller",
     "ControllerContext": "kcp_py.controllers.runtime.controller",
     "ControllerSource": "kcp_py.controllers.runtime.controller",
+    "Credentials": "kcp_py.authn.authenticator",
     "Decision": "kcp_py.authz.authorizer",
     "Dependency": "kcp_py.registry.catalog.source",
     "EndedWatches": "kcp_py.registry.catalog.source",

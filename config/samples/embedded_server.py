@@ -6,7 +6,7 @@ Start it with `python config/samples/embedded_server.py 8080`. Each path below /
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import uvicorn
@@ -33,7 +33,7 @@ class NoSecrets(AdmissionPlugin):
 
 
 class Everyone:  # is an administrator; only this machine reaches the server
-    async def authenticate(self, headers: Mapping[bytes, bytes], peer_certificate_der: bytes | None) -> UserInfo:
+    async def authenticate(self, credentials: object) -> UserInfo:
         return UserInfo("me", groups=("system:masters",))
 
 

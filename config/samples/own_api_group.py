@@ -17,7 +17,7 @@ from typing import Any
 
 import uvicorn
 
-from kcp_py import ControlPlane, Options, StoredResource, Strategy, UserInfo, fielderrors
+from kcp_py import ControlPlane, Credentials, Options, StoredResource, Strategy, UserInfo, fielderrors
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -84,7 +84,7 @@ def install() -> list[StoredResource]:
 class Everyone:
     """Authenticates each request as an administrator, so the server must listen on this machine only."""
 
-    async def authenticate(self, headers: Mapping[bytes, bytes], peer_certificate_der: bytes | None) -> UserInfo:
+    async def authenticate(self, credentials: Credentials) -> UserInfo:
         return UserInfo("me", groups=("system:masters",))
 
 

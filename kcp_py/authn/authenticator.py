@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.user import UserInfo
 
 Headers = Mapping[bytes, bytes]
 """Lower-case name to value."""
+
+
+class Credentials(NamedTuple):
+    """What a request shows of its caller, and where it goes: a credential may be valid in one logical cluster alone."""
+
+    headers: Headers
+    peer_certificate_der: bytes | None
+    """The client certificate, which TLS has verified."""
+    cluster: ClusterSelection
+    path: str
+    """Decoded, without the prefix of the cluster."""
 
 
 class Authenticator(Protocol):
@@ -21,7 +33,7 @@ class Authenticator(Protocol):
         StatusError: 401, for an invalid credential of a supported type.
     """
 
-    async def authenticate(self, headers: Headers, peer_certificate_der: bytes | None) -> UserInfo | None: ...
+    async def authenticate(self, credentials: Credentials) -> UserInfo | None: ...
 
 
 class AuthenticatorUnion:
@@ -30,11 +42,11 @@ class AuthenticatorUnion:
     def __init__(self, *authenticators: Authenticator) -> None:
         self._authenticators = authenticators
 
-    async def authenticate(self, headers: Headers, peer_certificate_der: bytes | None) -> UserInfo | None:
+    async def authenticate(self, credentials: Credentials) -> UserInfo | None:
         failure: StatusError | None = None
         for authenticator in self._authenticators:
             try:
-                user = await authenticator.authenticate(headers, peer_certificate_der)
+                user = await authenticator.authenticate(credentials)
             except StatusError as error:
                 failure = error
                 continue

@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.errors import unauthorized
-from kcp_py.authn.authenticator import Headers
+from kcp_py.authn.authenticator import Credentials
 from kcp_py.request.user import UserInfo, authenticated
 
 CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
@@ -39,13 +39,14 @@ class ClientCertificates:
         self._now = now
         self._certificates: LRU[bytes, _Certificate] = LRU(size)
 
-    async def authenticate(self, headers: Headers, peer_certificate_der: bytes | None) -> UserInfo | None:  # noqa: ARG002 - the protocol
-        if peer_certificate_der is None:
+    async def authenticate(self, credentials: Credentials) -> UserInfo | None:
+        der = credentials.peer_certificate_der
+        if der is None:
             return None
-        certificate = self._certificates.get(peer_certificate_der)
+        certificate = self._certificates.get(der)
         if certificate is None:
-            certificate = _read(peer_certificate_der)
-            self._certificates.set(peer_certificate_der, certificate)
+            certificate = _read(der)
+            self._certificates.set(der, certificate)
         if not certificate.not_before <= self._now() <= certificate.not_after:
             raise unauthorized()
         return certificate.user

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.errors import StatusError
-from kcp_py.authn.authenticator import Authenticator
+from kcp_py.authn.tokens import Audiences, TokenAuthenticator
 from kcp_py.registry.rest.storage import Object, RestStorage
 from kcp_py.registry.writerequest import WriteRequest
 from kcp_py.request.user import UserInfo
@@ -31,14 +30,14 @@ class SelfSubjectReviews(RestStorage):
 class TokenReviews(RestStorage):
     """Answers with the user of a bearer token."""
 
-    def __init__(self, authenticator: Authenticator, audiences: tuple[str, ...]) -> None:
+    def __init__(self, tokens: TokenAuthenticator, audiences: Audiences) -> None:
         """Prepare.
 
         Args:
-            authenticator: knows the tokens.
-            audiences: those that tokens without audiences of their own are for: the server's.
+            tokens: verifies the tokens.
+            audiences: of this server. Reviews that name none are about them.
         """
-        self._authenticator = authenticator
+        self._tokens = tokens
         self._audiences = audiences
 
     async def create(self, request: WriteRequest, obj: Object) -> Object:
@@ -47,23 +46,15 @@ class TokenReviews(RestStorage):
         Raises:
             StatusError: 400 for a review without a token.
         """
-        del request
         spec = obj.get("spec") or {}
         token = spec.get("token")
         if not token:
             raise errors.bad_request("token is required for TokenReview in authentication")
         wanted = tuple(spec.get("audiences") or ()) or self._audiences
-        shared = [audience for audience in wanted if audience in self._audiences]
-        user = await self._user(token) if shared else None
-        if user is None:
+        found = await self._tokens.authenticate_token(token.encode("utf-8", "replace"), request.context.cluster, wanted)
+        if found is None:
             return {**obj, "status": {"user": {}, "error": "invalid bearer token"}}
-        return {**obj, "status": {"authenticated": True, "user": user_info(user), "audiences": shared}}
-
-    async def _user(self, token: str) -> UserInfo | None:
-        try:
-            return await self._authenticator.authenticate({b"authorization": b"Bearer " + token.encode("utf-8", "replace")}, None)
-        except StatusError:
-            return None
+        return {**obj, "status": {"authenticated": True, "user": user_info(found.user), "audiences": list(found.audiences)}}
 
 
 def user_info(user: UserInfo) -> Object:

@@ -7,13 +7,10 @@ import io
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
 
-from kcp_py.apimachinery.errors import unauthorized
-from kcp_py.authn.authenticator import Headers
+from kcp_py.authn.tokens import Audiences, AuthenticatedToken
+from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.user import UserInfo, authenticated
-
-MAX_TOKEN_BYTES: Final = 16 * 1024
 
 
 class TokenFileError(ValueError):
@@ -65,14 +62,11 @@ class StaticTokens:
         """Replace the tokens from the next request on. Requests with removed tokens are answered with 401."""
         self._tokens = tokens
 
-    async def authenticate(self, headers: Headers, peer_certificate_der: bytes | None) -> UserInfo | None:  # noqa: ARG002 - the protocol
-        token = bearer_token(headers)
-        if token is None:
-            return None
+    async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
+        """The user of a token. Static tokens are valid in every logical cluster and for all audiences."""
+        del cluster
         user = self._tokens.get(sha256(token).digest())
-        if user is None:
-            raise unauthorized()
-        return user
+        return None if user is None else AuthenticatedToken(user, audiences)
 
 
 class TokenFiles:
@@ -118,21 +112,3 @@ class TokenFiles:
 
     def _identity(self) -> list[tuple[int, int, int]]:
         return [(status.st_ino, status.st_size, status.st_mtime_ns) for status in map(Path.stat, self._paths)]
-
-
-def bearer_token(headers: Headers) -> bytes | None:
-    """The bearer token of the Authorization header, or None without the header or with another scheme.
-
-    Raises:
-        StatusError: 401, for a token longer than any issuer creates.
-    """
-    value = headers.get(b"authorization")
-    if not value:
-        return None
-    scheme, _, rest = value.strip().partition(b" ")
-    if scheme.lower() != b"bearer":
-        return None
-    token = rest.split(b" ", 1)[0]
-    if len(token) > MAX_TOKEN_BYTES:
-        raise unauthorized()
-    return token or None

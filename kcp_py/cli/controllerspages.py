@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from kcp_py.apimachinery.errors import unknown_path
-from kcp_py.authn.tokenfile import StaticTokens
+from kcp_py.authn.authenticator import AuthenticatorUnion
 from kcp_py.authz import AlwaysAllowPaths, AuthorizerUnion
 from kcp_py.cli.exits import CommandError
 from kcp_py.client.remotetap import RemoteTap
@@ -114,7 +114,7 @@ async def served_pages(options: Options, health: ControllersHealth, loops: Seque
     describe_queues(gauges, {loop.name: loop.queue.metrics for loop in loops})
     registry.register(gauges)
     settings = ChainSettings(
-        authenticator=StaticTokens({}),
+        authenticator=AuthenticatorUnion(),
         authorizer=AuthorizerUnion(AlwaysAllowPaths(PATHS)),
         metrics=RequestMetrics(registry),
         default_cluster=None,

@@ -12,6 +12,7 @@ from kcp_py.authn.authenticator import Authenticator, AuthenticatorUnion
 from kcp_py.authn.certificate import ClientCertificates
 from kcp_py.authn.reviews import SelfSubjectReviews, TokenReviews
 from kcp_py.authn.tokenfile import StaticTokens
+from kcp_py.authn.tokens import AudienceAgnosticTokens, BearerTokens, HeaderTokens, TokenUnion
 from kcp_py.authz.authorizer import Authorizer, AuthorizerUnion
 from kcp_py.authz.rbac.authorizer import RBACAuthorizer
 from kcp_py.authz.rbac.indexes import RBACIndexes
@@ -55,13 +56,16 @@ def build_identity(
     indexes = RBACIndexes(access, fanout, options.etcd_prefix)
     rbac = RBACAuthorizer(indexes, require_access=options.require_cluster_access)
     authorizer = AuthorizerUnion(AlwaysAllowPaths(), *authorizers, PrivilegedGroups(), rbac)
-    bearers = AuthenticatorUnion(*authenticators, tokens)
+    audiences = (options.external_url(options.secure_port),)
+    bearers = AudienceAgnosticTokens(tokens, audiences)
+    further = AudienceAgnosticTokens(HeaderTokens(AuthenticatorUnion(*authenticators)), audiences)
     rests: dict[GroupResource, RestStorage] = {
         authentication.SELF_REVIEWS: SelfSubjectReviews(access.now),
-        authentication.TOKEN_REVIEWS: TokenReviews(bearers, (options.external_url(options.secure_port),)),
+        authentication.TOKEN_REVIEWS: TokenReviews(TokenUnion(further, bearers), audiences),
         authorization.REVIEWS: AccessReviews(authorizer),
         authorization.LOCAL_REVIEWS: LocalAccessReviews(authorizer),
         authorization.SELF_REVIEWS: SelfAccessReviews(authorizer),
         authorization.RULES_REVIEWS: SelfRulesReviews(rbac),
     }
-    return Identity(AuthenticatorUnion(*authenticators, ClientCertificates(), tokens), authorizer, indexes, rests)
+    authenticator = AuthenticatorUnion(*authenticators, ClientCertificates(), BearerTokens(bearers, audiences))
+    return Identity(authenticator, authorizer, indexes, rests)

@@ -10,9 +10,10 @@ from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta import options as metaoptions
 from kcp_py.apimachinery.serializer.json.codec import DecodeError, decode_json
+from kcp_py.authn.authenticator import Credentials
 from kcp_py.authn.certificate import ClientCertificates
-from kcp_py.authn.tokenfile import bearer_token
-from kcp_py.logicalcluster import Name
+from kcp_py.authn.tokens import bearer_token
+from kcp_py.logicalcluster import ROOT, Name
 from kcp_py.request.clusterpath import parse_target
 from kcp_py.request.requestinfo import parse_query, parse_request
 from kcp_py.server.negotiation import negotiate, negotiate_discovery, request_media, wants_pretty
@@ -261,6 +262,6 @@ def _certificate_bytes(random: Random) -> bytes:
 
 def _certificate(data: bytes) -> None:
     try:
-        asyncio.run(ClientCertificates().authenticate({}, data))
+        asyncio.run(ClientCertificates().authenticate(Credentials({}, data, ROOT, "/")))
     except StatusError as error:
         assert error.code == 401, error

@@ -14,6 +14,7 @@ from kcp_py.apimachinery.errors import not_found
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.authn import UserInfo
 from kcp_py.authn.tokenfile import StaticTokens, parse_tokens
+from kcp_py.authn.tokens import BearerTokens
 from kcp_py.authz import ALLOWED, AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
 from kcp_py.logicalcluster import Name
 from kcp_py.server.chain import ChainSettings, compose, create_asgi_app, filters
@@ -40,7 +41,7 @@ class Server:
         self.seen: list[Exchange] = []
         registry = MetricsRegistry()
         chain = ChainSettings(
-            authenticator=StaticTokens(parse_tokens(TOKENS, "tokens")),
+            authenticator=BearerTokens(StaticTokens(parse_tokens(TOKENS, "tokens")), ()),
             authorizer=AuthorizerUnion(AlwaysAllowPaths(), PrivilegedGroups()),
             metrics=RequestMetrics(registry),
         )
@@ -88,7 +89,7 @@ GUARDED = ["/", "/metrics", "/api", "/apis", "/api/v1", "/apis/apps/v1", "/api/v
 async def test_order():
     """The chain is what the architecture says, outermost first."""
     chain = ChainSettings(
-        authenticator=StaticTokens({}),
+        authenticator=BearerTokens(StaticTokens({}), ()),
         authorizer=AuthorizerUnion(),
         metrics=RequestMetrics(MetricsRegistry()),
         default_cluster=Name("root"),
@@ -112,7 +113,10 @@ async def test_filters_of_the_program_are_the_innermost():
     """Only requests that are authenticated and authorized reach them."""
     further = (partial(ErrorsFilter), ErrorsFilter)
     chain = ChainSettings(
-        authenticator=StaticTokens({}), authorizer=AuthorizerUnion(), metrics=RequestMetrics(MetricsRegistry()), further=further
+        authenticator=BearerTokens(StaticTokens({}), ()),
+        authorizer=AuthorizerUnion(),
+        metrics=RequestMetrics(MetricsRegistry()),
+        further=further,
     )
     assert filters(chain)[-3:] == (WildcardFilter, *further)
 
@@ -298,7 +302,7 @@ def test_authorized_and_used_cluster_are_one(ask, prefix, second, path, header):
         used.append(exchange.context.cluster)
         await exchange.respond(200, b"{}")
 
-    chain = ChainSettings(authenticator=StaticTokens({}), authorizer=recorder, metrics=RequestMetrics(MetricsRegistry()))
+    chain = ChainSettings(authenticator=BearerTokens(StaticTokens({}), ()), authorizer=recorder, metrics=RequestMetrics(MetricsRegistry()))
     pages = create_fixed_pages(checks=HealthChecks(), registry=MetricsRegistry())
     edge = create_asgi_app(chain, resources=tree, pages=pages)
     asyncio.run(ask(edge, prefix + second + path, headers=[("x-kubernetes-cluster", name) for name in header]))

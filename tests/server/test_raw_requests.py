@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from kcp_py.authn.tokenfile import StaticTokens, parse_tokens
+from kcp_py.authn.tokens import BearerTokens
 from kcp_py.authz import AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
 from kcp_py.options import Options
 from kcp_py.server.chain import ChainSettings, create_asgi_app
@@ -79,7 +80,7 @@ async def running() -> AsyncIterator[Server]:
     server = Server()
     registry = MetricsRegistry()
     settings = ChainSettings(
-        authenticator=StaticTokens(parse_tokens("t,admin,1,system:masters", "tokens")),
+        authenticator=BearerTokens(StaticTokens(parse_tokens("t,admin,1,system:masters", "tokens")), ()),
         authorizer=AuthorizerUnion(AlwaysAllowPaths(), PrivilegedGroups()),
         metrics=RequestMetrics(registry),
     )

@@ -1,6 +1,5 @@
 """Rules of a program: who makes a request, what users may do, which writes are refused or changed."""
 
-from collections.abc import Mapping
 from typing import Any, assert_type
 
 import pytest
@@ -11,6 +10,7 @@ from kcp_py import (
     Authenticator,
     Authorizer,
     ControlPlane,
+    Credentials,
     Decision,
     GroupResource,
     GroupVersionResource,
@@ -28,11 +28,11 @@ MAPS = GroupVersionResource("", "v1", "configmaps")
 class Names:
     """Takes the user from a header, which a proxy sets. It is an `Authenticator` by its method."""
 
-    async def authenticate(self, headers: Mapping[bytes, bytes], peer_certificate_der: bytes | None) -> UserInfo | None:
+    async def authenticate(self, credentials: Credentials) -> UserInfo | None:
         """The user that the header names."""
-        if name := headers.get(b"x-name"):
+        if name := credentials.headers.get(b"x-name"):
             return UserInfo(name.decode(), groups=("team",))
-        return None if peer_certificate_der is None else UserInfo("proxy")
+        return None if credentials.peer_certificate_der is None else UserInfo("proxy")
 
 
 class Readers:

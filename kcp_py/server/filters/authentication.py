@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kcp_py.apimachinery.errors import StatusError, bad_request, unauthorized
-from kcp_py.authn.authenticator import Authenticator
+from kcp_py.authn.authenticator import Authenticator, Credentials
 from kcp_py.request.context import RequestContext
 from kcp_py.request.user import ANONYMOUS, UserInfo
 from kcp_py.server.exchange import PEER_CERTIFICATE, Exchange, Handler
@@ -43,11 +43,11 @@ class AuthenticationFilter:
             self._check_connection(exchange)
         if exchange.has_duplicates and len(exchange.header_values(b"authorization")) > 1:
             raise unauthorized()
-        certificate = exchange.state.get(PEER_CERTIFICATE)
+        credentials = Credentials(headers, exchange.state.get(PEER_CERTIFICATE), exchange.cluster, exchange.path)
         if exchange.websocket is None:
-            user = await self._authenticator.authenticate(headers, certificate)
+            user = await self._authenticator.authenticate(credentials)
         else:
-            user = await self._authenticate_websocket(exchange, exchange.websocket, certificate)
+            user = await self._authenticate_websocket(credentials, exchange.websocket)
         if user is None:
             if not self._anonymous:
                 raise unauthorized()
@@ -58,15 +58,16 @@ class AuthenticationFilter:
         )
         await self._handler(exchange)
 
-    async def _authenticate_websocket(self, exchange: Exchange, websocket: WebSocket, certificate: bytes | None) -> UserInfo | None:
+    async def _authenticate_websocket(self, credentials: Credentials, websocket: WebSocket) -> UserInfo | None:
         token = websocket.split().token
         failure: StatusError | None = None
         try:
-            user = await self._authenticator.authenticate(exchange.headers, certificate)
+            user = await self._authenticator.authenticate(credentials)
         except StatusError as error:
             user, failure = None, error
         if user is None and token is not None:
-            user = await self._authenticator.authenticate({b"authorization": b"Bearer " + token}, None)
+            subprotocol = credentials._replace(headers={b"authorization": b"Bearer " + token}, peer_certificate_der=None)
+            user = await self._authenticator.authenticate(subprotocol)
             if user is None:
                 raise unauthorized()
         if user is None and failure is not None:

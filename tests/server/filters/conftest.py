@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from kcp_py.apimachinery.errors import unauthorized
 from kcp_py.authn import UserInfo
-from kcp_py.authn.tokenfile import bearer_token
+from kcp_py.authn.authenticator import Credentials
+from kcp_py.authn.tokens import bearer_token
 
 USERS = {
     b"admin": UserInfo("admin", "1", ("system:masters", "system:authenticated")),
@@ -19,8 +18,8 @@ USERS = {
 class Tokens:
     """Knows `admin` and `alice` by tokens that are their names."""
 
-    async def authenticate(self, headers: Any, peer_certificate_der: bytes | None) -> UserInfo | None:  # noqa: ARG002
-        token = bearer_token(headers)
+    async def authenticate(self, credentials: Credentials) -> UserInfo | None:
+        token = bearer_token(credentials.headers)
         if token is None:
             return None
         if token not in USERS:

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from kcp_py.authn.tokenfile import StaticTokens, parse_tokens
+from kcp_py.authn.tokens import BearerTokens
 from kcp_py.authz import AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
 from kcp_py.server.chain import ChainSettings, create_asgi_app
 from kcp_py.server.pages.fixed import create_fixed_pages
@@ -28,7 +29,7 @@ async def no_tree(_exchange):
 def get(ask):
     registry = MetricsRegistry()
     settings = ChainSettings(
-        authenticator=StaticTokens(parse_tokens("t,admin,1,system:masters", "tokens")),
+        authenticator=BearerTokens(StaticTokens(parse_tokens("t,admin,1,system:masters", "tokens")), ()),
         authorizer=AuthorizerUnion(AlwaysAllowPaths(), PrivilegedGroups()),
         metrics=RequestMetrics(registry),
     )

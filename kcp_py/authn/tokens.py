@@ -1,0 +1,126 @@
+"""Bearer tokens: who issued one decides whose it is (k8s.io/apiserver `authentication/request/bearertoken` and `token/union`)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Protocol
+
+from kcp_py.apimachinery.errors import StatusError, unauthorized
+from kcp_py.authn.authenticator import Authenticator, Credentials, Headers
+from kcp_py.logicalcluster import ClusterSelection
+from kcp_py.request.user import UserInfo
+
+MAX_TOKEN_BYTES: Final = 16 * 1024
+
+Audiences = tuple[str, ...]
+"""Who a token is for, as URLs or names."""
+
+
+class AuthenticatedToken(NamedTuple):
+    """The user of a valid token."""
+
+    user: UserInfo
+    audiences: Audiences
+    """Those of the audiences in question that the token is for; never empty."""
+
+
+class TokenAuthenticator(Protocol):
+    """Verifies the tokens of one kind of issuer.
+
+    Returns None for every token that it cannot vouch for: of another issuer, for other audiences, malformed, expired or revoked. Callers
+    learn no more than that, because the reason helps an attacker alone.
+
+    Args:
+        token: without the word `Bearer`.
+        cluster: where the request goes. A token that is valid in one logical cluster is not valid in another.
+        audiences: the token must be for one of them. Tokens without audiences are for all of them.
+    """
+
+    async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None: ...
+
+
+class TokenUnion:
+    """The answer of the first of several token authenticators that has one."""
+
+    def __init__(self, *authenticators: TokenAuthenticator) -> None:
+        self._authenticators = authenticators
+
+    async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
+        for authenticator in self._authenticators:
+            authenticated = await authenticator.authenticate_token(token, cluster, audiences)
+            if authenticated is not None:
+                return authenticated
+        return None
+
+
+class AudienceAgnosticTokens:
+    """Tokens that name no audience. They are for this server alone (k8s.io/apiserver `WrapAudienceAgnosticToken`)."""
+
+    def __init__(self, tokens: TokenAuthenticator, audiences: Audiences) -> None:
+        """Create an authenticator.
+
+        Args:
+            tokens: verifies the tokens.
+            audiences: of this server.
+        """
+        self._tokens = tokens
+        self._audiences = audiences
+
+    async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
+        shared = tuple(audience for audience in audiences if audience in self._audiences)
+        return await self._tokens.authenticate_token(token, cluster, shared) if shared else None
+
+
+class HeaderTokens:
+    """Tokens that authenticators of requests know: each is shown to them as the token of a request for `/`."""
+
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
+
+    async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
+        headers = {b"authorization": b"Bearer " + token}
+        try:
+            user = await self._authenticator.authenticate(Credentials(headers, None, cluster, "/"))
+        except StatusError:
+            return None
+        return None if user is None else AuthenticatedToken(user, audiences)
+
+
+class BearerTokens:
+    """The authenticator of requests with a bearer token."""
+
+    def __init__(self, tokens: TokenAuthenticator, audiences: Audiences) -> None:
+        """Create an authenticator.
+
+        Args:
+            tokens: verifies the tokens.
+            audiences: of this server.
+        """
+        self._tokens = tokens
+        self._audiences = audiences
+
+    async def authenticate(self, credentials: Credentials) -> UserInfo | None:
+        token = bearer_token(credentials.headers)
+        if token is None:
+            return None
+        authenticated = await self._tokens.authenticate_token(token, credentials.cluster, self._audiences)
+        if authenticated is None:
+            raise unauthorized()
+        return authenticated.user
+
+
+def bearer_token(headers: Headers) -> bytes | None:
+    """The bearer token of the Authorization header, or None without the header or with another scheme.
+
+    Raises:
+        StatusError: 401, for a token longer than any issuer creates.
+    """
+    value = headers.get(b"authorization")
+    if not value:
+        return None
+    scheme, _, rest = value.strip().partition(b" ")
+    if scheme.lower() != b"bearer":
+        return None
+    token = rest.split(b" ", 1)[0]
+    if len(token) > MAX_TOKEN_BYTES:
+        raise unauthorized()
+    return token or None

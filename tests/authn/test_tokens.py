@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import pytest
+
+from kcp_py.apimachinery.errors import StatusError, unauthorized
+from kcp_py.authn import UserInfo
+from kcp_py.authn.authenticator import Credentials
+from kcp_py.authn.tokens import (
+    MAX_TOKEN_BYTES,
+    AudienceAgnosticTokens,
+    AuthenticatedToken,
+    BearerTokens,
+    HeaderTokens,
+    TokenUnion,
+    bearer_token,
+)
+from kcp_py.logicalcluster import WILDCARD, ClusterSelection, parse_name
+
+pytestmark = pytest.mark.anyio
+
+TEAM = parse_name("team-a")
+ALICE, BOB = UserInfo("alice"), UserInfo("bob")
+
+
+class TokensOfTeam:
+    """Knows one token, in the cluster `team-a` alone."""
+
+    def __init__(self, token: str, user: UserInfo) -> None:
+        self.token, self.user = token.encode(), user
+
+    async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: tuple[str, ...]) -> AuthenticatedToken | None:
+        return AuthenticatedToken(self.user, audiences) if (token, cluster) == (self.token, TEAM) else None
+
+
+UNION = TokenUnion(TokensOfTeam("a", ALICE), TokensOfTeam("a", BOB), TokensOfTeam("b", BOB))
+
+
+def bearer(token: str) -> dict[bytes, bytes]:
+    return {b"authorization": f"Bearer {token}".encode()}
+
+
+@pytest.mark.parametrize(("token", "user"), [("a", ALICE), ("b", BOB)])
+async def test_the_first_issuer_that_knows_a_token_decides(token: str, user: UserInfo) -> None:
+    """The user and the audiences are those of the first answer."""
+    assert await UNION.authenticate_token(token.encode(), TEAM, ("x",)) == (user, ("x",))
+
+
+async def test_a_request_shows_its_token_where_it_goes() -> None:
+    """A token of one logical cluster is 401 in another and over all of them; a request without a token has no user."""
+    authenticator = BearerTokens(UNION, ("server",))
+    assert await authenticator.authenticate(Credentials(bearer("a"), None, TEAM, "/")) is ALICE
+    assert await authenticator.authenticate(Credentials({}, None, TEAM, "/")) is None
+    for cluster in (parse_name("team-b"), WILDCARD):
+        with pytest.raises(StatusError) as caught:
+            await authenticator.authenticate(Credentials(bearer("a"), None, cluster, "/"))
+        assert caught.value.code == 401
+
+
+@pytest.mark.parametrize(
+    ("audiences", "expected"), [(("server",), ("server",)), (("other", "server"), ("server",)), (("other",), None), ((), None)]
+)
+async def test_tokens_without_audiences_are_for_the_server(audiences: tuple[str, ...], expected: tuple[str, ...] | None) -> None:
+    """They are valid if the server is among the audiences in question, and for the server alone."""
+    found = await AudienceAgnosticTokens(UNION, ("server",)).authenticate_token(b"a", TEAM, audiences)
+    assert found == (None if expected is None else (ALICE, expected))
+
+
+class Header:
+    """Knows the token `a`, and refuses `b`."""
+
+    async def authenticate(self, credentials: Credentials) -> UserInfo | None:
+        token = bearer_token(credentials.headers)
+        if token == b"b":
+            raise unauthorized()
+        return ALICE if token == b"a" and credentials.cluster == TEAM else None
+
+
+@pytest.mark.parametrize(("token", "expected"), [(b"a", (ALICE, ("x",))), (b"b", None), (b"c", None)])
+async def test_authenticators_of_requests_know_tokens(token: bytes, expected: AuthenticatedToken | None) -> None:
+    """What they refuse, and what they do not know, has no user."""
+    assert await HeaderTokens(Header()).authenticate_token(token, TEAM, ("x",)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, None),
+        (b"", None),
+        (b"Bearer", None),
+        (b"Bearer ", None),
+        (b"Basic dXNlcjpwYXNz", None),
+        (b"Bearer abc", b"abc"),
+        (b"bearer abc", b"abc"),
+        (b"BEARER abc", b"abc"),
+        (b"  Bearer abc  ", b"abc"),
+        (b"Bearer abc def", b"abc"),
+        (b"Bearer  abc", None),
+        (b"Token abc", None),
+        (b"Bearer\tabc", None),
+    ],
+)
+def test_bearer(value, expected):
+    """The header is read as upstream reads it."""
+    assert bearer_token({} if value is None else {b"authorization": value}) == expected
+
+
+def test_huge_token():
+    """A token longer than any issuer makes is 401 without being looked up."""
+    with pytest.raises(StatusError):
+        bearer_token(bearer("x" * (MAX_TOKEN_BYTES + 1)))
