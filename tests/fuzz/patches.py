@@ -11,10 +11,10 @@ import orjson
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.managedfields.entries import ManagedFieldsError, decode_entries, encode_entries
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSetError, decode, paths, show
+from kcp_py.apimachinery.managedfields.merging import DuplicateKeyError
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, Versions
 from kcp_py.apimachinery.managedfields.tracking import ManagedWrite, conflict_message, conflicts_of, track_apply, track_update
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
-from kcp_py.apimachinery.managedfields.walks import DuplicateKeyError
 from kcp_py.apimachinery.meta.decoding import type_problem
 from kcp_py.apimachinery.patches import json_patch, merge_patch, strategic_merge_patch
 from kcp_py.apimachinery.serializer.json.codec import DecodeError, decode_json

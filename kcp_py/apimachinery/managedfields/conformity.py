@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.managedfields.fieldsets import show
 from kcp_py.apimachinery.managedfields.types import MergeType
-from kcp_py.apimachinery.managedfields.walks import item_element
+from kcp_py.apimachinery.managedfields.values import item_element
 from kcp_py.golang.quoting import go_quote
 from kcp_py.golang.types import go_syntax, go_text, go_type
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kcp_py.apimachinery.managedfields.comparison import Comparison, compare
 from kcp_py.apimachinery.managedfields.fieldsets import (
     EMPTY,
     FieldSet,
@@ -16,8 +17,9 @@ from kcp_py.apimachinery.managedfields.fieldsets import (
     with_named_fields,
     without,
 )
+from kcp_py.apimachinery.managedfields.merging import merge, remove
 from kcp_py.apimachinery.managedfields.types import MergeType
-from kcp_py.apimachinery.managedfields.walks import Comparison, compare, fields_of, merge, remove
+from kcp_py.apimachinery.managedfields.values import fields_of
 from kcp_py.golang.json import go_json
 
 __all__ = ["ConflictsError", "Manager", "MissingVersionError", "Owned", "Owners", "Versions", "apply", "update"]

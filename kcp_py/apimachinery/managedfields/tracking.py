@@ -15,6 +15,7 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.apimachinery.equality import equal
+from kcp_py.apimachinery.managedfields.comparison import compare, everything
 from kcp_py.apimachinery.managedfields.entries import (
     APPLY,
     UPDATE,
@@ -27,7 +28,7 @@ from kcp_py.apimachinery.managedfields.entries import (
 )
 from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, difference, paths, show, without
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, Manager, Owned, Owners, Versions, apply, update
-from kcp_py.apimachinery.managedfields.walks import compare, everything, fields_of
+from kcp_py.apimachinery.managedfields.values import fields_of
 
 __all__ = ["Conflict", "ManagedWrite", "conflict_message", "conflicts_of", "track_apply", "track_update"]
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pytest
 import yaml
 
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet, key_element, union, value_element
@@ -136,3 +137,26 @@ def positions(path: str, function: str | None, name: str) -> Iterator[list[Any]]
     """The cells of each row that is written without names."""
     for row in rows(path, function, name):
         yield row["$pos"]
+
+
+def typed(path: str, name: str, cells: str) -> Iterator[tuple[str, MergeType, Any]]:
+    """Each cell of a table, with its case's type."""
+    named = constants(path)
+    for case in rows(path, None, name):
+        schema = case["schema"]
+        if isinstance(schema, dict):
+            schema = named[schema["args"][0]["$id"]]
+        if "__untyped_separable_" in schema:
+            continue  # a type that may be a granular list of anything: no schema of Kubernetes becomes one
+        kind = Schema(schema).named(case["rootTypeName"])
+        for number, row in enumerate(case[cells]):
+            yield f"{case['name']}-{number}", kind, row
+
+
+def deduced(function: str, name: str) -> Iterator[tuple[str, MergeType, Any]]:
+    for number, row in enumerate(rows("typed/deduced_test.json", function, name)):
+        yield f"deduced-{number}", DEDUCED, row
+
+
+def parameters(found: Iterator[tuple[str, MergeType, Any]]) -> list[Any]:
+    return [pytest.param(kind, row, id=name) for name, kind, row in found]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet, union
+from kcp_py.apimachinery.managedfields.merging import DuplicateKeyError
 from kcp_py.apimachinery.managedfields.ownership import (
     ConflictsError,
     Manager,
@@ -20,7 +21,6 @@ from kcp_py.apimachinery.managedfields.ownership import (
     update,
 )
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
-from kcp_py.apimachinery.managedfields.walks import DuplicateKeyError
 from tests.apimachinery.managedfields.tables import Schema, document, field_set, rows
 from tests.corpus import CORPUS, needs_corpus
 

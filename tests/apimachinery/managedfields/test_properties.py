@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from kcp_py.apimachinery.managedfields.comparison import compare, everything
 from kcp_py.apimachinery.managedfields.fieldsets import (
     FieldSet,
     FieldSetError,
@@ -21,10 +22,11 @@ from kcp_py.apimachinery.managedfields.fieldsets import (
     union,
     without,
 )
+from kcp_py.apimachinery.managedfields.merging import DuplicateKeyError, merge, remove
 from kcp_py.apimachinery.managedfields.ownership import Versions
 from kcp_py.apimachinery.managedfields.tracking import ManagedWrite, track_apply, track_update
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
-from kcp_py.apimachinery.managedfields.walks import DuplicateKeyError, compare, everything, fields_of, merge, remove
+from kcp_py.apimachinery.managedfields.values import fields_of
 from kcp_py.apimachinery.serializer.json.codec import MAX_DEPTH
 from tests.schema.reading import merge_type
 
