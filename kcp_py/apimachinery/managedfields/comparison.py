@@ -13,7 +13,7 @@ from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, in_order,
 from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
 from kcp_py.apimachinery.managedfields.values import ABSENT, MAP_KINDS, items_by_element, shape_of
 
-__all__ = ["Comparison", "compare", "everything"]
+__all__ = ["Comparison", "compare", "new_fields"]
 
 _CONTAINERS: Final = frozenset((dict, list))
 
@@ -31,17 +31,17 @@ class Comparison:
         return not self.added and not self.modified and not self.removed
 
 
-def everything(kind: MergeType, value: dict[str, Any]) -> FieldSet:
-    """The fields that a new object adds, in the order of `fieldsets.ordered`: `compare` with no object."""
-    fields = _everything(kind, value)
-    fields.pop(OWN, None)
-    return fields
-
-
 def compare(kind: MergeType, old: Any, new: Any) -> Comparison:
     """How `old` became `new`, field by field."""
     added, modified, removed = _compare(kind, old, new, 0) or _NOTHING
     return Comparison(added or {}, modified or {}, removed or {})
+
+
+def new_fields(kind: MergeType, value: dict[str, Any]) -> FieldSet:
+    """The fields that creating an object adds, in the order of `fieldsets.ordered`. An update adds them if there was no object before."""
+    fields = _all_fields(kind, value)
+    fields.pop(OWN, None)
+    return fields
 
 
 _Sets = tuple[FieldSet | None, FieldSet | None, FieldSet | None]
@@ -49,19 +49,19 @@ _Sets = tuple[FieldSet | None, FieldSet | None, FieldSet | None]
 
 _NOTHING: Final[_Sets] = (None, None, None)
 _EQUALITY_DEPTH: Final = 3
-"""So many levels are first compared as wholes. Not all of them: that would be quadratic in the depth."""
+"""Maps and lists down to this level are first compared as wholes. Doing so at each level would be quadratic in the depth."""
 
 
 def _compare(kind: MergeType, old: Any, new: Any, depth: int) -> _Sets | None:
-    """How one place changed; None for not at all, `ABSENT` stands for a missing value."""
+    """How one place changed; None for a place without changes. `ABSENT` stands for a missing value."""
     leaf = kind.atomic or (kind.kind == "list" and not kind.list_type)
     if old is ABSENT:
-        return _everything(kind, new), None, None
+        return _all_fields(kind, new), None, None
     if new is ABSENT:
-        return None, None, _everything(kind, old)
+        return None, None, _all_fields(kind, old)
     shape, old_shape = shape_of(kind, new), shape_of(kind, old)
     if not leaf:
-        # A null is an empty map or list, as long as the other side is one with something in it.
+        # A null counts as an empty map or list where the other side is one that is not empty.
         if old is None and shape != "scalar" and new:
             old, old_shape = ({} if shape == "map" else []), shape
         elif new is None and old_shape != "scalar" and old:
@@ -73,7 +73,7 @@ def _compare(kind: MergeType, old: Any, new: Any, depth: int) -> _Sets | None:
     if shape == old_shape or leaf:
         return None, {}, None
     # A map or list has become something else, or the reverse: its parts come and go, too.
-    return _below(_everything(kind, new)), {}, _below(_everything(kind, old))
+    return _below(_all_fields(kind, new)), {}, _below(_all_fields(kind, old))
 
 
 def _below(node: FieldSet) -> FieldSet | None:
@@ -81,8 +81,8 @@ def _below(node: FieldSet) -> FieldSet | None:
     return {element: below for element, below in node.items() if element != OWN} or None
 
 
-def _everything(kind: MergeType, value: Any) -> FieldSet:
-    """A place that is there on one side only, and all that is below, in order."""
+def _all_fields(kind: MergeType, value: Any) -> FieldSet:
+    """A place that exists on one side only, and all places below it, in order."""
     if kind.atomic or not value:
         return {}
     result: FieldSet = {OWN: {}}
@@ -91,14 +91,14 @@ def _everything(kind: MergeType, value: Any) -> FieldSet:
         other = DEDUCED if kind.kind == "deduced" else kind.element or SCALAR
         for name in sorted(value):
             child = value[name]
-            result[f"f:{name}"] = _everything(named.get(name, other), child) if child and type(child) in _CONTAINERS else {}
+            result[f"f:{name}"] = _all_fields(named.get(name, other), child) if child and type(child) in _CONTAINERS else {}
         return result
     if type(value) is list and kind.list_type:
         element = kind.element or SCALAR
         found = items_by_element(kind, value)
         for path_element in in_order(found):
             items = found[path_element]
-            result[path_element] = _everything(element, items[0]) if len(items) == 1 else {}
+            result[path_element] = _all_fields(element, items[0]) if len(items) == 1 else {}
         return result
     return {}
 
@@ -121,7 +121,7 @@ def _compare_maps(kind: MergeType, old: dict[str, Any], new: dict[str, Any], dep
     if len(old) + gathered.new != len(new):
         for name, child in old.items():
             if name not in new:
-                gathered.add(f"f:{name}", (None, None, _everything(named.get(name, other), child)))
+                gathered.add(f"f:{name}", (None, None, _all_fields(named.get(name, other), child)))
     return gathered.sets()
 
 
@@ -136,16 +136,16 @@ def _compare_lists(kind: MergeType, old: list[Any], new: list[Any], depth: int) 
         elif len(one) > 1 and len(other) > 1:
             gathered.add(path_element, None if equal(one, other) else (None, {}, None))
         else:
-            # Items that stand there several times are owned as one.
+            # Items with the same path element are owned together.
             gathered.add(path_element, (_items(element, other), None, _items(element, one)))
     return gathered.sets()
 
 
 def _items(kind: MergeType, items: list[Any]) -> FieldSet | None:
-    """What goes or comes with the items that share a path element."""
+    """The fields that are added or removed with the items that share a path element."""
     if not items:
         return None
-    return _everything(kind, items[0]) if len(items) == 1 else {}
+    return _all_fields(kind, items[0]) if len(items) == 1 else {}
 
 
 class _Gathered:
@@ -158,7 +158,7 @@ class _Gathered:
         self._modified: FieldSet | None = None
         self._removed: FieldSet | None = None
         self.new = 0
-        """Places that are there on the new side only."""
+        """How many places exist on the new side only."""
 
     def add(self, path_element: str, found: _Sets | None) -> None:
         if found is None:

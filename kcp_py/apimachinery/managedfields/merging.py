@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kcp_py.apimachinery.equality import identical
-from kcp_py.apimachinery.managedfields.fieldsets import FieldSet, child_type, is_member
+from kcp_py.apimachinery.managedfields.fieldsets import FieldSet, child_type, is_member, show
 from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
 from kcp_py.apimachinery.managedfields.values import ABSENT, item_element, items_by_element, shape_of
 
@@ -23,7 +23,8 @@ class DuplicateKeyError(ValueError):
 
 
 def merge(kind: MergeType, live: Any, applied: Any) -> Any:
-    """The live value with the applied one laid over it: `live` itself where that is nothing new. Neither is changed; parts are shared.
+    """Lay the applied value over the live one. Returns `live` itself if nothing changes. Neither argument is changed;
+    the result shares parts with both.
 
     Raises:
         DuplicateKeyError: an applied list has items with the same keys.
@@ -32,7 +33,7 @@ def merge(kind: MergeType, live: Any, applied: Any) -> Any:
     shape = shape_of(kind, applied)
     if leaf or shape == "scalar":
         if applied is None and live and not leaf and shape_of(kind, live) != "scalar":
-            return live  # a null is an empty map or list
+            return live  # a null counts as an empty map or list
         return live if identical(live, applied) else applied
     if shape_of(kind, live) != shape or not live:
         if not applied:
@@ -63,7 +64,7 @@ def _merge_lists(kind: MergeType, live: list[Any], applied: list[Any]) -> list[A
     theirs = items_by_element(kind, applied)
     for path_element, items in theirs.items():
         if len(items) > 1:
-            raise DuplicateKeyError(f"duplicate entries for key {_key_text(path_element)}")
+            raise DuplicateKeyError(f"duplicate entries for key {show((path_element,))}")
     mine = [item_element(kind, item, index) for index, item in enumerate(live)]
     there = set(mine)
     known = dict(zip(mine, live, strict=True))
@@ -110,14 +111,8 @@ def _merge_lists(kind: MergeType, live: list[Any], applied: list[Any]) -> list[A
     return live if len(result) == len(live) and all(map(operator.is_, result, live)) else result
 
 
-def _key_text(path_element: str) -> str:
-    from kcp_py.apimachinery.managedfields.fieldsets import show  # noqa: PLC0415
-
-    return show((path_element,))
-
-
 def remove(kind: MergeType, value: Any, fields: FieldSet) -> Any:
-    """The value without its members of a set; containers that lose everything go, too (None where that is the whole)."""
+    """The value without the members of a set. Maps and lists that lose all members are removed, too: None if that is the whole value."""
     shape = shape_of(kind, value)
     if shape == "scalar" or not value or kind.atomic:
         return value

@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.apimachinery.equality import equal
-from kcp_py.apimachinery.managedfields.comparison import compare, everything
+from kcp_py.apimachinery.managedfields.comparison import compare, new_fields
 from kcp_py.apimachinery.managedfields.entries import (
     APPLY,
     UPDATE,
@@ -102,7 +102,7 @@ def track_update(
         return  # the object has no owners, and an update does not begin tracking
     manager = Manager(writer.name, UPDATE, writer.subresource, versions.version)
     if live is None and not managed.owners and empty is None:
-        fields = difference(without(everything(versions.kind, new), writer.ignored), _SERVERS)
+        fields = difference(without(new_fields(versions.kind, new), writer.ignored), _SERVERS)
         if fields:
             managed.owners[manager] = Owned(fields, versions.version, applied=False)
             managed.times[manager] = writer.time

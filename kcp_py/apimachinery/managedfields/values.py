@@ -1,4 +1,4 @@
-"""Typed values: how their type takes them, the path elements of list items, and the fields that a value has.
+"""Typed values: their shape, the path elements of list items, and the fields that a value has.
 
 Source: structured-merge-diff `typed/tofieldset.go`.
 """
@@ -21,7 +21,7 @@ MAP_KINDS: Final = frozenset(("map", "deduced"))
 
 
 def shape_of(kind: MergeType, value: Any) -> str:
-    """What a value is taken for: `map`, `list`, or `scalar`, which has no parts."""
+    """How a type treats a value: as a `map`, as a `list`, or as a `scalar`, which has no parts."""
     found = type(value)
     if found is dict:
         return "map" if kind.kind in MAP_KINDS else "scalar"
@@ -44,7 +44,7 @@ def item_element(kind: MergeType, item: Any, index: int) -> str:
 
 @lru_cache(maxsize=4096)
 def _key_element(name: str, value: str | int) -> str:
-    """The path element of an item with the commonest kinds of keys; an apply needs each of them several times."""
+    """The path element of an item with one short key. Cached, since an apply needs each of them several times."""
     return key_element({name: value})
 
 
@@ -57,7 +57,7 @@ def items_by_element(kind: MergeType, items: list[Any]) -> dict[str, list[Any]]:
 
 
 def fields_of(kind: MergeType, value: Any) -> FieldSet:
-    """All fields that a value has. Its writer owns them."""
+    """All fields of a value, which its writer owns."""
     return _fields(kind, value) or {}
 
 
@@ -94,6 +94,6 @@ def _list_fields(kind: MergeType, value: list[Any]) -> FieldSet | None:
     result: FieldSet = {}
     element = kind.element or SCALAR
     for path_element, items in items_by_element(kind, value).items():
-        # Items that stand there several times are owned as one.
+        # Items with the same path element are owned together.
         result[path_element] = member(_fields(element, items[0])) if len(items) == 1 else {}
     return result or None
