@@ -23,8 +23,9 @@ class DuplicateKeyError(ValueError):
 
 
 def merge(kind: MergeType, live: Any, applied: Any) -> Any:
-    """Lay the applied value over the live one. Returns `live` itself if nothing changes. Neither argument is changed;
-    the result shares parts with both.
+    """Lay the applied value over the live one. Returns `live` itself if nothing changes.
+
+    Neither argument is changed. The result shares parts with both.
 
     Raises:
         DuplicateKeyError: an applied list has items with the same keys.
