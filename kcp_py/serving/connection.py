@@ -2,7 +2,8 @@
 
 Every request's `scope["state"]` has:
 
-* `peer_certificate`: `bytes | None`, the client certificate in DER, already verified against the accepted authorities;
+* `peer_certificate`: `bytes | None`, the client certificate in DER, already verified against the accepted authorities; empty since its
+  authority is not accepted any more;
 * `on_disconnect`: `Callable[[Callable[[], None]], Callable[[], None]]`. Registers a function that is called once when the client leaves
   (soon, where it already has), and returns a function that takes the registration back. With it a watch needs no task that waits in
   `receive()`. Connections are kept alive over many requests: take the registration back when the request ends.
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kcp_py.serving.addresses import client_of, local_address, remote_address
+from kcp_py.serving.clientauthorities import REVOKED, PeerCertificate
 from kcp_py.serving.connectionlimits import ConnectionSlot
 from kcp_py.serving.context import ServerContext
 from kcp_py.serving.cycle import Cycle
@@ -54,6 +56,7 @@ class Connection(asyncio.Protocol):
         "_cycle",
         "_hold",
         "_in_large_heads",
+        "_peer",
         "_reader",
         "_scheme",
         "_server",
@@ -79,6 +82,7 @@ class Connection(asyncio.Protocol):
         # The hold of the reader that this connection has obeyed.
         self._hold: Hold | None = None
         self._in_large_heads = False
+        self._peer: PeerCertificate | None = None
         self._cycle: Cycle | None = None
         self._closing = Closing()
         self._counted_head_bytes = 0
@@ -99,9 +103,11 @@ class Connection(asyncio.Protocol):
             transport.set_protocol(Records(self, context.buffer))
             # Data that is not decrypted yet waits at the client. Transports without TLS do not have this method.
             transport.set_read_buffer_limits(RECORD_BYTES)  # type: ignore[attr-defined]
+            if (certificate := tls.getpeercert(binary_form=True)) is not None:
+                self._peer = PeerCertificate(tls, certificate)
         self._app_state = {
             **context.app_state,
-            "peer_certificate": None if tls is None else tls.getpeercert(binary_form=True),
+            "peer_certificate": None,
             "on_disconnect": self._callbacks.register,
         }
         self._reader = RequestReader(context.limits, context.loop.time())
@@ -153,6 +159,17 @@ class Connection(asyncio.Protocol):
             self._cycle.response.keep_alive = False
         self._closing.flush(self._context.loop.time())
         self._arm()
+
+    def end_if_revoked(self) -> bool:
+        """End a response that has begun, such as a watch, when the authority of the client's certificate is not accepted any more.
+
+        Returns:
+            Whether the certificate is revoked. The next request of an idle connection is answered.
+        """
+        revoked = self._peer is not None and self._peer.current() is REVOKED
+        if revoked and self._cycle is not None and self._cycle.response.started and not self._cycle.response.complete:
+            self.transport.abort()
+        return revoked
 
     def take_turn(self) -> None:
         """Parse bytes that wait for a turn."""
@@ -269,6 +286,8 @@ class Connection(asyncio.Protocol):
         if self._in_large_heads:
             self._in_large_heads = False
             context.large_heads.leave(self)
+        if self._peer is not None:
+            self._app_state["peer_certificate"] = self._peer.current()
         scope = http_scope(request, self._app_state, self._scheme, server=self._server, client=self._client)
         if request.upgrade and offers_watch_socket(request):
             self._switch_to_websocket(scope)
@@ -298,7 +317,7 @@ class Connection(asyncio.Protocol):
         del scope["state"]["on_disconnect"]
         transport = self.transport
         reader = transport.get_protocol()
-        socket = WatchSocket(context, scope, self.slot)
+        socket = WatchSocket(context, scope, self.slot, peer=self._peer)
         if isinstance(reader, Records):
             transport.set_protocol(Records(socket, context.buffer))
             reader.leave()

@@ -21,6 +21,9 @@ class StoppableConnection(Protocol):
     def shutdown(self) -> None:
         """The server stops: end what can end now, and the rest behind the response in progress."""
 
+    def end_if_revoked(self) -> bool:
+        """End a stream when the authority of the client's certificate is not accepted any more. Returns whether that is so."""
+
 
 class ServerState(Protocol):
     """What connections and the server tell each other.

@@ -24,6 +24,7 @@ import uvicorn
 
 from kcp_py.options import Options
 from kcp_py.serving.accepting import Acceptor
+from kcp_py.serving.clientauthorities import ServerTLS
 from kcp_py.serving.connection import Connection
 from kcp_py.serving.connectionlimits import ConnectionLimits, connections_that_fit
 from kcp_py.serving.context import ASGIApp, ServerContext
@@ -32,6 +33,8 @@ from kcp_py.serving.http1.limits import ReadLimits
 STARTUP_FAILED: Final = 3
 """The exit code where the application's lifespan fails, as uvicorn's."""
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_CONNECTIONS_PER_TURN: Final = 50
+"""Client certificates are looked at again for so many connections before others have their turn."""
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.serving")
 
@@ -113,7 +116,11 @@ async def serve(
         proxy_headers=False,
         timeout_graceful_shutdown=math.ceil(options.shutdown_grace_period),
     )
-    await _Server(config, app, acceptor, limits=limits, on_shutdown=on_shutdown, on_ready=on_ready, stop=stop).serve([listener])
+    server = _Server(config, app, acceptor, limits=limits, on_shutdown=on_shutdown, on_ready=on_ready, stop=stop)
+    with contextlib.ExitStack() as stack:
+        if isinstance(tls, ServerTLS):
+            stack.enter_context(tls.versions.listening(server.authorities_changed))
+        await server.serve([listener])
 
 
 def event_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -148,6 +155,23 @@ class _Server(uvicorn.Server):
         self._on_ready = on_ready
         self._stop = stop
         self._stopping: asyncio.Task[None] | None = None
+        self._revoking: asyncio.Task[None] | None = None
+
+    def authorities_changed(self) -> None:
+        """Other authorities of clients are accepted than before: end the streams of clients whose authority is not among them."""
+        if self._revoking is not None:
+            # It would not look at all connections again.
+            self._revoking.cancel()
+        self._revoking = asyncio.get_running_loop().create_task(self._end_revoked())
+
+    async def _end_revoked(self) -> None:
+        state: Any = self.server_state
+        revoked = 0
+        for number, connection in enumerate(list(state.connections), start=1):
+            revoked += connection.end_if_revoked()
+            if number % _CONNECTIONS_PER_TURN == 0:
+                await asyncio.sleep(0)
+        _log.info("client_authorities_changed", revoked_connections=revoked)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         del sockets

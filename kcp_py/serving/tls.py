@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from kcp_py.options import Options
-from kcp_py.serving.certificates import CertificateError
+from kcp_py.serving.certificates import CertificateError, load_certificates
+from kcp_py.serving.clientauthorities import ServerTLS, Versions, authorities_of
 from kcp_py.serving.records import ServerEnd
 
 _VERSIONS: Final = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
@@ -20,7 +21,8 @@ class ReloadingContext:
     """Builds the server's `SSLContext` from files, and again when they have changed.
 
     `context` is given to the listener once. Every handshake on it is moved to the newest context, so a replaced certificate is served,
-    and a removed client authority is refused, from the next connection on. Running connections keep theirs.
+    and a removed client authority is refused, from the next connection on. On a connection that is open, the next request with a
+    certificate of a removed authority has no valid certificate, see `clientauthorities.PeerCertificate`.
 
     A client certificate is asked for and need not be given. One that no accepted authority has issued ends the handshake, unlike in
     kube-apiserver, which answers it with 401: the `ssl` module verifies during the handshake or not at all.
@@ -35,7 +37,7 @@ class ReloadingContext:
         self._options = options
         self._stamps = self._stamp()
         self.context = _build(options)
-        self._newest = self.context
+        self._versions = Versions(self.context)
         # Called in every handshake, also where the client names no host.
         self.context.sni_callback = self._use_newest
 
@@ -57,12 +59,12 @@ class ReloadingContext:
         if stamps == self._stamps:
             return False
         self._stamps = stamps
-        self._newest = _build(self._options)
+        self._versions.replace(_build(self._options))
         return True
 
     def _use_newest(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
-        if connection.context is not self._newest:
-            connection.context = self._newest
+        if connection.context is not self._versions.newest:
+            connection.context = self._versions.newest
 
     def _stamp(self) -> tuple[_Stamp, ...]:
         return tuple(_file_stamp(path) for path in self.files)
@@ -76,11 +78,13 @@ def _file_stamp(path: Path) -> _Stamp:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _build(options: Options) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+def _build(options: Options) -> ServerTLS:
+    context = ServerTLS(ssl.PROTOCOL_TLS_SERVER)
     context.sslobject_class = ServerEnd
     context.minimum_version = _VERSIONS[options.tls_min_version]
     context.verify_mode = ssl.CERT_OPTIONAL
+    # As in Go: an authority of the bundle is trusted whether or not the one that issued it is in the bundle, too.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     # Without tickets every connection is verified anew: a removed authority is not let in by resumption, and idle watches cost less.
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     context.num_tickets = 0
@@ -99,6 +103,7 @@ def _build(options: Options) -> ssl.SSLContext:
             context.load_verify_locations(path)
         except ssl.SSLError as error:
             raise CertificateError(f"{path}: no PEM certificate authority ({error.reason})") from None
+    context.authorities = authorities_of(certificate for path in options.client_ca_files for certificate in load_certificates(path))
     return context
 
 

@@ -20,6 +20,7 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
+from kcp_py.serving.clientauthorities import REVOKED, PeerCertificate
 from kcp_py.serving.connectionlimits import ConnectionSlot
 from kcp_py.serving.context import ServerContext
 from kcp_py.serving.flow import LazyEvent
@@ -42,15 +43,19 @@ class WatchSocket(asyncio.Protocol):
 
     reads_body: Final = False
 
-    def __init__(self, context: ServerContext, scope: Mapping[str, Any], slot: ConnectionSlot | None) -> None:
+    def __init__(
+        self, context: ServerContext, scope: Mapping[str, Any], slot: ConnectionSlot | None, *, peer: PeerCertificate | None = None
+    ) -> None:
         """Begin.
 
         Args:
             context: of the server.
             scope: of the HTTP request.
             slot: left when the connection is lost.
+            peer: the client certificate of the connection; None where it has none.
         """
         self._context = context
+        self._peer = peer
         self.slot = slot
         offered = [value.decode("latin-1") for name, value in scope["headers"] if name == b"sec-websocket-protocol"]
         self._scope: dict[str, Any] = {
@@ -133,6 +138,13 @@ class WatchSocket(asyncio.Protocol):
         self._stall = StallDetector()
         self._cancel_timer()
         self._timer = self._context.loop.call_later(LINGER_SECONDS, self._abort_when_flushed)
+
+    def end_if_revoked(self) -> bool:
+        """End the connection when the authority of the client's certificate is not accepted any more. Returns whether that is so."""
+        revoked = self._peer is not None and self._peer.current() is REVOKED
+        if revoked:
+            self.transport.abort()
+        return revoked
 
     def _abort_when_flushed(self) -> None:
         unsent = self.transport.get_write_buffer_size()

@@ -46,6 +46,12 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "warning", "error", "Changed certificate files cannot be used, or renewal failed. The present certificates stay in use."
         ),
         "certificates_reloaded": _event("info", "", "Changed certificate files are in use for new connections."),
+        "client_authorities_changed": _event(
+            "info",
+            "revoked_connections",
+            "Other authorities of client certificates are accepted than before. `revoked_connections` of the open connections have a "
+            "certificate that is not accepted any more: their streams were ended, and their next requests are answered with 401.",
+        ),
         "compaction_failed": _event("warning", "error retry_seconds", "The store's history cannot be compacted. Logged once per outage."),
         "compaction_recovered": _event("info", "", "The store's history is compacted again."),
         "connections_exhausted": _event(
