@@ -171,8 +171,19 @@ class ControlPlane:
         # The server's own token file exists only if the command line created it. The operator's file must exist.
         token_files = TokenFiles([path for path in options.token_auth_files if path == options.token_auth_file or path.exists()])
         supervisor.start("token files", lambda: _reload(token_files))
+
+        async def cluster_uid(cluster: Name) -> str | None:
+            state = await clusters.state(cluster)
+            return None if state is None else state.uid
+
         identity = build_identity(
-            access, fanout, options, authenticators=self._authenticators, authorizers=self._authorizers, tokens=token_files.tokens
+            access,
+            fanout,
+            options,
+            authenticators=self._authenticators,
+            authorizers=self._authorizers,
+            tokens=token_files.tokens,
+            cluster_uid=cluster_uid,
         )
         catalog = build_catalog(access, fanout, options, apis=self._apis, rests=identity.rests, webhooks=webhooks)
         tables = catalog.tables

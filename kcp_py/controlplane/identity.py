@@ -9,7 +9,7 @@ from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apis.authentication import install as authentication
 from kcp_py.apis.authorization import install as authorization
 from kcp_py.authn.authenticator import Authenticator, AuthenticatorUnion
-from kcp_py.authn.certificate import ClientCertificates
+from kcp_py.authn.certificate import ClientCertificates, ClusterUid
 from kcp_py.authn.reviews import SelfSubjectReviews, TokenReviews
 from kcp_py.authn.tokenfile import StaticTokens
 from kcp_py.authn.tokens import AudienceAgnosticTokens, BearerTokens, HeaderTokens, TokenUnion
@@ -42,6 +42,7 @@ def build_identity(
     authenticators: Sequence[Authenticator],
     authorizers: Sequence[Authorizer],
     tokens: StaticTokens,
+    cluster_uid: ClusterUid,
 ) -> Identity:
     """Put authentication and authorization together.
 
@@ -52,6 +53,7 @@ def build_identity(
         authenticators: of a library user; asked before those of the server.
         authorizers: of a library user; asked before those of the server, except the paths that every caller may read.
         tokens: the static tokens.
+        cluster_uid: is asked about the clusters that credentials are bound to.
     """
     indexes = RBACIndexes(access, fanout, options.etcd_prefix)
     rbac = RBACAuthorizer(indexes, require_access=options.require_cluster_access)
@@ -67,5 +69,5 @@ def build_identity(
         authorization.SELF_REVIEWS: SelfAccessReviews(authorizer),
         authorization.RULES_REVIEWS: SelfRulesReviews(rbac),
     }
-    authenticator = AuthenticatorUnion(*authenticators, ClientCertificates(), BearerTokens(bearers, audiences))
+    authenticator = AuthenticatorUnion(*authenticators, ClientCertificates(cluster_uid), BearerTokens(bearers, audiences))
     return Identity(authenticator, authorizer, indexes, rests)

@@ -260,8 +260,12 @@ def _certificate_bytes(random: Random) -> bytes:
     return mutated_bytes(random, [bytes.fromhex("3082010a0282010100"), bytes.fromhex("3000"), b"-----BEGIN CERTIFICATE-----"])
 
 
+async def _no_cluster(_cluster: Name) -> str | None:
+    return None
+
+
 def _certificate(data: bytes) -> None:
     try:
-        asyncio.run(ClientCertificates().authenticate(Credentials({}, data, ROOT, "/")))
+        asyncio.run(ClientCertificates(_no_cluster).authenticate(Credentials({}, data, ROOT, "/")))
     except StatusError as error:
         assert error.code == 401, error

@@ -111,7 +111,7 @@ async def test_what_a_certificate_must_be(operated, serving, bundle, tmp_path, *
     ],
 )
 async def test_intermediate_authorities(operated, serving, bundle, tmp_path, *, sent, held, expected):
-    """A chain ends at any authority of the bundle, and the client sends what is between."""
+    """A chain ends at any authority of the bundle. The client sends the certificates between."""
     root = new_authority()
     intermediate = root.issue("intermediate", authority=True, usages=())
     bundle.write_bytes({"root": root, "intermediate": intermediate}[held].pem)
