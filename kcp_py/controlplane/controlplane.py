@@ -30,6 +30,7 @@ from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
 from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin
 from kcp_py.registry.store import Access
+from kcp_py.request.clusterhost import ClusterHosts
 from kcp_py.server.bodybudget import BodyBudget
 from kcp_py.server.chain import ASGIApp, ChainSettings, Filter, create_asgi_app
 from kcp_py.server.handlers.apihandler import APIHandler
@@ -278,6 +279,7 @@ class ControlPlane:
             anonymous=options.anonymous_auth,
             default_cluster=parse_name(options.default_cluster) if options.default_cluster else None,
             cluster_header=options.cluster_header,
+            cluster_hosts=ClusterHosts(options.external_hostname) if options.cluster_hostnames else None,
             request_timeout=options.request_timeout,
             bodies=BodyBudget(options.max_body_bytes_in_flight, options.max_cluster_body_bytes_in_flight),
             further=self._filters,

@@ -42,6 +42,11 @@ def is_host(text: str) -> bool:
     return _is_address(text) or _HOSTNAME.fullmatch(text) is not None
 
 
+def is_dns_name(text: str) -> bool:
+    """Whether the text is a DNS name and not an IP address."""
+    return is_host(text) and not _is_address(text)
+
+
 def _is_address(text: str) -> bool:
     try:
         ipaddress.ip_address(text)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kcp_py.options.errors import OptionsError
+from kcp_py.options.kinds import is_dns_name
 from kcp_py.options.options import Options
 from kcp_py.options.settings import ENVIRONMENT_PREFIX, SETTINGS, Setting
 
@@ -152,6 +153,8 @@ def _check_together(options: Options, origins: Mapping[str, str]) -> list[str]:
         problems.append(f"{origin('storage')}: etcd needs --etcd-servers")
     if options.storage != "etcd" and options.etcd_servers:
         problems.append(f"{origin('etcd_servers')}: only used with --storage etcd, which is {options.storage}")
+    if options.cluster_hostnames and not is_dns_name(options.external_hostname):
+        problems.append(f"{origin('cluster_hostnames')}: needs --external-hostname with a DNS name")
     for one, other in (
         ("tls_cert_file", "tls_private_key_file"),
         ("etcd_certfile", "etcd_keyfile"),

@@ -133,6 +133,14 @@ class Options:
         "Request header that names the logical cluster, as an alternative to the path /clusters/NAME; empty disables it.",
     )
 
+    cluster_hostnames: bool = _setting(
+        BOOLEAN,
+        default=False,
+        section=CLUSTERS,
+        text="Whether each logical cluster has a host name of its own, NAME.EXTERNAL_HOSTNAME, for clients that drop the path of a URL. "
+        "The server's own serving certificate then has the name *.EXTERNAL_HOSTNAME, and the DNS has to resolve it.",
+    )
+
     cluster_annotation: Literal["always", "wildcard"] = _setting(
         choice("always", "wildcard"),
         "always",

@@ -40,7 +40,7 @@ class Target(NamedTuple):
     """The remaining path for the API, decoded, beginning with a slash."""
 
 
-def parse_target(raw_path: bytes, header: Sequence[bytes], default: Name | None) -> Target:
+def parse_target(raw_path: bytes, header: Sequence[bytes], default: Name | None, *, host: Name | None = None) -> Target:
     """Split a request path into the logical cluster and the rest.
 
     Args:
@@ -48,22 +48,23 @@ def parse_target(raw_path: bytes, header: Sequence[bytes], default: Name | None)
         header: every value of the header that may name the cluster; empty if the header is disabled.
         default: the cluster of requests for resources, discovery and OpenAPI that name none; with None they have to name one. Other paths
             belong to the server, and so to `root`: administrators of the default cluster have no permission for them.
+        host: the cluster that the host name of the request names.
 
     Raises:
         StatusError: 400 for ambiguous or not canonical requests, 404 for a second prefix, 501 for `/metrics` inside a cluster.
     """
     if not header and len(raw_path) <= _CACHED_PATH_BYTES:
-        return _parse_path_cached(raw_path, default)
-    return _parse_target(raw_path, header, default)
+        return _parse_path_cached(raw_path, default, host)
+    return _parse_target(raw_path, header, default, host)
 
 
 @lru_cache(maxsize=_CACHED_PATHS)
-def _parse_path_cached(raw_path: bytes, default: Name | None) -> Target:
+def _parse_path_cached(raw_path: bytes, default: Name | None, host: Name | None) -> Target:
     """The target of a path without a header, cached. Refusals are not cached."""
-    return _parse_target(raw_path, (), default)
+    return _parse_target(raw_path, (), default, host)
 
 
-def _parse_target(raw_path: bytes, header: Sequence[bytes], default: Name | None) -> Target:
+def _parse_target(raw_path: bytes, header: Sequence[bytes], default: Name | None, host: Name | None) -> Target:
     if len(raw_path) > MAX_PATH_BYTES:
         raise bad_request(f"the request path is longer than {MAX_PATH_BYTES} bytes")
     named: Name | Path | Wildcard | None = None
@@ -81,6 +82,10 @@ def _parse_target(raw_path: bytes, header: Sequence[bytes], default: Name | None
         if named is not None and named != from_header:
             raise bad_request("the path and the header name different logical clusters")
         named = from_header
+    if host is not None:
+        if named is not None and named != host:
+            raise bad_request("the host and the path or the header name different logical clusters")
+        named = host
     path = decode_path(raw_path)
     if named is None:
         if path in _CLUSTERLESS or path.startswith(_CLUSTERLESS_BELOW):

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kcp_py.authn.authenticator import Authenticator
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.logicalcluster import ROOT, Name
+from kcp_py.request.clusterhost import ClusterHosts
 from kcp_py.server.bodybudget import BodyBudget
 from kcp_py.server.exchange import Exchange, Handler
 from kcp_py.server.filters.authentication import AuthenticationFilter
@@ -48,6 +49,7 @@ class ChainSettings:
     anonymous: bool = True
     default_cluster: Name | None = ROOT
     cluster_header: str = "X-Kubernetes-Cluster"
+    cluster_hosts: ClusterHosts | None = None
     resolve: Resolve = resolve_nothing
     request_timeout: float = 60.0
     fairness: Fairness = field(default_factory=InFlight)
@@ -61,7 +63,13 @@ def filters(settings: ChainSettings) -> tuple[Filter, ...]:
     return (
         ErrorsFilter,
         partial(TelemetryFilter, metrics=settings.metrics, access_log=settings.access_log),
-        partial(ClusterFilter, default_cluster=settings.default_cluster, header=settings.cluster_header, resolve=settings.resolve),
+        partial(
+            ClusterFilter,
+            default_cluster=settings.default_cluster,
+            header=settings.cluster_header,
+            hosts=settings.cluster_hosts,
+            resolve=settings.resolve,
+        ),
         RequestInfoFilter,
         partial(TimeoutFilter, seconds=settings.request_timeout),
         partial(

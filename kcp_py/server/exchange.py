@@ -22,6 +22,8 @@ from kcp_py.server.websocket import WebSocket
 
 PEER_CERTIFICATE: Final = "peer_certificate"
 """Where `scope["state"]` holds the client's verified certificate (DER bytes), put there by the server's protocol class."""
+SERVER_NAME: Final = "server_name"
+"""Where `scope["state"]` holds the host name of the TLS handshake; absent or None where the client sent none."""
 ON_DISCONNECT: Final = "on_disconnect"
 """Where `scope["state"]` holds, if the server offers it, `register(callback) -> unregister`; spares a task per stream."""
 

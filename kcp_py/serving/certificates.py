@@ -119,7 +119,10 @@ def serving_names(options: Options, machine: str | None = None) -> tuple[str, ..
     """
     machine = socket.gethostname() if machine is None else machine
     wanted = ["localhost", "127.0.0.1", "::1", options.bind_address, options.external_hostname, machine]
-    return tuple(dict.fromkeys(name for name in wanted if name and is_host(name) and not _is_unspecified(name)))
+    names = [name for name in wanted if name and is_host(name) and not _is_unspecified(name)]
+    if options.cluster_hostnames:
+        names.append(f"*.{options.external_hostname}")
+    return tuple(dict.fromkeys(names))
 
 
 def certificate_names(certificate: x509.Certificate) -> frozenset[str]:

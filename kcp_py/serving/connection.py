@@ -4,6 +4,7 @@ Every request's `scope["state"]` has:
 
 * `peer_certificate`: `bytes | None`, the client certificate in DER, already verified against the accepted authorities; empty since its
   authority is not accepted any more;
+* `server_name`: `str`, the host name that the client sent in the TLS handshake; absent where it sent none;
 * `on_disconnect`: `Callable[[Callable[[], None]], Callable[[], None]]`. Registers a function that is called once when the client leaves
   (soon, where it already has), and returns a function that takes the registration back. With it a watch needs no task that waits in
   `receive()`. Connections are kept alive over many requests: take the registration back when the request ends.
@@ -32,7 +33,7 @@ from kcp_py.serving.http1.reader import RequestReader
 from kcp_py.serving.http1.refusals import TOO_MANY_HEADS
 from kcp_py.serving.http1.responses import ResponseWriter
 from kcp_py.serving.http1.states import Hold, State
-from kcp_py.serving.records import RECORD_BYTES, Records, discard
+from kcp_py.serving.records import RECORD_BYTES, Records, ServerEnd, discard
 from kcp_py.serving.scope import http_scope, offers_watch_socket
 
 BUFFERED_BYTES: Final = 64 * 1024
@@ -110,6 +111,8 @@ class Connection(asyncio.Protocol):
             "peer_certificate": None,
             "on_disconnect": self._callbacks.register,
         }
+        if isinstance(tls, ServerEnd) and tls.server_name is not None:
+            self._app_state["server_name"] = tls.server_name
         self._reader = RequestReader(context.limits, context.loop.time())
         self._arm()
 

@@ -89,6 +89,9 @@ class ServerEnd(ssl.SSLObject):
     buffer, `Records` with one.
     """
 
+    server_name: str | None = None
+    """The host name of the handshake."""
+
     _dropped = 0
 
     def read(self, len: int = 1024, buffer: Any = None) -> Any:  # noqa: A002 # as the base class has it

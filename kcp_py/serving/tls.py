@@ -62,7 +62,9 @@ class ReloadingContext:
         self._versions.replace(_build(self._options))
         return True
 
-    def _use_newest(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+    def _use_newest(self, connection: ssl.SSLObject, name: str | None, _context: ssl.SSLContext) -> None:
+        if name is not None and isinstance(connection, ServerEnd):
+            connection.server_name = name
         if connection.context is not self._versions.newest:
             connection.context = self._versions.newest
 

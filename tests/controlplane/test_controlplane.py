@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -179,3 +180,16 @@ async def test_the_index_names_the_paths_of_its_cluster(tmp_path: Path) -> None:
             assert path in here
         assert "/openapi/v3/apis/example.com/v1" in here
         assert "/apis/example.com" not in (await api.ok("GET", "/clusters/root/"))["paths"]
+
+
+async def test_clusters_have_host_names_with_the_option(tmp_path: Path) -> None:
+    """An object that is created at the host name of a cluster is in that cluster, and not in another one."""
+    settings = dataclasses.replace(options(tmp_path), external_hostname="kcp.test", cluster_hostnames=True)
+    async with running(ControlPlane(settings)) as api:
+        maps = MAPS.removeprefix("/clusters/a")
+        await api.ok("POST", f"https://a.kcp.test:6443{maps}", config_map("one"))
+        await api.ok("GET", f"{MAPS}/one")
+        await api.ok("GET", f"https://a.kcp.test{maps}/one")
+        await api.fails(404, "GET", f"https://b.kcp.test{maps}/one")
+        await api.fails(404, "GET", f"{maps}/one")
+        await api.fails(400, "GET", f"https://b.kcp.test{MAPS}/one")

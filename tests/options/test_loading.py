@@ -207,6 +207,11 @@ def test_an_absent_or_unreadable_file_is_named(tmp_path):
     [
         ({"storage": "etcd"}, "--storage: etcd needs --etcd-servers"),
         ({"etcd_servers": "https://a:1"}, "--etcd-servers: only used with --storage etcd, which is sqlite"),
+        ({"cluster_hostnames": "true"}, "--cluster-hostnames: needs --external-hostname with a DNS name"),
+        (
+            {"cluster_hostnames": "true", "external_hostname": "10.0.0.1"},
+            "--cluster-hostnames: needs --external-hostname with a DNS name",
+        ),
         ({"tls_cert_file": "a"}, "--tls-cert-file: needs --tls-private-key-file too"),
         ({"tls_private_key_file": "a"}, "--tls-private-key-file: needs --tls-cert-file too"),
         ({"etcd_keyfile": "a"}, "--etcd-keyfile: needs --etcd-certfile too"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import orjson
@@ -45,6 +46,7 @@ async def _ask(
     peer: bytes | None = None,
     disconnect: bool = False,
     root_path: str = "",
+    state: Mapping[str, Any] = MappingProxyType({}),
 ) -> Answer:
     raw = target if isinstance(target, bytes) else target.encode()
     path, _, query = raw.partition(b"?")
@@ -73,7 +75,7 @@ async def _ask(
         "headers": [(_bytes(name).lower(), _bytes(value)) for name, value in headers],
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 6443),
-        "state": {"peer_certificate": peer},
+        "state": {"peer_certificate": peer, **state},
     }
     edge = app if isinstance(app, ASGIApplication) else ASGIApplication(app, _no_pages)
     await edge(scope, receive, send)

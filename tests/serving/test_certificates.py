@@ -139,6 +139,15 @@ def test_names_of_the_serving_certificate(options):
     assert certificate_names(serving_certificate(options)) == set(serving_names(options))
 
 
+def test_host_names_of_logical_clusters(options):
+    """The certificate has one more name, which is every cluster's."""
+    by_host = dataclasses.replace(options, external_hostname="kcp.example", cluster_hostnames=True)
+    assert serving_names(by_host)[-1] == "*.kcp.example"
+    ensure_certificates(by_host, now=NOW)
+    assert {"kcp.example", "*.kcp.example"} < certificate_names(serving_certificate(by_host))
+    assert not ensure_certificates(by_host, now=NOW)
+
+
 def test_a_new_host_name_means_a_new_serving_certificate_only(options):
     """Another external name is issued at the next start; the administrator's credentials stay."""
     ensure_certificates(options, now=NOW)

@@ -29,9 +29,9 @@ async def who(scope, _receive, send):
     await send({"type": "http.response.body", "body": content})
 
 
-async def ask(port, context):
+async def ask(port, context, *, name=None):
     """One request on a connection of its own: the answer, and the certificate that the server showed."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=name)
     shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
     try:
         writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
@@ -44,6 +44,23 @@ async def ask(port, context):
     if not answer:
         raise ConnectionError("cut off")
     return json.loads(answer.partition(b"\r\n\r\n")[2]), shown
+
+
+@pytest.mark.anyio
+async def test_the_application_knows_the_host_name_of_the_handshake(certified, client_context, serving):
+    """Clients that name an address, which is not a host name, send none."""
+    options = dataclasses.replace(certified, external_hostname="kcp.example", cluster_hostnames=True)
+    ensure_certificates(options, now=NOW)
+
+    async def app(scope, _receive, send):
+        content = json.dumps(scope["state"].get("server_name")).encode()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", str(len(content)).encode())]})
+        await send({"type": "http.response.body", "body": content})
+
+    async with serving(app, options, tls=ReloadingContext(options).context) as port:
+        for name, expected in ((None, None), ("team-a.kcp.example", "team-a.kcp.example"), ("kcp.example", "kcp.example")):
+            answer, _ = await ask(port, client_context(options), name=name)
+            assert answer == expected
 
 
 def another_server(options, tmp_path):

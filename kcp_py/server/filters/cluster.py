@@ -8,11 +8,12 @@ from typing import Final
 from starlette.types import Scope
 
 from kcp_py.aio.offload import OFFLOAD_OWNER
-from kcp_py.apimachinery.errors import bad_request, not_found, unknown_path
+from kcp_py.apimachinery.errors import StatusError, bad_request, not_found, unknown_path
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name, Path
+from kcp_py.request.clusterhost import ClusterHosts
 from kcp_py.request.clusterpath import parse_target
-from kcp_py.server.exchange import Exchange, Handler
+from kcp_py.server.exchange import SERVER_NAME, Exchange, Handler
 
 Resolve = Callable[[Path], Awaitable[Name | None]]
 """From a path of several segments to the logical cluster at its end, None where there is none."""
@@ -28,7 +29,13 @@ class ClusterFilter:
     """Sets `cluster`, `explicit_cluster` and `path` of the exchange."""
 
     def __init__(
-        self, handler: Handler, *, default_cluster: Name | None, header: str = "X-Kubernetes-Cluster", resolve: Resolve = resolve_nothing
+        self,
+        handler: Handler,
+        *,
+        default_cluster: Name | None,
+        header: str = "X-Kubernetes-Cluster",
+        hosts: ClusterHosts | None = None,
+        resolve: Resolve = resolve_nothing,
     ) -> None:
         """Wrap `handler`.
 
@@ -36,6 +43,7 @@ class ClusterFilter:
             handler: the next filter, or what answers requests.
             default_cluster: of requests that name none; None refuses them, unless they are for pages of the server itself.
             header: which may name the cluster; empty switches it off.
+            hosts: the host names of clusters; None where they have none.
             resolve: what knows the tree of workspaces.
         """
         self._handler = handler
@@ -43,13 +51,15 @@ class ClusterFilter:
         self._header = header.lower().encode()
         also = f" or in the header {header}" if header else ""
         self._no_cluster = f"the request names no logical cluster: name it in the server URL (https://HOST:PORT/clusters/NAME){also}"
+        self._hosts = hosts
         self._resolve = resolve
 
     def __call__(self, exchange: Exchange) -> Awaitable[None]:
         scope = exchange.scope
         header = exchange.header_values(self._header) if self._header and self._header in exchange.headers else ()
         path: bytes = _path_below_root(scope) if scope.get("root_path") else scope["raw_path"]
-        selection, exchange.explicit_cluster, exchange.path = parse_target(path, header, self._default)
+        host = None if self._hosts is None else _cluster_of_host(exchange, self._hosts)
+        selection, exchange.explicit_cluster, exchange.path = parse_target(path, header, self._default, host=host)
         if selection is None:
             raise bad_request(self._no_cluster)
         if isinstance(selection, str) and ":" in selection and not selection.startswith("system:"):
@@ -66,6 +76,19 @@ class ClusterFilter:
         exchange.cluster = resolved
         OFFLOAD_OWNER.set(resolved)
         await self._handler(exchange)
+
+
+def _cluster_of_host(exchange: Exchange, hosts: ClusterHosts) -> Name | None:
+    """The logical cluster that the Host header names.
+
+    Raises:
+        StatusError: 400 for a host that does not name a cluster, 421 for another cluster than that of the TLS handshake.
+    """
+    named = hosts.cluster_of(exchange.headers.get(b"host", b""))
+    handshake: str | None = exchange.state.get(SERVER_NAME)
+    if handshake is not None and hosts.cluster_of(handshake.encode()) != named:
+        raise StatusError(421, "", "the request is for another host than the connection")
+    return named
 
 
 def _path_below_root(scope: Scope) -> bytes:

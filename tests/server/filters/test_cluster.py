@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 
 from kcp_py.logicalcluster import ROOT, WILDCARD, Name
+from kcp_py.request.clusterhost import ClusterHosts
 from kcp_py.server.chain import compose
 from kcp_py.server.filters.cluster import ClusterFilter
 from kcp_py.server.filters.errors import ErrorsFilter
@@ -156,3 +157,55 @@ async def test_a_name_with_underscores_is_another_name(ask, probe, name):
     assert probe.last.cluster == ROOT
     await ask(chain(probe), "/api", headers=[("X-Kubernetes-Cluster", "team-b"), (name, "team-a")])
     assert probe.last.cluster == "team-b"
+
+
+HOSTS = ClusterHosts("kcp.example")
+
+
+async def test_host(ask, probe):
+    """The host name alone names the cluster; the server's own host leaves that to the path."""
+    await ask(chain(probe, hosts=HOSTS), "/api", headers=[("Host", "team-a.kcp.example:6443")])
+    assert (probe.last.cluster, probe.last.explicit_cluster, probe.last.path) == ("team-a", True, "/api")
+    await ask(chain(probe, hosts=HOSTS), "/clusters/team-b/api", headers=[("Host", "kcp.example")])
+    assert probe.last.cluster == "team-b"
+    await ask(chain(probe, hosts=HOSTS), "/clusters/team-a/api", headers=[("Host", "team-a.kcp.example")])
+    assert probe.last.cluster == "team-a"
+
+
+@pytest.mark.parametrize("path", ["/clusters/team-b/api", "/clusters/*/api", "/clusters/root:a:b/api"])
+async def test_a_path_below_the_host_of_another_cluster(ask, probe, path):
+    """A path that names another cluster, or all of them, is refused."""
+    refused = await ask(chain(probe, hosts=HOSTS), path, headers=[("Host", "team-a.kcp.example")])
+    assert (refused.status, refused.json()["message"]) == (400, "the host and the path or the header name different logical clusters")
+
+
+async def test_a_header_and_a_host(ask, probe):
+    """They must agree, too."""
+    for cluster, status in (("team-a", 200), ("team-b", 400), ("*", 400)):
+        headers = [("Host", "team-a.kcp.example"), ("X-Kubernetes-Cluster", cluster)]
+        assert (await ask(chain(probe, hosts=HOSTS), "/api", headers=headers)).status == status
+
+
+async def test_hosts_are_nothing_without_the_option(ask, probe):
+    """Without it a Host header does not choose a cluster, nor do the headers of proxies with it."""
+    await ask(chain(probe), "/api", headers=[("Host", "team-a.kcp.example")])
+    assert probe.last.cluster == "root"
+    await ask(chain(probe, hosts=HOSTS), "/api", headers=[("Host", "kcp.example"), ("X-Forwarded-Host", "team-a.kcp.example")])
+    assert probe.last.cluster == "root"
+
+
+@pytest.mark.parametrize(
+    ("handshake", "host", "status"),
+    [
+        ("team-a.kcp.example", "team-a.kcp.example:6443", 200),
+        ("team-b.kcp.example", "team-a.kcp.example", 421),
+        ("kcp.example", "team-a.kcp.example", 421),
+        ("team-a.kcp.example", "kcp.example", 421),
+        ("other.example", "kcp.example", 200),
+        (None, "team-a.kcp.example", 200),
+    ],
+)
+async def test_the_host_of_the_handshake(ask, probe, handshake, host, status):
+    """A connection to the host of one cluster is not for another one."""
+    answer = await ask(chain(probe, hosts=HOSTS), "/api", headers=[("Host", host)], state={"server_name": handshake})
+    assert answer.status == status
