@@ -140,6 +140,11 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         ),
         "server_stopped": _event("info", "uptime_seconds", "The server has stopped in order."),
         "server_stopping": _event("info", "signal grace_seconds", "A signal began an orderly stop. Readiness fails and watches end."),
+        "service_account_key_published": _event(
+            "info",
+            "kid keys",
+            "A new key for tokens of service accounts was published. It signs two hours later. `keys` is the number of valid keys.",
+        ),
         "shutdown_hook_failed": _event("error", "", "An error while the stop began. The server stops nevertheless."),
         "storage_checkpoint_failed": _event(
             "error",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Final, Protocol, TypeVar
 
 import structlog
@@ -43,6 +44,7 @@ class Derivation(Protocol):
         ...
 
 
+_NO_LISTENERS: Final[Mapping[str, Callable[[Event], None]]] = MappingProxyType({})
 _DELIVERIES_PER_TURN = 2_000
 """Deliveries after which the fan-out yields. At about 1 us each it blocks the event loop for 2 ms."""
 _DELIVERIES_PER_LISTENER = 4
@@ -95,6 +97,7 @@ class Fanout:
         self._listeners: list[Listener] = []
         self._removal_listeners: list[Callable[[Route], None]] = []
         self._gap_listeners: list[Callable[[], None]] = []
+        self._internal_listeners: dict[str, Callable[[Event], None]] = {}
         self._was_running = False
         self.revision = 0
         self.watchers = 0
@@ -149,6 +152,10 @@ class Fanout:
             Ends the calls.
         """
         return _appended(self._removal_listeners, listener)
+
+    def listen_internal(self, key: str, listener: Callable[[Event], None]) -> None:
+        """Call a function for every change of an internal key, for the lifetime of the fan-out. A key has one listener."""
+        self._internal_listeners[key] = listener
 
     def listen_gaps(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call a function when events may have been missed, so that values from earlier reads and events must be discarded.
@@ -243,7 +250,7 @@ class Fanout:
             if deliveries > _DELIVERIES_PER_TURN:
                 deliveries = 0
                 await asyncio.sleep(0)
-            stored = self._stored(changes)
+            stored = self._stored(changes, self._internal_listeners)
             concerned = [one for event in stored for one in self._derivations.get(event.route.prefix, ()) if one.concerns(event)]
             seen: Sequence[ObjectEvent] = stored
             for derivation in dict.fromkeys(concerned):
@@ -262,9 +269,16 @@ class Fanout:
                         removed(event.route)
         self._advance(batch.revision)
 
-    def _stored(self, changes: Iterable[Event]) -> list[ObjectEvent]:
-        """The changes of objects; changes of internal keys are left out."""
-        return [ObjectEvent(route, change) for change in changes if (route := route_of(change.key, self._root)) is not None]
+    def _stored(self, changes: Iterable[Event], internal: Mapping[str, Callable[[Event], None]] = _NO_LISTENERS) -> list[ObjectEvent]:
+        """The changes of objects. Changes of internal keys go to their listeners."""
+        events: list[ObjectEvent] = []
+        for change in changes:
+            route = route_of(change.key, self._root)
+            if route is not None:
+                events.append(ObjectEvent(route, change))
+            elif (listener := internal.get(change.key)) is not None:
+                listener(change)
+        return events
 
     def _listeners_to(self, prefix: str) -> Sequence[Listener]:
         hub = self._hubs.get(prefix)

@@ -1,0 +1,175 @@
+"""Keys that servers share: made once, rotated ahead of their use, kept for as long as their tokens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kcp_py.authn.serviceaccount.keyring import MOST_KEYS, NEVER, SETTLING, GivenKeys, Keyring, Settings
+from kcp_py.authn.serviceaccount.keys import generate_pem, parse_private
+from kcp_py.storage.contract import Delete, Storage
+from kcp_py.storage.opening import open_storage
+
+pytestmark = pytest.mark.anyio
+
+KEY = "/registry/.kcp-py/service-account-keys"
+DAY = 86400.0
+MONTH = Settings(max_age=30 * DAY)
+
+
+class Clock:
+    """A clock that is set."""
+
+    now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+async def storage() -> AsyncIterator[Storage]:
+    """An empty store."""
+    async with open_storage("memory") as opened:
+        yield opened
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The clock of all servers."""
+    return Clock()
+
+
+async def keyring(storage: Storage, clock: Clock, settings: Settings = MONTH, **more: Any) -> Keyring:
+    """The keys of another server."""
+    made = Keyring(storage, KEY, clock, settings=settings, **more)
+    await made.start()
+    return made
+
+
+def kid(keys: Keyring, token: str) -> str:
+    """The key that has signed a token."""
+    (found,) = [one.id for one in keys.verifying().values() if one.verify(token.encode()) is not None]
+    return found
+
+
+async def test_servers_share_the_first_key(storage: Storage, clock: Clock) -> None:
+    """The first server makes it, and signs at once. The second one finds it."""
+    first, second = await keyring(storage, clock), await keyring(storage, clock)
+    assert first.verifying() == second.verifying()
+    assert kid(second, await first.sign({}, clock.now + 60))
+
+
+async def test_servers_that_start_together_agree(storage: Storage, clock: Clock) -> None:
+    """Of two servers that both find no key, one stores its key, and the other one takes that."""
+    first, second = Keyring(storage, KEY, clock), Keyring(storage, KEY, clock)
+    await first.reload()
+    await second.reload()
+    await first.start()
+    await second.start()
+    assert list(first.verifying()) == list(second.verifying())
+
+
+async def test_a_new_key_is_published_before_it_signs(storage: Storage, clock: Clock) -> None:
+    """All servers know the key for two hours before the first token of it, and old tokens stay valid."""
+    first, second = await keyring(storage, clock), await keyring(storage, clock)
+    old = await first.sign({}, clock.now + 60)
+    assert not await first.rotate_if_due()
+    clock.now += 30 * DAY
+    assert await first.rotate_if_due()
+    assert not await first.rotate_if_due()
+    await second.reload()
+    assert list(second.verifying()) == list(first.verifying())
+    assert len(first.verifying()) == 2
+    before = kid(first, await first.sign({}, clock.now + 60))
+    assert before == kid(first, old)
+    clock.now += SETTLING
+    assert kid(second, await first.sign({}, clock.now + 60)) != before
+    assert kid(second, old) == before
+
+
+async def test_only_one_server_rotates(storage: Storage, clock: Clock) -> None:
+    """A server that finds the record changed takes the key of the other one."""
+    first, second = await keyring(storage, clock), await keyring(storage, clock)
+    clock.now += 30 * DAY
+    assert await first.rotate_if_due()
+    assert not await second.rotate_if_due()
+    assert list(second.verifying()) == list(first.verifying())
+
+
+async def test_a_key_stays_for_as_long_as_its_tokens(storage: Storage, clock: Clock) -> None:
+    """A replaced key is removed when the last token has expired, and not before, on every server."""
+    first, second = await keyring(storage, clock), await keyring(storage, clock)
+    old = await second.sign({}, clock.now + 60 * DAY)
+    clock.now += 30 * DAY
+    # The server that rotates has not seen the record of the other one's token.
+    await first.rotate_if_due()
+    await first.rotate_if_due()
+    clock.now += 29 * DAY
+    await first.rotate_if_due()
+    assert kid(first, old)
+    clock.now += 5 * DAY
+    await first.rotate_if_due()
+    await first.rotate_if_due()
+    assert all(one.verify(old.encode()) is None for one in first.verifying().values())
+
+
+async def test_keys_of_endless_tokens_stay(storage: Storage, clock: Clock) -> None:
+    """A key that has signed a token without an end is never removed, and rotation pauses when there are too many of them."""
+    keys = await keyring(storage, clock)
+    tokens = []
+    for _ in range(MOST_KEYS + 3):
+        tokens.append(await keys.sign({}, NEVER))
+        clock.now += 31 * DAY
+        await keys.rotate_if_due()
+        clock.now += SETTLING
+    assert len({kid(keys, token) for token in tokens}) == MOST_KEYS == len(keys.verifying())
+
+
+async def test_most_tokens_write_nothing(storage: Storage, clock: Clock) -> None:
+    """The record covers a day of tokens at a time."""
+    keys = await keyring(storage, clock)
+    await keys.sign({}, clock.now + 3600)
+    revision = await storage.revision()
+    clock.now += DAY / 2
+    await keys.sign({}, clock.now + 3600)
+    assert await storage.revision() == revision
+
+
+async def test_another_algorithm_replaces_the_key(storage: Storage, clock: Clock) -> None:
+    """A changed setting is a rotation."""
+    await keyring(storage, clock)
+    keys = await keyring(storage, clock, Settings("RS256"))
+    assert await keys.rotate_if_due()
+    clock.now += SETTLING
+    token = await keys.sign({}, clock.now + 60)
+    assert [one.algorithm for one in keys.verifying().values() if one.id == kid(keys, token)] == ["RS256"]
+
+
+async def test_a_deleted_record_ends_all_tokens(storage: Storage, clock: Clock) -> None:
+    """An operator who deletes the keys ends every token. The next one is signed with a new key."""
+    keys = await keyring(storage, clock)
+    old, generation = await keys.sign({}, clock.now + 60), keys.generation
+    await storage.transact([], [Delete(KEY)])
+    await keys.reload()
+    assert keys.verifying() == {}
+    assert keys.generation is not generation
+    token = await keys.sign({}, clock.now + 60)
+    assert kid(keys, token)
+    assert all(one.verify(old.encode()) is None for one in keys.verifying().values())
+
+
+async def test_keys_of_the_operator(storage: Storage, clock: Clock) -> None:
+    """They sign and verify. The store gets no key, and those that it has verify on."""
+    before = await keyring(storage, clock)
+    old = await before.sign({}, clock.now + 60)
+    signing, further = (parse_private(generate_pem("ES256").encode()) for _ in range(2))
+    given = await keyring(storage, clock, given=GivenKeys(signing, (further.public,)))
+    assert kid(given, await given.sign({}, clock.now + 60)) == signing.public.id
+    assert kid(given, further.sign({})) == further.public.id
+    assert kid(given, old)
+    assert not await given.rotate_if_due()
+    async with open_storage("memory") as empty:
+        await keyring(empty, clock, given=GivenKeys(signing))
+        assert await empty.get(KEY) is None
