@@ -10,8 +10,6 @@ from typing import Any, Final, Protocol
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.fielderrors import FieldError
-from kcp_py.apimachinery.meta.fieldselectors import parse_field_selector
-from kcp_py.apimachinery.meta.selectors import parse_label_selector
 from kcp_py.apis.authorization.validation import local_review_problems, review_problems, self_review_problems
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.rbac.authorizer import Rules, aggregate
@@ -20,6 +18,7 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.rest.storage import Object, RestStorage
 from kcp_py.registry.writerequest import WriteRequest
 from kcp_py.request.requestinfo import UNPARSED, RequestInfo
+from kcp_py.request.selectors import RequestSelectors, review_selectors
 from kcp_py.request.user import UserInfo
 
 Problems = Callable[[Mapping[str, Any]], Sequence[FieldError]]
@@ -68,7 +67,7 @@ class AccessReviews(RestStorage):
             status["denied"] = True
         if decision is not None and decision.reason:
             status["reason"] = decision.reason
-        if ignored := _ignored_selectors(attributes or {}):
+        if ignored := _ignored_selectors(info.selectors):
             status["evaluationError"] = "; ".join(ignored)
         return {**obj, "status": status}
 
@@ -156,6 +155,7 @@ def _resource_info(attributes: Mapping[str, Any]) -> RequestInfo:
         resource=attributes.get("resource") or "",
         subresource=attributes.get("subresource") or "",
         name=attributes.get("name") or "",
+        selectors=review_selectors(attributes),
     )
 
 
@@ -163,14 +163,13 @@ def _path_info(attributes: Mapping[str, Any]) -> RequestInfo:
     return UNPARSED._replace(verb=attributes.get("verb") or "", path=attributes.get("path") or "")
 
 
-def _ignored_selectors(attributes: Mapping[str, Any]) -> list[str]:
+def _ignored_selectors(selectors: RequestSelectors | None) -> list[str]:
     """Errors about selectors that cannot be read, as upstream words them. The decision ignores them then."""
-    found = []
-    for field, parse in (("fieldSelector", parse_field_selector), ("labelSelector", parse_label_selector)):
-        raw = (attributes.get(field) or {}).get("rawSelector")
-        try:
-            if raw:
-                parse(raw)
-        except (errors.StatusError, ValueError):
-            found.append(f"spec.resourceAttributes.{field} ignored due to parse error")
-    return found
+    if selectors is None:
+        return []
+    found = (("fieldSelector", selectors.field_requirements()), ("labelSelector", selectors.label_requirements()))
+    return [
+        f"spec.resourceAttributes.{field} {'partially ' if requirements.items else ''}ignored due to parse error"
+        for field, requirements in found
+        if requirements.failed
+    ]

@@ -13,6 +13,7 @@ from urllib.parse import unquote_to_bytes
 from kcp_py.apimachinery.errors import StatusError, bad_request
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apimachinery.meta.fieldselectors import parse_field_selector
+from kcp_py.request.selectors import RequestSelectors
 
 MAX_QUERY_BYTES: Final = 64 * 1024
 MAX_QUERY_PARAMETERS: Final = 256
@@ -42,6 +43,8 @@ class RequestInfo(NamedTuple):
     """Decoded, without the cluster prefix."""
     parts: tuple[str, ...]
     """The segments from the resource on: resource, name, subresource, and further segments."""
+    selectors: RequestSelectors | None = None
+    """Of list, watch and deletecollection, not parsed; None without any, and for paths below `/watch/`."""
 
 
 UNPARSED: Final = RequestInfo(False, "", "", "", "", "", "", "", "", "", ())
@@ -68,6 +71,7 @@ def resource_request(
 
 
 _SPECIAL_VERBS: Final = frozenset(("proxy", "watch"))
+_SELECTING_VERBS: Final = frozenset(("list", "watch", "deletecollection"))
 _NAMESPACE_SUBRESOURCES: Final = frozenset(("status", "finalize"))
 _VERBS: Final[Mapping[str, str]] = {
     "POST": "create",
@@ -117,7 +121,8 @@ def _parse_request(method: str, path: str, query: Mapping[str, Sequence[str]]) -
         return _non_resource(method, path)
 
     first = parts[at]
-    if first in _SPECIAL_VERBS:
+    special = first in _SPECIAL_VERBS
+    if special:
         at += 1
         if at >= count:
             raise bad_request(f"unable to determine kind and namespace from url, {path}")
@@ -139,13 +144,23 @@ def _parse_request(method: str, path: str, query: Mapping[str, Sequence[str]]) -
     size = len(rest)
     name = rest[1] if size > 1 else ""
     subresource = rest[2] if size > 2 and verb != "proxy" else ""
+    selectors = None
     if not name:
         if verb == "get":
             verb = "watch" if _is_true(query.get("watch")) else "list"
             name = _selected_name(query)
         elif verb == "delete":
             verb = "deletecollection"
-    return RequestInfo(True, verb, prefix, group, version, namespace, first, subresource, name, path, rest)
+        if query and not special:
+            selectors = _selectors(verb, query)
+    return RequestInfo(True, verb, prefix, group, version, namespace, first, subresource, name, path, rest, selectors)
+
+
+def _selectors(verb: str, query: Mapping[str, Sequence[str]]) -> RequestSelectors | None:
+    if verb not in _SELECTING_VERBS:
+        return None
+    field, label = (query[name][0] if name in query else "" for name in ("fieldSelector", "labelSelector"))
+    return RequestSelectors(field, label) if field or label else None
 
 
 def _non_resource(method: str, path: str) -> RequestInfo:

@@ -76,6 +76,27 @@ async def test_selectors_that_cannot_be_read(api: Api) -> None:
     }
 
 
+async def test_requirements_that_cannot_be_used(api: Api) -> None:
+    """The answer tells whether others of the selector were used. Both forms of a selector at once are refused."""
+    known = {"key": "a", "operator": "In", "values": ["b"]}
+    attributes = {
+        "verb": "list",
+        "resource": "pods",
+        "labelSelector": {"requirements": [known, {"key": "c", "operator": "Like"}]},
+        "fieldSelector": {"requirements": [{"key": "c", "operator": "Exists"}]},
+    }
+    assert (await reviewed(api, {"resourceAttributes": attributes}))["evaluationError"] == (
+        "spec.resourceAttributes.fieldSelector ignored due to parse error; "
+        "spec.resourceAttributes.labelSelector partially ignored due to parse error"
+    )
+    attributes["fieldSelector"] = {"requirements": [known], "rawSelector": "a=b"}
+    refused = await api.fails(422, "POST", f"{REVIEWS}/selfsubjectaccessreviews", {"spec": {"resourceAttributes": attributes}})
+    assert (
+        'spec.resourceAttributes.fieldSelector.rawSelector: Invalid value: "a=b": may not specified at the same time as requirements'
+        in refused["message"]
+    )
+
+
 async def test_the_rules_of_a_caller(api: Api) -> None:
     """Those of the namespace and of the cluster, as `kubectl auth can-i --list` shows them."""
     await let_in(api, "User:bob")

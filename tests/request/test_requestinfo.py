@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.request.requestinfo import MAX_QUERY_BYTES, MAX_QUERY_PARAMETERS, parse_query, parse_request
+from kcp_py.request.selectors import RequestSelectors
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,31 @@ def test_resource_requests(case):
     method, url, verb, prefix, group, version, namespace, resource, subresource, name, parts = case
     path, _, query = url.partition("?")
     info = parse_request(method, path, parse_query(query.encode()))
-    assert info == (True, verb, prefix, group, version, namespace, resource, subresource, name, path, tuple(parts))
+    assert info[:11] == (True, verb, prefix, group, version, namespace, resource, subresource, name, path, tuple(parts))
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "expected"),
+    [
+        ("GET", "/api/v1/pods?fieldSelector=a=b&labelSelector=c", RequestSelectors("a=b", "c")),
+        ("GET", "/api/v1/pods?watch=1&labelSelector=c&labelSelector=d", RequestSelectors("", "c")),
+        ("GET", "/api/v1/namespaces/x/pods?fieldSelector=metadata.name%3Dfoo", RequestSelectors("metadata.name=foo", "")),
+        ("DELETE", "/api/v1/namespaces/x/pods?labelSelector=!c", RequestSelectors("", "!c")),
+        ("GET", "/api/v1/pods?labelSelector=((", RequestSelectors("", "((")),
+        ("GET", "/api/v1/pods?labelSelector=", None),
+        ("GET", "/api/v1/pods?limit=5", None),
+        # Requests for one object have no selectors, and deprecated paths do not apply them reliably.
+        ("GET", "/api/v1/namespaces/x/pods/foo?labelSelector=c", None),
+        ("DELETE", "/api/v1/namespaces/x/pods/foo?labelSelector=c", None),
+        ("POST", "/api/v1/namespaces/x/pods?labelSelector=c", None),
+        ("GET", "/api/v1/watch/pods?labelSelector=c", None),
+        ("GET", "/version?labelSelector=c", None),
+    ],
+)
+def test_selectors(method, url, expected):
+    """The first selectors of list, watch and deletecollection are kept as text, for authorizers that decide by them."""
+    path, _, query = url.partition("?")
+    assert parse_request(method, path, parse_query(query.encode())).selectors == expected
 
 
 @pytest.mark.parametrize(

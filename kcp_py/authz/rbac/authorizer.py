@@ -68,6 +68,9 @@ class RBACAuthorizer:
         if isinstance(cluster, Wildcard):
             return None
         index = await self._indexes.get(cluster)
+        if info.selectors is not None:
+            # Roles do not name selectors.
+            info = info._replace(selectors=None)
         length = len(user.name) + sum(map(len, user.groups)) + len(info.path) + len(info.name)
         # Reviews have no path. Their questions do not displace those of requests.
         if not info.path or length > _LONGEST_QUESTION:
