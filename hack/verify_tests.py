@@ -153,7 +153,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         ),
         Row("storage_model", "testing/test_storage_machine", "the machine compares with it"),
     ],
-    "watchcache": [Row("event watcher", "watchcache/test_fanout", "what the fan-out delivers, and to whom")],
+    "watchcache": [Row("event", "watchcache/test_fanout", "seen in what the fan-out delivers")],
 }
 
 SUITES: Final[dict[str, tuple[str, str]]] = {
@@ -163,7 +163,7 @@ SUITES: Final[dict[str, tuple[str, str]]] = {
     "authz": ("logicalclusters", "permissions of administrators of one cluster, through the whole server"),
     "cel": ("conformance differential init", "compare the whole language with other implementations"),
     "controllers/garbage": ("model", "random histories of owners and dependents"),
-    "controlplane": ("cluster_annotation controllers corpus filters keys", "features of the whole control plane"),
+    "controlplane": ("cluster_annotation controllers corpus filters keys revocation", "features of the whole control plane"),
     "schema": ("corpus definition_tables hostile properties schema_tables", "real and hostile definitions, upstream's tables"),
     "schema/rules": ("costs", "estimated against real costs of rules"),
     "server": ("raw_requests", "every byte of a request, through all parts of the edge"),

@@ -26,7 +26,11 @@ NO_OPINION: Final = Decision(allowed=False, final=False)
 
 
 class Authorizer(Protocol):
-    """Decides about a request, or returns None to leave the decision to other authorizers."""
+    """Decides about a request, or returns None to leave the decision to other authorizers.
+
+    Decisions about running watches are made again every 30 seconds. The attribute `announces_changes` of a class says that this is not
+    necessary: its decisions never change, or each change is announced (`server.longrequests`).
+    """
 
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None: ...
 
@@ -36,6 +40,11 @@ class AuthorizerUnion:
 
     def __init__(self, *authorizers: Authorizer) -> None:
         self._authorizers = authorizers
+
+    @property
+    def announces_changes(self) -> bool:
+        """Whether all authorizers announce changes of their decisions."""
+        return all(getattr(authorizer, "announces_changes", False) for authorizer in self._authorizers)
 
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision:
         reasons: list[str] = []

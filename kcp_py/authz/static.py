@@ -17,6 +17,8 @@ PUBLIC_PATHS: Final = ("/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz"
 class AlwaysAllowPaths:
     """Allows reads of fixed paths, and of the paths below entries that end with `/*` (`authorization/path` of k8s.io/apiserver)."""
 
+    announces_changes: Final = True
+
     def __init__(self, paths: Iterable[str] = PUBLIC_PATHS) -> None:
         listed = frozenset(paths)
         self._below = tuple(path.removesuffix("*") for path in listed if path.endswith("/*"))
@@ -31,6 +33,8 @@ class AlwaysAllowPaths:
 
 class PrivilegedGroups:
     """Allows all requests of members of these groups, in every cluster and in the wildcard."""
+
+    announces_changes: Final = True
 
     def __init__(self, groups: Iterable[str] = (SYSTEM_MASTERS,)) -> None:
         self._groups = frozenset(groups)

@@ -37,6 +37,7 @@ from kcp_py.server.handlers.apihandler import APIHandler
 from kcp_py.server.handlers.backend import Backend, RequestLimits
 from kcp_py.server.handlers.documents import Documents
 from kcp_py.server.handlers.tap import TapHandler
+from kcp_py.server.longrequests import LongRequests
 from kcp_py.server.pages.fixed import create_fixed_pages
 from kcp_py.server.pages.health import HealthChecks
 from kcp_py.storage.compaction import CompactionPolicy, run_compaction, run_shared_compaction
@@ -53,7 +54,7 @@ from kcp_py.tenancy.key_migration import migrate_keys
 from kcp_py.watchcache import Fanout, Monitor
 
 _TOKEN_KEY_BYTES = 32
-_FILES_POLL_SECONDS = 3.0
+_FILES_POLL_SECONDS = 1.0
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.controlplane")
 
@@ -171,7 +172,6 @@ class ControlPlane:
         self._stack.push_async_callback(webhooks.aclose)
         # The server's own token file exists only if the command line created it. The operator's file must exist.
         token_files = TokenFiles([path for path in options.token_auth_files if path == options.token_auth_file or path.exists()])
-        supervisor.start("token files", lambda: _reload(token_files))
 
         async def cluster_uid(cluster: Name) -> str | None:
             state = await clusters.state(cluster)
@@ -186,6 +186,9 @@ class ControlPlane:
             tokens=token_files.tokens,
             cluster_uid=cluster_uid,
         )
+        supervisor.start("token files", lambda: _reload(token_files, identity.running))
+        supervisor.start("checks of watches", identity.running.sweep)
+        supervisor.start("changes of permissions", identity.running.follow)
         catalog = build_catalog(access, fanout, options, apis=self._apis, rests=identity.rests, webhooks=webhooks)
         tables = catalog.tables
         clusters = LogicalClusters(access, fanout, root=root, url=options.external_url(options.secure_port), builtins=catalog.builtins)
@@ -274,6 +277,7 @@ class ControlPlane:
         settings = ChainSettings(
             authenticator=identity.authenticator,
             authorizer=identity.authorizer,
+            running=identity.running,
             metrics=self.backend.metrics,
             access_log=access_log,
             anonymous=options.anonymous_auth,
@@ -356,11 +360,12 @@ async def _preload() -> None:
     await offload(importlib.import_module, "kcp_py.schema.crd.rule_checks")
 
 
-async def _reload(token_files: TokenFiles) -> None:
+async def _reload(token_files: TokenFiles, running: LongRequests) -> None:
     while True:
         await asyncio.sleep(_FILES_POLL_SECONDS)
         if await asyncio.to_thread(token_files.reload_if_changed):
             _log.info("tokens_reloaded")
+            running.changed()
 
 
 def _report(name: str, error: BaseException, delay: float) -> None:

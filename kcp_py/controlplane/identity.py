@@ -21,6 +21,7 @@ from kcp_py.authz.static import AlwaysAllowPaths, PrivilegedGroups
 from kcp_py.options import Options
 from kcp_py.registry.rest.storage import RestStorage
 from kcp_py.registry.store import Access
+from kcp_py.server.longrequests import LongRequests, reads_any, reads_authorization
 from kcp_py.watchcache import Fanout
 
 
@@ -30,6 +31,8 @@ class Identity(NamedTuple):
     authenticator: Authenticator
     authorizer: Authorizer
     rbac: RBACIndexes
+    running: LongRequests
+    """Watches, whose callers are checked again while they run."""
     rests: Mapping[GroupResource, RestStorage]
     """What serves the reviews of users and of access."""
 
@@ -70,4 +73,12 @@ def build_identity(
         authorization.RULES_REVIEWS: SelfRulesReviews(rbac),
     }
     authenticator = AuthenticatorUnion(*authenticators, ClientCertificates(cluster_uid), BearerTokens(bearers, audiences))
-    return Identity(authenticator, authorizer, indexes, rests)
+    running = LongRequests(
+        authenticator,
+        authorizer,
+        anonymous=options.anonymous_auth,
+        reads_header=reads_any if authenticators else reads_authorization,
+    )
+    indexes.listen(running.changed)
+    fanout.listen_gaps(running.changed)
+    return Identity(authenticator, authorizer, indexes, running, rests)

@@ -25,6 +25,7 @@ from kcp_py.server.filters.requestinfo import RequestInfoFilter
 from kcp_py.server.filters.telemetry import TelemetryFilter
 from kcp_py.server.filters.timeout import TimeoutFilter
 from kcp_py.server.filters.wildcard import WildcardFilter
+from kcp_py.server.longrequests import LongRequests
 from kcp_py.server.websocket import WebSocket
 from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import RequestMetrics
@@ -54,6 +55,8 @@ class ChainSettings:
     request_timeout: float = 60.0
     fairness: Fairness = field(default_factory=InFlight)
     bodies: BodyBudget = field(default_factory=BodyBudget)
+    running: LongRequests | None = None
+    """Checks the callers of watches again while they run; None where there are no watches."""
     further: Sequence[Filter] = ()
     """Filters of the program, behind those of the server."""
 
@@ -80,7 +83,7 @@ def filters(settings: ChainSettings) -> tuple[Filter, ...]:
         ),
         partial(ConcurrencyFilter, fairness=settings.fairness),
         partial(ImpersonationFilter, authorizer=settings.authorizer),
-        partial(AuthorizationFilter, authorizer=settings.authorizer),
+        partial(AuthorizationFilter, authorizer=settings.authorizer, running=settings.running),
         WildcardFilter,
         *settings.further,
     )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
 from kcp_py.apimachinery.errors import bad_request
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.logicalcluster import ClusterSelection
+from kcp_py.authn.authenticator import Credentials
+from kcp_py.logicalcluster import ROOT, ClusterSelection
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import UNPARSED, Query, RequestInfo, parse_query
 from kcp_py.request.user import UNKNOWN, UserInfo
@@ -39,6 +41,8 @@ _CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
 
 Header = tuple[bytes, bytes]
 
+_NO_CREDENTIALS: Final = Credentials(MappingProxyType({}), None, ROOT, "")
+
 
 class Exchange:
     """One request. Not frozen: the filters fill it in from the outside to the inside, then freeze what they learned as `context`.
@@ -53,12 +57,16 @@ class Exchange:
         audit_id: set by the errors filter, before anything can fail.
         cluster, explicit_cluster, path: set by the cluster filter; `path` is decoded and without the cluster prefix.
         info: set by the request-info filter, `UNPARSED` before.
+        credentials: those that identified the caller, set by the authentication filter.
         impersonator: who makes the request, where it is made as another user.
+        impersonation: the permissions that the impersonator needed.
         user: set by the authentication filter, together with `context`; `UNKNOWN` before.
         context: all of these, frozen.
         warnings: the list that `context.warnings` is.
         continuation: set by a handler that has started a long stream: the rest of it, carried out by `go_on` when every filter has
             returned. Thousands of idle watches then hold in memory neither the frames of all filters nor what these have learned.
+        end: set with the continuation: ends the stream cleanly before its time, and drops events that wait. May be called once.
+        leave: called when a request with an `end` has ended; set by the authorization filter.
         on_end: set with the continuation by the telemetry filter; called once when the request has ended.
         resolved: set by the handler once the resource is known to exist; what metrics may name.
         status: of the response, 0 until it starts.
@@ -80,13 +88,17 @@ class Exchange:
         "cluster",
         "context",
         "continuation",
+        "credentials",
         "disconnected",
+        "end",
         "explicit_cluster",
         "finished",
         "has_duplicates",
         "headers",
+        "impersonation",
         "impersonator",
         "info",
+        "leave",
         "method",
         "on_end",
         "path",
@@ -133,8 +145,10 @@ class Exchange:
         self.websocket = websocket
         self.audit_id = ""
         self.info: RequestInfo = UNPARSED
+        self.credentials = _NO_CREDENTIALS
         self.user: UserInfo = UNKNOWN
         self.impersonator: UserInfo | None = None
+        self.impersonation: Sequence[RequestInfo] = ()
         self.warnings: list[str] = []
         self.resolved: GroupVersionResource | None = None
         self.status = 0
@@ -142,6 +156,8 @@ class Exchange:
         self.disconnected = False
         self.sent_bytes = 0
         self.continuation: Callable[[], Awaitable[None]] | None = None
+        self.end: Callable[[], None] | None = None
+        self.leave: Callable[[], None] | None = None
         self.on_end: Callable[[Exchange], None] | None = None
         self._query: Query | None = None
         self._bodies = bodies
@@ -317,8 +333,10 @@ class Exchange:
         """The continuation, to be awaited. Data of the request that is not needed any more is freed."""
         assert self.continuation is not None
         stream = self.continuation()
-        self.continuation = self._query = self._body = self.resolved = None
+        self.continuation = self._query = self._body = self.resolved = self.end = None
         self.info = UNPARSED
+        self.impersonation = ()
+        self.credentials = _NO_CREDENTIALS
         del self.context, self.headers, self.scope, self.state
         return stream
 
@@ -355,6 +373,9 @@ class Exchange:
     def release(self) -> None:
         """Stop watching the connection, and give back what the body held. Called at the end of every exchange; harmless when repeated."""
         self._callbacks = None
+        if self.leave is not None:
+            self.leave()
+            self.leave = None
         if self._reader is not None:
             self._reader.leave()
         if self._unregister is not None:

@@ -118,6 +118,11 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "audit_id cluster resource",
             "The code that serves a computed resource failed in a list over all clusters. The objects of the cluster are left out.",
         ),
+        "long_request_not_checked": _event(
+            "warning",
+            "error",
+            "It could not be found out whether the caller of a running watch is still known and allowed. It goes on until the next check.",
+        ),
         "pages_served": _event("info", "url", "`kcp-py controllers` serves its health and its metrics at this URL."),
         "reconcile_failed": _event(
             "warning error", "controller cluster name error", "A controller could not bring an object to its wanted state. It tries again."

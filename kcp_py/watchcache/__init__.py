@@ -11,6 +11,6 @@ from kcp_py.storage.keys import Route
 from kcp_py.watchcache.event import ObjectEvent
 from kcp_py.watchcache.fanout import Fanout
 from kcp_py.watchcache.monitor import Monitor
-from kcp_py.watchcache.watcher import WatchEndedError, Watcher, WatchOverflowError
+from kcp_py.watchcache.watcher import WatchEndedError, Watcher, WatchOverflowError, WatchRevokedError
 
-__all__ = ["Fanout", "Monitor", "ObjectEvent", "Route", "WatchEndedError", "WatchOverflowError", "Watcher"]
+__all__ = ["Fanout", "Monitor", "ObjectEvent", "Route", "WatchEndedError", "WatchOverflowError", "WatchRevokedError", "Watcher"]

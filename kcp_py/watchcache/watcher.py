@@ -16,8 +16,16 @@ class WatchEndedError(Exception):
     """The watch ended without an error: its resource changed, its cluster was deleted, or the server stops."""
 
 
+class WatchRevokedError(WatchEndedError):
+    """The watch ended because its caller may not watch any more. Events that were not taken are dropped."""
+
+
 class WatchOverflowError(Exception):
     """The subscriber read too slowly and its buffer was full. It has to list again."""
+
+
+_DROPPING: Final = (WatchOverflowError, WatchRevokedError)
+"""The ends after which no events are delivered."""
 
 
 class Watcher:
@@ -69,10 +77,10 @@ class Watcher:
         self.wake()
 
     def end(self, reason: Exception) -> None:
-        """End the watch. Buffered events are still delivered after a clean end, and dropped after an overflow."""
-        if self._ended is None:
+        """End the watch. Events from before the end are still delivered, except after an overflow or a revocation."""
+        if self._ended is None or isinstance(reason, WatchRevokedError):
             self._ended = reason
-            if isinstance(reason, WatchOverflowError):
+            if isinstance(reason, _DROPPING):
                 self._buffer.clear()
             self.wake()
 
@@ -103,12 +111,12 @@ class Watcher:
         """The events since the last call, without waiting for more. Older events come first, in slices.
 
         Raises:
-            WatchEndedError: the watch ended, and all events before its end were taken.
+            WatchEndedError: the watch ended, and all events before its end were taken; at once for `WatchRevokedError`.
             WatchOverflowError: the subscriber was too slow.
             CompactedError: the older events were compacted.
         """
         while self._backlog is not None:
-            if isinstance(self._ended, WatchOverflowError):
+            if isinstance(self._ended, _DROPPING):
                 raise self._ended
             try:
                 events = await anext(self._backlog)

@@ -48,6 +48,9 @@ class RBACAuthorizer:
     It has no opinion about requests over all clusters.
     """
 
+    announces_changes: Final = True
+    """By `RBACIndexes.listen`."""
+
     def __init__(self, indexes: RBACIndexes, *, require_access: bool = True) -> None:
         """Prepare.
 

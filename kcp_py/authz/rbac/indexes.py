@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from sys import intern
 from typing import Any, Final
@@ -65,6 +65,7 @@ class RBACIndexes:
     def __init__(self, access: Access, fanout: Fanout, root: str) -> None:
         """Begin to follow writes. `root` is the prefix of the store's keys."""
         self._access = access
+        self._listeners: list[Callable[[Name], None]] = []
         self._entries: LRU[Name, _Entry] = LRU(_CLUSTERS)
         self._writing: Counter[str] = Counter()
         self._resources: dict[str, ResourceKeys] = {
@@ -94,6 +95,13 @@ class RBACIndexes:
                     await self._refresh(entry)
         return entry.index
 
+    def listen(self, listener: Callable[[Name], None]) -> None:
+        """Call a function with the cluster of each change of roles and bindings, by any server. It must not block and must not raise.
+
+        Changes can be missed where the fan-out reports a gap (`Fanout.listen_gaps`).
+        """
+        self._listeners.append(listener)
+
     def forget(self, cluster: Name) -> None:
         """Drop the index of a cluster that is gone."""
         self._entries.pop(cluster)
@@ -117,6 +125,8 @@ class RBACIndexes:
         route = event.route
         cluster = Name(route.cluster)
         self._mark(cluster, [keys.object_key(cluster, route.namespace, route.name)])
+        for listener in self._listeners:
+            listener(cluster)
 
     def _mark(self, cluster: Name, keys: Sequence[str]) -> None:
         entry = self._entries.peek(cluster)

@@ -47,18 +47,20 @@ class AuthenticationFilter:
         if exchange.websocket is None:
             user = await self._authenticator.authenticate(credentials)
         else:
-            user = await self._authenticate_websocket(credentials, exchange.websocket)
+            credentials, user = await self._authenticate_websocket(credentials, exchange.websocket)
         if user is None:
             if not self._anonymous:
                 raise unauthorized()
             user = ANONYMOUS
+        exchange.credentials = credentials
         exchange.user = user
         exchange.context = RequestContext(
             exchange.audit_id, exchange.cluster, exchange.explicit_cluster, exchange.info, user, exchange.warnings, {}
         )
         await self._handler(exchange)
 
-    async def _authenticate_websocket(self, credentials: Credentials, websocket: WebSocket) -> UserInfo | None:
+    async def _authenticate_websocket(self, credentials: Credentials, websocket: WebSocket) -> tuple[Credentials, UserInfo | None]:
+        """The user, and the credentials that identified it."""
         token = websocket.split().token
         failure: StatusError | None = None
         try:
@@ -70,9 +72,10 @@ class AuthenticationFilter:
             user = await self._authenticator.authenticate(subprotocol)
             if user is None:
                 raise unauthorized()
+            return subprotocol, user
         if user is None and failure is not None:
             raise failure
-        return user
+        return credentials, user
 
     def _check_connection(self, exchange: Exchange) -> None:
         """A proxy removes the headers that `Connection` names; one that carries identity must not get lost on the way."""

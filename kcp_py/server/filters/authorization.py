@@ -5,18 +5,31 @@ from __future__ import annotations
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.forbidden import forbidden
 from kcp_py.server.exchange import Exchange, Handler
+from kcp_py.server.longrequests import LongRequests
 
 
 class AuthorizationFilter:
     """Lets only allowed requests through; everything else is 403 with upstream's text."""
 
-    def __init__(self, handler: Handler, *, authorizer: Authorizer) -> None:
+    def __init__(self, handler: Handler, *, authorizer: Authorizer, running: LongRequests | None = None) -> None:
+        """Wrap `handler`.
+
+        Args:
+            handler: the next filter, or what answers requests.
+            authorizer: decides.
+            running: checks watches again while they run; None where there are no watches.
+        """
         self._handler = handler
         self._authorizer = authorizer
+        self._running = running
 
     async def __call__(self, exchange: Exchange) -> None:
         context = exchange.context
+        running = self._running
+        changes = running.changes if running is not None else 0
         decision = await self._authorizer.authorize(context.user, context.cluster, context.info)
         if decision is None or not decision.allowed:
             raise forbidden(context.user, context.info, decision.reason if decision is not None else "")
         await self._handler(exchange)
+        if exchange.end is not None and running is not None:
+            exchange.leave = running.add(exchange, exchange.end, changes=changes).leave

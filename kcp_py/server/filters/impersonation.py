@@ -62,7 +62,8 @@ class ImpersonationFilter:
         if not wanted.name:
             raise bad_request(f"requested {_printed(wanted)} without impersonating a user name")
         context = exchange.context
-        for attributes in _attributes(wanted):
+        needed = _attributes(wanted)
+        for attributes in needed:
             decision = await self._authorizer.authorize(context.user, context.cluster, attributes)
             if decision is None or not decision.allowed:
                 raise _refusal(exchange, wanted, decision.reason if decision is not None else "")
@@ -70,6 +71,7 @@ class ImpersonationFilter:
             raise _refusal(exchange, wanted, reason)
         _remove_headers(exchange)
         exchange.impersonator = exchange.user
+        exchange.impersonation = needed
         exchange.user = _user(wanted)
         exchange.context = context._replace(user=exchange.user)
 

@@ -34,6 +34,7 @@ from kcp_py.logicalcluster import Name, Wildcard, parse_name
 from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.backend import Backend
+from kcp_py.watchcache import WatchRevokedError
 
 _MOST_BEHIND: Final = 100_000
 """Changes that wait for a slow reader. More end its stream: it looks at everything again."""
@@ -134,6 +135,7 @@ class TapHandler:
         try:
             await exchange.start_watch(b"application/json")
             exchange.on_disconnect(lambda: watcher.end(ConnectionError()))
+            exchange.end = lambda: watcher.end(WatchRevokedError())
         except BaseException:
             await lines.aclose()
             await self._backend.fanout.detach(watcher)

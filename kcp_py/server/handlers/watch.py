@@ -24,7 +24,7 @@ from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.watchencoder import WatchEncoder
 from kcp_py.server.negotiation import Representation
 from kcp_py.storage.contract import CompactedError
-from kcp_py.watchcache import WatchEndedError, Watcher, WatchOverflowError
+from kcp_py.watchcache import WatchEndedError, Watcher, WatchOverflowError, WatchRevokedError
 
 _INITIAL_BYTES: Final = 32 * 1024
 """So much of the initial state is sent at once, a few milliseconds of work."""
@@ -54,6 +54,7 @@ async def watch(backend: Backend, exchange: Exchange, target: Resolved) -> None:
         stream = await _stream_of(backend, exchange, source, representation, options)
         await exchange.start_watch(representation.stream_content_type, prefix=4 if representation.media == "protobuf" else 0)
         exchange.on_disconnect(stream.disconnected)
+        exchange.end = stream.revoke
     except BaseException:
         await source.aclose()
         raise
@@ -89,6 +90,10 @@ class _Stream:
         """End the watch of a client that has left."""
         self._gone = True
         self._watcher.end(_ClientGoneError())
+
+    def revoke(self) -> None:
+        """End the watch of a caller that may not watch any more. Events that were not sent yet are dropped."""
+        self._watcher.end(WatchRevokedError())
 
 
 class _ComputedStream(_Stream):

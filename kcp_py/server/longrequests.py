@@ -1,0 +1,293 @@
+"""`LongRequests`: the running watches, whose callers are authenticated and authorized again while they run.
+
+A check asks what the filters asked when the request came. A request that would be refused now is ended as by its timeout: the client comes
+back and receives the 401 or 403. See docs/adr/0024.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, Protocol
+
+import structlog
+
+from kcp_py.aio.cooperative import TimeSlice
+from kcp_py.aio.lru import LRU
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.authn.authenticator import Authenticator, Credentials
+from kcp_py.authz.authorizer import Decision
+from kcp_py.logicalcluster import ClusterSelection
+from kcp_py.request.requestinfo import RequestInfo
+from kcp_py.request.user import ANONYMOUS, UserInfo
+
+ROUND_SECONDS: Final = 30.0
+"""All requests are checked in a round. A request that begins during a round is checked in the next one, so within a minute."""
+TICK_SECONDS: Final = 1.0
+"""Interval of the parts of a round."""
+CHANGE_SECONDS: Final = 0.25
+"""Interval of the checks that changes cause: changes that follow each other closely are handled together."""
+_CHECK_SECONDS: Final = 30.0
+"""The duration of one check. A request whose check takes longer is ended."""
+_CHECKS: Final = 16
+"""Concurrent checks. Most do not wait for anything; those that ask a webhook do."""
+_SHARED: Final = 4096
+_LONGEST_SHARED: Final = 512
+_NO_HEADERS: Final[Mapping[bytes, bytes]] = MappingProxyType({})
+_REFUSALS: Final = frozenset((401, 403))
+_ORDINARY: Final = frozenset(
+    b"accept accept-encoding accept-language audit-id cache-control connection content-length content-type host kubectl-command "
+    b"kubectl-session pragma sec-websocket-key sec-websocket-version sec-websocket-extensions upgrade user-agent".split()
+)
+"""Headers that no authenticator reads."""
+
+
+def reads_authorization(header: bytes) -> bool:
+    """Whether an authenticator of the server reads a header."""
+    return header == b"authorization"
+
+
+def reads_any(header: bytes) -> bool:
+    """Whether an authenticator may read a header where authenticators are not known: all but ordinary ones."""
+    return header not in _ORDINARY and not header.startswith(b"impersonate-")
+
+
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.server")
+
+
+class WatchedAuthorizer(Protocol):
+    """An authorizer that knows whether its decisions can change without an announcement."""
+
+    @property
+    def announces_changes(self) -> bool:
+        """Whether `LongRequests.changed` is called for each change of a decision. If not, decisions are made again in each round."""
+
+    async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None: ...
+
+
+class Admitted(Protocol):
+    """What a request was admitted for: an `Exchange` behind its filters."""
+
+    credentials: Credentials
+    user: UserInfo
+    impersonator: UserInfo | None
+    impersonation: Sequence[RequestInfo]
+    cluster: ClusterSelection
+    info: RequestInfo
+
+
+class LongRequest:
+    """A running request. There may be very many: equal parts are shared between requests."""
+
+    __slots__ = ("_owner", "credentials", "end", "impersonation", "impersonator", "info", "user")
+
+    def __init__(self, owner: LongRequests, admitted: Admitted, end: Callable[[], None]) -> None:
+        self._owner = owner
+        self.credentials = owner.reduced(admitted.credentials)
+        self.user = admitted.user
+        self.impersonator = admitted.impersonator
+        self.impersonation = admitted.impersonation
+        self.info = owner.shared(admitted.info)
+        self.end: Callable[[], None] | None = end
+
+    def leave(self) -> None:
+        """The request has ended."""
+        self._owner.remove(self)
+
+
+class LongRequests:
+    """The running requests of a server. `sweep` and `follow` run in the background."""
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        authorizer: WatchedAuthorizer,
+        *,
+        anonymous: bool = True,
+        reads_header: Callable[[bytes], bool] = reads_authorization,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        """Begin without requests.
+
+        Args:
+            authenticator: that of the authentication filter.
+            authorizer: that of the authorization filter.
+            anonymous: whether requests without credentials are those of `system:anonymous`.
+            reads_header: whether authenticators read a header, by its name in lower case. Others are not kept while a request runs.
+            sleep: waits for seconds; replaced in tests.
+        """
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._anonymous = anonymous
+        self._reads_header = reads_header
+        self._sleep = sleep
+        self._requests: set[LongRequest] = set()
+        self._round: list[LongRequest] = []
+        self._some = asyncio.Event()
+        self._changed_clusters: set[ClusterSelection] = set()
+        self._changed_requests: set[LongRequest] = set()
+        self._everything_changed = False
+        self._change = asyncio.Event()
+        self._headers: LRU[bytes, Mapping[bytes, bytes]] = LRU(_SHARED)
+        self._infos: LRU[RequestInfo, RequestInfo] = LRU(_SHARED)
+        self.changes = 0
+        """Counts the calls of `changed`. The value from before a request was authorized is an argument of `add`."""
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def add(self, admitted: Admitted, end: Callable[[], None], *, changes: int) -> LongRequest:
+        """Check a request from now on, until its `leave` is called.
+
+        Args:
+            admitted: the request.
+            end: ends it cleanly, and drops events that wait. Called once at most.
+            changes: the value of `changes` before the request was authorized.
+        """
+        request = LongRequest(self, admitted, end)
+        self._requests.add(request)
+        self._some.set()
+        if changes != self.changes:
+            self._changed_requests.add(request)
+            self._change.set()
+        return request
+
+    def remove(self, request: LongRequest) -> None:
+        """See `LongRequest.leave`."""
+        request.end = None
+        self._requests.discard(request)
+        self._changed_requests.discard(request)
+
+    def changed(self, cluster: ClusterSelection | None = None) -> None:
+        """Check requests again within about a second: permissions or credentials have changed.
+
+        Args:
+            cluster: of the requests that may be concerned; None for all clusters.
+        """
+        self.changes += 1
+        if cluster is None:
+            self._everything_changed = True
+        else:
+            self._changed_clusters.add(cluster)
+        self._change.set()
+
+    # In the background
+
+    async def sweep(self) -> None:
+        """Check all requests in rounds, each in parts that are spread over `ROUND_SECONDS`."""
+        while True:
+            if not self._requests:
+                self._some.clear()
+                await self._some.wait()
+            self._round = list(self._requests)
+            part = max(1, -(-len(self._round) * TICK_SECONDS // ROUND_SECONDS))
+            loop = asyncio.get_running_loop()
+            end = loop.time() + ROUND_SECONDS
+            while self._round:
+                await self._sleep(TICK_SECONDS)
+                portion = self._round[-int(part) :]
+                del self._round[-int(part) :]
+                await self._check_all(portion, authorize=not self._authorizer.announces_changes)
+            await self._sleep(max(0.0, end - loop.time()))
+
+    async def follow(self) -> None:
+        """Check the requests that changes concern, soon after the changes."""
+        while True:
+            await self._change.wait()
+            self._change.clear()
+            everything, self._everything_changed = self._everything_changed, False
+            clusters, self._changed_clusters = self._changed_clusters, set()
+            requests, self._changed_requests = self._changed_requests, set()
+            if everything:
+                concerned: Iterable[LongRequest] = list(self._requests)
+            elif clusters:
+                concerned = [one for one in self._requests if one.credentials.cluster in clusters or one in requests]
+            else:
+                concerned = requests
+            await self._check_all(concerned, authorize=True)
+            await self._sleep(CHANGE_SECONDS)
+
+    async def _check_all(self, requests: Iterable[LongRequest], *, authorize: bool) -> None:
+        # The workers share the iterator.
+        remaining = iter(requests)
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(min(_CHECKS, len(self._requests))):
+                workers.create_task(self._check_each(remaining, authorize=authorize))
+
+    async def _check_each(self, remaining: Iterator[LongRequest], *, authorize: bool) -> None:
+        turns = TimeSlice()
+        for request in remaining:
+            if request.end is None:
+                continue
+            try:
+                async with asyncio.timeout(_CHECK_SECONDS):
+                    allowed = await self._is_allowed(request, authorize=authorize)
+            except TimeoutError:
+                allowed = False
+            except Exception as error:  # noqa: BLE001 - a failure of the store must not end all watches; the next round checks again
+                _log.warning("long_request_not_checked", error=str(error) or type(error).__name__)
+                allowed = True
+            if not allowed:
+                self._end(request)
+            await turns.yield_if_due()
+
+    def _end(self, request: LongRequest) -> None:
+        end = request.end
+        self.remove(request)
+        if end is not None:
+            end()
+
+    async def _is_allowed(self, request: LongRequest, *, authorize: bool) -> bool:
+        """Whether the filters would let the request through now.
+
+        Raises:
+            StatusError: it cannot be found out.
+        """
+        credentials, authorizer = request.credentials, self._authorizer
+        try:
+            user = await self._authenticator.authenticate(credentials)
+        except StatusError as error:
+            if error.code in _REFUSALS:
+                return False
+            raise
+        if user is None:
+            if not self._anonymous:
+                return False
+            user = ANONYMOUS
+        known = request.impersonator or request.user
+        if user is not known and user != known:
+            if (user.name, user.uid) != (known.name, known.uid):
+                return False
+            # Its groups are other ones.
+            authorize = True
+            if request.impersonator is None:
+                request.user = user
+            else:
+                request.impersonator = user
+        if not authorize:
+            return True
+        for info in request.impersonation:
+            decision = await authorizer.authorize(user, credentials.cluster, info)
+            if decision is None or not decision.allowed:
+                return False
+        decision = await authorizer.authorize(request.user, credentials.cluster, request.info)
+        return decision is not None and decision.allowed
+
+    # What requests have in common
+
+    def reduced(self, credentials: Credentials) -> Credentials:
+        """Credentials with the headers alone that authenticators read."""
+        reads = self._reads_header
+        kept = {name: value for name, value in credentials.headers.items() if reads(name)}
+        if not kept:
+            return credentials._replace(headers=_NO_HEADERS)
+        if len(kept) == 1 and (token := kept.get(b"authorization")) is not None:
+            return credentials._replace(headers=self._headers.setdefault(token, kept))
+        return credentials._replace(headers=kept)
+
+    def shared(self, info: RequestInfo) -> RequestInfo:
+        """The equal info of another request, if there is one. Long ones are not kept for that."""
+        selectors = info.selectors
+        length = len(info.path) + (0 if selectors is None else len(selectors.field) + len(selectors.label))
+        return info if length > _LONGEST_SHARED else self._infos.setdefault(info, info)

@@ -1,0 +1,145 @@
+"""Watches of callers whose permissions or credentials are withdrawn: each ends, and the next one is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from starlette.types import Message, Scope
+
+from kcp_py.client.tap import ObjectFilter
+from kcp_py.client.tapwire import filter_text
+from kcp_py.controlplane import ControlPlane
+from tests.authz.conftest import ALICE, BOB, MAPS, RBAC, binding, let_in, role, rule
+from tests.server.handlers.conftest import Api, Watch, config_map, options
+
+pytestmark = pytest.mark.anyio
+
+USERS = 'alice,alice,a1,"dev"\nbob,bob,b1\nmaster,max,m1,"system:masters"\n'
+MASTER = "Bearer master"
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Path:
+    file = tmp_path / "users.csv"
+    file.write_text(USERS)
+    return file
+
+
+@pytest.fixture
+async def api(tmp_path: Path, users: Path) -> AsyncIterator[Api]:
+    """Alice and Bob may watch config maps of a cluster."""
+    async with (
+        ControlPlane(options(tmp_path, token_auth_file=users)) as control_plane,
+        httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client,
+    ):
+        api = Api(client, control_plane)
+        await let_in(api, "User:alice", "User:bob")
+        await api.ok("POST", f"{RBAC}/clusterroles", role("maps", rule("watch list get", "configmaps")))
+        for name in ("alice", "bob"):
+            await api.ok("POST", f"{RBAC}/clusterrolebindings", binding(name, "maps", f"User:{name}"))
+        yield api
+
+
+def watch(api: Api, token: str, path: str = MAPS, **headers: str) -> Watch:
+    return Watch(api, path, {"Authorization": token, **headers})
+
+
+async def end_of(stream: Watch) -> None:
+    """Read events until the stream ends cleanly."""
+    async with asyncio.timeout(30):
+        while (event := await stream.next()) is not None:
+            assert event["type"] in {"ADDED", "BOOKMARK"}
+
+
+async def test_a_binding_that_is_removed(api: Api) -> None:
+    """It ends the watches of its subject, and not those of others."""
+    async with watch(api, ALICE) as mine, watch(api, BOB) as other:
+        assert (mine.started["status"], other.started["status"]) == (200, 200)
+        await api.ok("DELETE", f"{RBAC}/clusterrolebindings/alice")
+        await end_of(mine)
+        await api.fails(403, "GET", MAPS, token=ALICE, params={"watch": "true"})
+        await api.ok("POST", MAPS, config_map("one"))
+        assert await other.brief() == ("ADDED", "one")
+
+
+async def test_a_role_that_is_changed(api: Api) -> None:
+    """A role that does not allow watches any more ends them."""
+    async with watch(api, ALICE) as mine:
+        await api.ok("PUT", f"{RBAC}/clusterroles/maps", role("maps", rule("list get", "configmaps")))
+        await end_of(mine)
+
+
+async def test_an_impersonated_watch(api: Api) -> None:
+    """It ends with the permission of the caller to impersonate, although the other user may still watch."""
+    await api.ok("POST", f"{RBAC}/clusterroles", role("as-bob", rule("impersonate", "users", names="bob")))
+    await api.ok("POST", f"{RBAC}/clusterrolebindings", binding("as-bob", "as-bob", "User:alice"))
+    async with watch(api, ALICE, **{"Impersonate-User": "bob"}) as mine:
+        assert mine.started["status"] == 200
+        await api.ok("DELETE", f"{RBAC}/clusterrolebindings/as-bob")
+        await end_of(mine)
+
+
+@pytest.mark.parametrize(
+    ("token", "path"),
+    [
+        (ALICE, MAPS),
+        (MASTER, "/clusters/*/api/v1/configmaps"),
+        (MASTER, "/clusters/*/tap/v1/changes"),
+    ],
+    ids=["cluster", "wildcard", "tap"],
+)
+async def test_a_token_that_is_removed(api: Api, users: Path, token: str, path: str) -> None:
+    """Watches of its user end, and the token is refused from then on."""
+    everything = quote(filter_text(ObjectFilter()))
+    stream = Watch(api, path, {"Authorization": token}, resource="configmaps", version="v1", filter=everything)
+    async with stream:
+        assert stream.started["status"] == 200
+        await asyncio.to_thread(users.write_text, "bob,bob,b1\n")
+        async with asyncio.timeout(30):
+            while (await stream._messages.get()).get("more_body", False):
+                pass
+        await api.fails(401, "GET", MAPS, token=token)
+
+
+async def test_a_group_that_is_left(api: Api, users: Path) -> None:
+    """A user that is no longer in a group loses the watches that the group allows."""
+    await api.ok("DELETE", f"{RBAC}/clusterrolebindings/alice")
+    await api.ok("POST", f"{RBAC}/clusterrolebindings", binding("devs", "maps", "Group:dev"))
+    async with watch(api, ALICE) as mine:
+        assert mine.started["status"] == 200
+        await asyncio.to_thread(users.write_text, USERS.replace(',"dev"', ',"ops"'))
+        await end_of(mine)
+        await api.fails(403, "GET", MAPS, token=ALICE)
+
+
+async def test_a_watch_over_websocket(api: Api) -> None:
+    """It is closed as by its timeout. The token came as a subprotocol."""
+    sent: asyncio.Queue[Message] = asyncio.Queue()
+    events: list[dict[str, Any]] = [{"type": "websocket.connect"}]
+
+    async def receive() -> Message:
+        if events:
+            return events.pop()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    scope: Scope = {
+        "type": "websocket", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "wss", "path": MAPS, "raw_path": MAPS.encode(),
+        "query_string": b"watch=true", "headers": [(b"origin", b"https://kcp.test")], "state": {},
+        "subprotocols": ["base64url.bearer.authorization.k8s.io.YWxpY2U", "base64.binary.k8s.io"],
+    }  # fmt: skip
+    task = asyncio.ensure_future(api.control_plane.app(scope, receive, sent.put))
+    async with asyncio.timeout(30):
+        assert (await sent.get())["type"] == "websocket.accept"
+        await api.ok("POST", MAPS, config_map("one"))
+        assert json.loads((await sent.get())["text"])["type"] == "ADDED"
+        await api.ok("DELETE", f"{RBAC}/clusterrolebindings/alice")
+        assert await sent.get() == {"type": "websocket.close", "code": 1000}
+        await task

@@ -1,0 +1,273 @@
+"""Running requests, whose callers are checked again: what ends them, and what does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from kcp_py.apimachinery.errors import service_unavailable, unauthorized
+from kcp_py.authn.authenticator import Credentials
+from kcp_py.authz import ALLOWED, DENIED, Decision
+from kcp_py.logicalcluster import ClusterSelection, Name
+from kcp_py.request.requestinfo import UNPARSED, RequestInfo
+from kcp_py.request.user import ANONYMOUS, UserInfo
+from kcp_py.server.longrequests import LongRequests, reads_any
+
+pytestmark = pytest.mark.anyio
+
+WATCH = UNPARSED._replace(is_resource=True, verb="watch", version="v1", resource="configmaps", path="/api/v1/configmaps")
+AS_BOB = UNPARSED._replace(is_resource=True, verb="impersonate", version="v1", resource="users", name="bob")
+ALICE = UserInfo("alice", "1", ("dev",))
+TEAM_A = Name("team-a")
+
+
+class Access:
+    """Known users and refused requests, as authenticator and authorizer."""
+
+    def __init__(self) -> None:
+        self.users: dict[bytes, UserInfo] = {b"Bearer alice": ALICE}
+        self.failing = False
+        self.asked = 0
+        self.denied: set[tuple[str, str]] = set()
+        self.announces_changes = True
+        self.decisions = 0
+
+    async def authenticate(self, credentials: Credentials) -> UserInfo | None:
+        self.asked += 1
+        if self.failing:
+            raise service_unavailable("the provider does not answer")
+        token = credentials.headers.get(b"authorization")
+        if token is None:
+            return None
+        if token not in self.users:
+            raise unauthorized()
+        return self.users[token]
+
+    async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
+        del cluster
+        self.decisions += 1
+        refused = {(user.name, info.verb), *((group, info.verb) for group in user.groups)} & self.denied
+        return DENIED if refused else ALLOWED
+
+
+@dataclass
+class Admitted:
+    """A request behind its filters."""
+
+    token: str = "alice"
+    cluster: ClusterSelection = TEAM_A
+    user: UserInfo = ALICE
+    impersonator: UserInfo | None = None
+    impersonation: Sequence[RequestInfo] = ()
+    info: RequestInfo = WATCH
+    credentials: Credentials = field(init=False)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        headers = {b"user-agent": b"x"} | ({b"authorization": f"Bearer {self.token}".encode()} if self.token else {})
+        self.credentials = Credentials(headers, None, self.cluster, self.info.path)
+
+
+async def now(_: float) -> None:
+    await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def running(run: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    task = asyncio.create_task(run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
+def requests(access: Access, *, anonymous: bool = True) -> LongRequests:
+    return LongRequests(access, access, anonymous=anonymous, sleep=now)
+
+
+async def ended(request: Admitted) -> None:
+    async with asyncio.timeout(30):
+        await request.ended.wait()
+
+
+async def test_a_round_ends_requests_of_unknown_callers() -> None:
+    """A token that is not known any more ends its requests, and no others."""
+    access = Access()
+    access.users[b"Bearer eve"] = UserInfo("eve")
+    found = requests(access)
+    mine, other = Admitted(), Admitted("eve", user=UserInfo("eve"))
+    for one in (mine, other):
+        found.add(one, one.ended.set, changes=0)
+    async with running(found.sweep):
+        del access.users[b"Bearer eve"]
+        await ended(other)
+    assert not mine.ended.is_set()
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("announced", [True, False])
+async def test_a_round_authorizes_where_changes_are_not_announced(*, announced: bool) -> None:
+    """Decisions that announce their changes are not made again without one."""
+    access = Access()
+    access.announces_changes = announced
+    found = requests(access)
+    mine, marker = Admitted(), Admitted("eve")
+    for one in (mine, marker):
+        found.add(one, one.ended.set, changes=0)
+    access.denied.add(("alice", "watch"))
+    async with running(found.sweep):
+        await ended(marker)
+        if not announced:
+            await ended(mine)
+        else:
+            again = Admitted("eve")
+            found.add(again, again.ended.set, changes=0)
+            await ended(again)
+    assert mine.ended.is_set() is not announced
+    assert (access.decisions == 0) is announced
+
+
+async def test_a_change_concerns_the_requests_of_its_cluster() -> None:
+    """Requests in other clusters are not asked about; a change without a cluster concerns all."""
+    access = Access()
+    found = requests(access)
+    mine, other = Admitted(), Admitted(cluster=Name("team-b"))
+    for one in (mine, other):
+        found.add(one, one.ended.set, changes=0)
+    access.denied.add(("alice", "watch"))
+    async with running(found.follow):
+        found.changed(TEAM_A)
+        await ended(mine)
+        assert access.decisions == 1
+        assert not other.ended.is_set()
+        found.changed()
+        await ended(other)
+
+
+async def test_a_change_between_the_decision_and_the_start() -> None:
+    """A request that was authorized before a change is checked, although it began after it."""
+    access = Access()
+    found = requests(access)
+    before = found.changes
+    found.changed(TEAM_A)
+    access.denied.add(("alice", "watch"))
+    async with running(found.follow):
+        late = Admitted(cluster=Name("team-b"))
+        found.add(late, late.ended.set, changes=before)
+        await ended(late)
+
+
+async def test_groups_that_change() -> None:
+    """A caller that left a group is authorized again, and stays where it is still allowed."""
+    access = Access()
+    found = requests(access)
+    mine, marker = Admitted(), Admitted("eve")
+    for one in (mine, marker):
+        found.add(one, one.ended.set, changes=0)
+    access.users[b"Bearer alice"] = ALICE._replace(groups=("ops",))
+    async with running(found.sweep):
+        await ended(marker)
+        again = Admitted("eve")
+        found.add(again, again.ended.set, changes=0)
+        await ended(again)
+        assert not mine.ended.is_set()
+        assert access.decisions == 1
+        access.denied.add(("guests", "watch"))
+        access.users[b"Bearer alice"] = ALICE._replace(groups=("guests",))
+        await ended(mine)
+
+
+async def test_another_user_with_the_same_token() -> None:
+    """A request does not change hands."""
+    access = Access()
+    found = requests(access)
+    mine = Admitted()
+    found.add(mine, mine.ended.set, changes=0)
+    access.users[b"Bearer alice"] = ALICE._replace(uid="2")
+    async with running(found.sweep):
+        await ended(mine)
+
+
+@pytest.mark.parametrize("denied", [("alice", "impersonate"), ("bob", "watch")])
+async def test_impersonated_requests(denied: tuple[str, str]) -> None:
+    """The caller must still be allowed to impersonate, and the other user to watch."""
+    access = Access()
+    found = requests(access)
+    mine = Admitted(user=UserInfo("bob"), impersonator=ALICE, impersonation=(AS_BOB,))
+    found.add(mine, mine.ended.set, changes=0)
+    async with running(found.follow):
+        access.denied.add(denied)
+        found.changed()
+        await ended(mine)
+
+
+@pytest.mark.parametrize("anonymous", [True, False])
+async def test_requests_without_credentials(*, anonymous: bool) -> None:
+    """They are those of the anonymous user where there is one; else they end."""
+    access = Access()
+    found = requests(access, anonymous=anonymous)
+    mine, marker = Admitted("", user=ANONYMOUS), Admitted("eve")
+    for one in (mine, marker):
+        found.add(one, one.ended.set, changes=0)
+    async with running(found.follow):
+        found.changed()
+        await ended(marker)
+        if not anonymous:
+            await ended(mine)
+        again = Admitted("eve")
+        found.add(again, again.ended.set, changes=0)
+        await ended(again)
+        assert mine.ended.is_set() is not anonymous
+
+
+async def test_an_outage_does_not_end_requests() -> None:
+    """Where a check fails, the next one decides."""
+    access = Access()
+    found = requests(access)
+    mine = Admitted()
+    found.add(mine, mine.ended.set, changes=0)
+    access.failing = True
+    async with running(found.sweep):
+        async with asyncio.timeout(30):
+            while access.asked < 3:
+                await asyncio.sleep(0)
+        assert not mine.ended.is_set()
+        access.failing = False
+        access.users.clear()
+        await ended(mine)
+
+
+async def test_requests_that_left_are_forgotten() -> None:
+    """Neither rounds nor changes end what has ended."""
+    access = Access()
+    found = requests(access)
+    gone, marker = Admitted("eve"), Admitted("eve")
+    found.add(gone, gone.ended.set, changes=0).leave()
+    found.add(marker, marker.ended.set, changes=0)
+    async with running(found.follow):
+        found.changed()
+        await ended(marker)
+    assert not gone.ended.is_set()
+    assert len(found) == 0
+
+
+async def test_equal_parts_are_shared() -> None:
+    """Of a request remain its token and what it asks for, once for equal requests; of ordinary headers nothing."""
+    access = Access()
+    found = requests(access)
+    first, second = (found.add(Admitted(info=WATCH._replace(name="")), lambda: None, changes=0) for _ in range(2))
+    assert first.credentials.headers == {b"authorization": b"Bearer alice"}
+    assert first.credentials.headers is second.credentials.headers
+    assert first.info is second.info
+    every = LongRequests(access, access, reads_header=reads_any)
+    admitted = Admitted()
+    admitted.credentials = admitted.credentials._replace(
+        headers={b"x-key": b"k", b"user-agent": b"x", b"impersonate-user": b"bob", b"accept": b"*/*"}
+    )
+    assert every.add(admitted, lambda: None, changes=0).credentials.headers == {b"x-key": b"k"}
