@@ -11,18 +11,16 @@ _OVERLAP: Final = len(BLANK_LINE) - 1
 
 
 class BlankLineSearch:
-    """Looks for `BLANK_LINE`, which may be split between two or more parts."""
+    """Looks for `BLANK_LINE`, which may be split between two or more parts.
 
-    __slots__ = ("_tail",)
+    Attributes:
+        tail: the last bytes that were searched, where they may be the beginning of a blank line. Set it to `b""` to begin anew.
+    """
+
+    __slots__ = ("tail",)
 
     def __init__(self) -> None:
-        # The last bytes that were searched, where they may be the beginning of a blank line.
-        self._tail = b""
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether nothing was searched that may be the beginning of a blank line."""
-        return not self._tail
+        self.tail = b""
 
     def end(self, data: bytes, start: int) -> int:
         """The index behind the next blank line, or the length of the data where there is none yet.
@@ -31,22 +29,18 @@ class BlankLineSearch:
             data: continues the data of the last call.
             start: where the search begins; below the length of `data`.
         """
-        tail = self._tail
+        tail = self.tail
         if tail:
-            self._tail = b""
+            self.tail = b""
             across = (tail + data[start : start + _OVERLAP]).find(BLANK_LINE)
             if across >= 0:
                 return start + across + len(BLANK_LINE) - len(tail)
         found = data.find(BLANK_LINE, start)
         if found >= 0:
             return found + len(BLANK_LINE)
-        self._tail = (tail + data[max(start, len(data) - _OVERLAP) :])[-_OVERLAP:]
+        self.tail = (tail + data[max(start, len(data) - _OVERLAP) :])[-_OVERLAP:]
         return len(data)
 
     def cut(self, data: bytes, end: int) -> None:
         """The search goes on at `end`, before what it found. At least three bytes before it were searched."""
-        self._tail = data[end - _OVERLAP : end]
-
-    def clear(self) -> None:
-        """Begin anew."""
-        self._tail = b""
+        self.tail = data[end - _OVERLAP : end]

@@ -21,7 +21,6 @@ from typing import Final
 
 import httptools
 
-from kcp_py.serving.http1.blankline import BLANK_LINE, BlankLineSearch
 from kcp_py.serving.http1.events import CONNECTION_CLOSED, END_OF_MESSAGE, Data, Event, Refusal
 from kcp_py.serving.http1.headfields import HeadFields
 from kcp_py.serving.http1.limits import (
@@ -29,18 +28,17 @@ from kcp_py.serving.http1.limits import (
     DRAIN_BYTES,
     DRAIN_SECONDS,
     HEAD_SLICE_BYTES,
-    OVERHEAD_PER_BYTE,
     SLICES_PER_TURN,
     UNREAD_BYTES,
     ReadLimits,
 )
 from kcp_py.serving.http1.refusals import HEAD_TOO_LARGE, INVALID, refusal_of
-from kcp_py.serving.http1.requestline import RequestLine, is_whole_line
+from kcp_py.serving.http1.requestline import RequestLine
+from kcp_py.serving.http1.slices import CHUNKED, Slices
 from kcp_py.serving.http1.states import Hold, State
 
 _BODILESS: Final = frozenset((b"GET", b"HEAD"))
 """Methods whose bodies have no meaning. They are read all the same, since reading shows when the client leaves."""
-_CHUNKED: Final = -1
 
 OPENED: Final = State.OPENED
 IDLE: Final = State.IDLE
@@ -67,19 +65,14 @@ class RequestReader:
 
     __slots__ = (
         "_body",
-        "_cut",
         "_eof",
         "_events",
-        "_gap",
         "_head",
         "_held",
-        "_left",
         "_limits",
         "_line",
-        "_overhead",
         "_parser",
-        "_payload",
-        "_search",
+        "_slices",
         "_timed",
         "_wanted",
         "deadline",
@@ -122,15 +115,7 @@ class RequestReader:
         self._body: list[bytes] = []
         # Whether the application takes a chunked body.
         self._wanted = True
-        # Bytes of the body that have not come yet; `_CHUNKED` where that is unknown.
-        self._left = 0
-        # Bytes since the beginning of the head, or since the last payload, or since the response.
-        self._gap = 0
-        self._overhead = 0
-        self._payload = 0
-        # Whether a slice ended because of its length.
-        self._cut = False
-        self._search = BlankLineSearch()
+        self._slices = Slices(limits.max_head_bytes)
 
     @property
     def in_body(self) -> bool:
@@ -185,7 +170,7 @@ class RequestReader:
         elif self.state is BODY:
             self.state = DRAINING
             self._wanted = True
-            self._gap = 0
+            self._slices.gap = 0
         else:
             return _NO_EVENTS
         self._set_deadline(now)
@@ -213,28 +198,30 @@ class RequestReader:
             return _NO_EVENTS
         events: list[Event] = []
         self._events = events
+        slices = self._slices
         size = len(data)
-        start = slices = 0
-        end = self._whole_head(data)
-        if end:
-            start = self._feed(data if end == size else data[:end], 0)
-            if start < 0:
-                return events
+        start = parsed = 0
+        if self.state is IDLE or self.state is OPENED:
+            end = slices.whole_head(data)
+            if end:
+                start = self._feed(data if end == size else data[:end], 0)
+                if start < 0:
+                    return events
         while start < size:
-            if self._left > 0 and self.state is BODY:
+            if slices.left > 0 and self.state is BODY:
                 # A body of known length has no limit here.
-                end = min(start + self._left, size)
-                self._left -= end - start
+                end = min(start + slices.left, size)
+                slices.left -= end - start
                 start = self._feed(data[start:end], start)
                 if start < 0:
                     return events
                 continue
-            hold = self._hold_before(size - start, slices, turn=turn)
+            hold = self._hold_before(size - start, parsed, turn=turn)
             if hold is not None:
                 self.hold = hold
                 self._held = data[start:]
                 break
-            end = self._slice(data, start)
+            end = slices.next(data, start, self.state)
             if not end:
                 return self._refuse(HEAD_TOO_LARGE)
             piece = data if end - start == size else data[start:end]
@@ -252,7 +239,7 @@ class RequestReader:
                         self.on_message_begin()
             if start < 0:
                 return events
-            slices += 1
+            parsed += 1
         if self._eof and self.hold is None and self.state is not COMPLETE:
             self.close()
             events.append(CONNECTION_CLOSED)
@@ -261,16 +248,6 @@ class RequestReader:
             self.head_bytes = size
         self._set_deadline(now)
         return events
-
-    def _whole_head(self, data: bytes) -> int:
-        """Where the head ends that the data begins with, if nothing of it came before and it is far from all limits; else 0.
-
-        Nearly all heads are read without the rest of the rules, which give the same for them.
-        """
-        if (self.state is not IDLE and self.state is not OPENED) or not self._search.is_clear:
-            return 0
-        end = data.find(BLANK_LINE, 0, CHUNKED_SLICE_BYTES) + len(BLANK_LINE)
-        return end if end >= len(BLANK_LINE) and is_whole_line(data) else 0
 
     def _feed(self, data: bytes, start: int) -> int:
         """Parse a slice that begins at `start` of the received bytes. Returns where it ends; -1 where it is refused."""
@@ -289,63 +266,28 @@ class RequestReader:
             self._flush_body()
         return start + len(data)
 
-    def _hold_before(self, size: int, slices: int, *, turn: bool) -> Hold | None:
+    def _hold_before(self, size: int, parsed: int, *, turn: bool) -> Hold | None:
         """Why the next slice must not be parsed now.
 
         Args:
             size: bytes that are not parsed yet.
-            slices: that were parsed in this turn of the event loop.
+            parsed: slices that were parsed in this turn of the event loop.
             turn: whether the connection has been given a turn.
         """
         state = self.state
+        slices = self._slices
         if state is BODY or state is DRAINING:
             if not self._wanted:
                 self.long_body = size > UNREAD_BYTES
                 return Hold.BODY
-            if self._left == _CHUNKED and self._gap >= CHUNKED_SLICE_BYTES and (slices == SLICES_PER_TURN or not turn):
+            if slices.left == CHUNKED and slices.gap >= CHUNKED_SLICE_BYTES and (parsed == SLICES_PER_TURN or not turn):
                 # Trailers and the like are of no use: the connections that send them share the time that one would get.
                 return Hold.FRAMING_TURN
         elif state is COMPLETE:
             return Hold.RESPONSE
-        elif (self._cut or (state is HEAD and self._gap >= HEAD_SLICE_BYTES)) and (slices or not turn):
+        elif (slices.cut or (state is HEAD and slices.gap >= HEAD_SLICE_BYTES)) and (parsed or not turn):
             return Hold.HEAD_TURN
-        return Hold.TURN if slices == SLICES_PER_TURN else None
-
-    def _slice(self, data: bytes, start: int) -> int:
-        """Where the next slice ends, as an index in `data`; 0 where a limit is exceeded."""
-        left = self._left
-        if left > 0:
-            end = min(start + left, len(data))
-        else:
-            end = self._search.end(data, start)
-            longest = CHUNKED_SLICE_BYTES if left else HEAD_SLICE_BYTES
-            if end - start > longest:
-                end = start + longest
-                self._cut = True
-                self._search.cut(data, end)
-        return end if self._count(end - start) else 0
-
-    def _count(self, count: int) -> bool:
-        """Count the bytes of a slice. Returns whether they are within the limits."""
-        state = self.state
-        most = self._limits.max_head_bytes
-        if state is OPENED or state is IDLE:
-            return count <= max(most, CHUNKED_SLICE_BYTES)
-        if state is HEAD:
-            self._gap += count
-            return self._gap <= most
-        if self._left > 0:
-            self._left -= count
-            if state is BODY:
-                return True
-        elif state is BODY:
-            # How much of this slice is payload is not known yet: what came before is judged.
-            fits = self._gap <= most and self._overhead <= most + OVERHEAD_PER_BYTE * self._payload
-            self._gap += count
-            self._overhead += count
-            return fits
-        self._gap += count
-        return self._gap <= DRAIN_BYTES
+        return Hold.TURN if parsed == SLICES_PER_TURN else None
 
     def _refuse(self, response: bytes) -> Sequence[Event]:
         # In DRAINING the response is complete.
@@ -360,7 +302,7 @@ class RequestReader:
         timed: State | None = state
         if state is OPENED:
             timed = HEAD
-        elif state is COMPLETE or (state is BODY and (self._left != _CHUNKED or not self._gap)):
+        elif state is COMPLETE or (state is BODY and (self._slices.left != CHUNKED or not self._slices.gap)):
             timed = None
         if timed is self._timed:
             return
@@ -378,12 +320,15 @@ class RequestReader:
         self.state = IDLE
         if self._line.is_complete:
             self._line = RequestLine()
-        self._cut = False
-        self._gap = 0
+        self._slices.cut = False
+        self._slices.gap = 0
 
     def _flush_body(self) -> None:
         parts = self._body
-        self._events.append(Data(parts[0] if len(parts) == 1 else b"".join(parts)))
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        if self._slices.left == CHUNKED:
+            self._slices.count_payload(len(body))
+        self._events.append(Data(body))
         self._body = []
 
     # What the parser calls
@@ -396,7 +341,7 @@ class RequestReader:
         if self.state is not IDLE and self.state is not OPENED:
             raise ValueError("a request begins in the middle of another one")
         self.state = HEAD
-        self._gap = 0
+        self._slices.gap = 0
         self._head.headers = []
 
     def on_headers_complete(self) -> None:
@@ -407,9 +352,7 @@ class RequestReader:
         self.state = BODY
         self._timed = self.deadline = None
         self.head_bytes = 0
-        self._cut = False
-        self._left = _CHUNKED if length is None else length
-        self._gap = self._overhead = self._payload = 0
+        self._slices.begin_body(length)
         self._wanted = length is not None or request.method in _BODILESS
         self.long_body = length is not None and length > DRAIN_BYTES
         self._events.append(request)
@@ -417,20 +360,16 @@ class RequestReader:
     def on_body(self, body: bytes) -> None:
         """Payload of the body."""
         if self.state is BODY:
-            self._gap = 0
-            self._overhead -= len(body)
-            self._payload += len(body)
             self._timed = self.deadline = None
             self._body.append(body)
 
     def on_message_complete(self) -> None:
         """The end of the request."""
-        self._left = 0
-        self._search.clear()
+        if self._body:
+            self._flush_body()
+        self._slices.end_message()
         if self.state is DRAINING:
             self._next()
         else:
-            if self._body:
-                self._flush_body()
             self.state = COMPLETE
             self._events.append(END_OF_MESSAGE)
