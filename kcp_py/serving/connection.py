@@ -19,7 +19,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kcp_py.serving.addresses import client_of, local_address, remote_address
+from kcp_py.serving.addresses import local_address, remote_address
 from kcp_py.serving.clientauthorities import REVOKED, PeerCertificate
 from kcp_py.serving.connectionlimits import ConnectionSlot
 from kcp_py.serving.context import ServerContext
@@ -27,14 +27,15 @@ from kcp_py.serving.cycle import Cycle
 from kcp_py.serving.deadlinetimer import NEVER, DeadlineTimer
 from kcp_py.serving.disconnection import DisconnectCallbacks
 from kcp_py.serving.flow import FlowControl
-from kcp_py.serving.http1.closing import Action, Closing
 from kcp_py.serving.http1.events import Data, EndOfMessage, Event, Header, Refusal, Request
 from kcp_py.serving.http1.reader import RequestReader
 from kcp_py.serving.http1.refusals import TOO_MANY_HEADS
 from kcp_py.serving.http1.responses import ResponseWriter
 from kcp_py.serving.http1.states import Hold, State
-from kcp_py.serving.records import RECORD_BYTES, Records, ServerEnd, discard
+from kcp_py.serving.parsingshare import ParsingShare
+from kcp_py.serving.records import RECORD_BYTES, Records, ServerEnd
 from kcp_py.serving.scope import http_scope, offers_watch_socket
+from kcp_py.serving.transportclosing import TransportClosing
 
 BUFFERED_BYTES: Final = 64 * 1024
 """Bytes of a body that are read before the application takes them."""
@@ -53,10 +54,9 @@ class Connection(asyncio.Protocol):
         "_client",
         "_closing",
         "_context",
-        "_counted_head_bytes",
         "_cycle",
         "_hold",
-        "_in_large_heads",
+        "_parsing",
         "_peer",
         "_reader",
         "_scheme",
@@ -69,6 +69,7 @@ class Connection(asyncio.Protocol):
 
     transport: asyncio.Transport
     flow: FlowControl
+    _parsing: ParsingShare
     _reader: RequestReader
 
     def __init__(self, context: ServerContext) -> None:
@@ -82,11 +83,10 @@ class Connection(asyncio.Protocol):
         self._callbacks = DisconnectCallbacks(context.loop)
         # The hold of the reader that this connection has obeyed.
         self._hold: Hold | None = None
-        self._in_large_heads = False
         self._peer: PeerCertificate | None = None
         self._cycle: Cycle | None = None
-        self._closing = Closing()
-        self._counted_head_bytes = 0
+        # While the connection ends.
+        self._closing: TransportClosing | None = None
         self._timer = DeadlineTimer(context.loop)
 
     # What the transport reports
@@ -113,6 +113,7 @@ class Connection(asyncio.Protocol):
         }
         if isinstance(tls, ServerEnd) and tls.server_name is not None:
             self._app_state["server_name"] = tls.server_name
+        self._parsing = ParsingShare(context, self._client[0] if self._client is not None else "")
         self._reader = RequestReader(context.limits, context.loop.time())
         self._arm()
 
@@ -160,7 +161,7 @@ class Connection(asyncio.Protocol):
             self.transport.close()
         else:
             self._cycle.response.keep_alive = False
-        self._closing.flush(self._context.loop.time())
+        self._end_steps().flush(self._context.loop.time())
         self._arm()
 
     def end_if_revoked(self) -> bool:
@@ -176,8 +177,7 @@ class Connection(asyncio.Protocol):
 
     def take_turn(self) -> None:
         """Parse bytes that wait for a turn."""
-        # Unlike large heads, bodies that bring no payload have a place for the time that they wait only.
-        self._context.long_framings.leave(self)
+        self._parsing.begin_framing_turn(self)
         self._resume(turn=True)
 
     # What the cycle asks for
@@ -256,8 +256,8 @@ class Connection(asyncio.Protocol):
         reader = self._reader
         if reader.hold is not self._hold:
             self._wait(reader.hold)
-        if reader.head_bytes != self._counted_head_bytes:
-            self._count_head_bytes()
+        if reader.head_bytes != self._parsing.head_bytes and not self._parsing.count_head(reader.head_bytes):
+            self._refuse(TOO_MANY_HEADS)
         deadline = reader.deadline
         if deadline is not None and deadline < self._timer.at:
             self._arm()
@@ -271,10 +271,9 @@ class Connection(asyncio.Protocol):
         if hold is Hold.TURN:
             self._context.loop.call_soon(self._resume)
         elif hold is Hold.HEAD_TURN:
-            self._in_large_heads = True
-            self._context.large_heads.want(self, self._counted_client)
+            self._parsing.want_head_turn(self)
         elif hold is Hold.FRAMING_TURN:
-            self._context.long_framings.want(self)
+            self._parsing.want_framing_turn(self)
 
     def _resume(self, *, turn: bool = False) -> None:
         """Parse bytes that were held."""
@@ -286,9 +285,8 @@ class Connection(asyncio.Protocol):
     def _begin(self, request: Request) -> bool:
         """Start the application on a request. Returns whether the connection goes on with HTTP."""
         context = self._context
-        if self._in_large_heads:
-            self._in_large_heads = False
-            context.large_heads.leave(self)
+        if self._parsing.in_large_heads:
+            self._parsing.head_complete(self)
         if self._peer is not None:
             self._app_state["peer_certificate"] = self._peer.current()
         scope = http_scope(request, self._app_state, self._scheme, server=self._server, client=self._client)
@@ -329,26 +327,6 @@ class Connection(asyncio.Protocol):
         self.flow.release()
         socket.start(transport, received)
 
-    @property
-    def _counted_client(self) -> str:
-        """The client address for limits; empty where there are none."""
-        return "" if self._client is None else client_of(self._client[0])
-
-    def _count_head_bytes(self) -> None:
-        """Count the bytes of an incomplete head, or refuse the request where there is no room for them."""
-        budget = self._context.head_budget
-        client = self._counted_client
-        now, before = self._reader.head_bytes, self._counted_head_bytes
-        if now < before:
-            self._counted_head_bytes = 0
-            budget.release(client, before)
-            before = 0
-        if now > before:
-            if budget.acquire(client, now - before):
-                self._counted_head_bytes = now
-            else:
-                self._refuse(TOO_MANY_HEADS)
-
     # The end
 
     def _refuse(self, response: bytes) -> None:
@@ -371,20 +349,19 @@ class Connection(asyncio.Protocol):
         """Read nothing more, and close the connection once the client had time to read the response."""
         self._release()
         self.flow.hold()
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-        self._closing.linger(self._context.loop.time())
+        self._end_steps().linger(self._context.loop.time())
         self._arm()
 
+    def _end_steps(self) -> TransportClosing:
+        if self._closing is None:
+            self._closing = TransportClosing(self.transport, self._context.buffer)
+        return self._closing
+
     def _release(self) -> None:
-        """Give back what reading takes."""
-        context = self._context
+        """Release the reader, the places in budgets and queues, and the timer."""
         self._reader.release()
-        if self._counted_head_bytes:
-            self._count_head_bytes()
-        context.large_heads.leave(self)
-        context.long_framings.leave(self)
-        self._closing.end()
+        self._parsing.release(self)
+        self._closing = None
         self._timer.stop()
 
     # Deadlines
@@ -392,7 +369,7 @@ class Connection(asyncio.Protocol):
     def _arm(self) -> None:
         """Have the timer run at the next deadline, or before."""
         deadline = self._reader.deadline
-        closing = self._closing.deadline
+        closing = self._closing.deadline if self._closing is not None else None
         if deadline is None or (closing is not None and closing < deadline):
             deadline = closing
         if deadline is not None:
@@ -410,24 +387,6 @@ class Connection(asyncio.Protocol):
             else:
                 self.transport.abort()
                 return
-        if self._closing.deadline is not None and self._closing.deadline <= now:
-            self._close(now)
+        if self._closing is not None:
+            self._closing.step(now)
         self._arm()
-
-    def _close(self, now: float) -> None:
-        """Take the next step of the end."""
-        transport = self.transport
-        action = self._closing.expired(
-            now,
-            unsent=transport.get_write_buffer_size(),
-            closing=transport.is_closing(),
-            # Transports without TLS do not have this method.
-            unread=self._scheme == "https" and bool(transport.get_read_buffer_size()),  # type: ignore[attr-defined]
-        )
-        if action is Action.DISCARD:
-            descriptor = transport.get_extra_info("socket").fileno()
-            action = self._closing.discarded(discard(descriptor, self._context.buffer, self._closing.left), now)
-        if action is Action.CLOSE:
-            transport.close()
-        elif action is Action.ABORT:
-            transport.abort()
