@@ -97,8 +97,7 @@ async def _run(
             raise CommandError(_named(error, options.root_directory)) from error
         except (StorageError, TokenFileError) as error:
             raise CommandError(_one_line(error)) from error
-        # What exists now lives as long as the process: the collector need not look at it again.
-        gc.collect()
+        # What exists now lives as long as the process: the collector need not look at it again. The cycles in it are not worth a search.
         gc.freeze()
         # Requests make many short-lived containers and few cycles: looking for cycles 30 times less often is worth 6 % of a create.
         # The second generation is kept small: one turn of the event loop has to look at all of it.
