@@ -31,10 +31,11 @@ class MergeTypes:
         self._definitions = definitions
         self._types: dict[str, MergeType] = {}
 
-    async def prepare(self) -> None:
-        """Compute all types, so that `get` is cheap."""
+    async def load(self, api_version: str) -> MergeType | None:
+        """`get`, after which `get` is cheap for every version. Large types are computed in a thread."""
         if self._large and len(self._types) < len(self._roots):
-            await offload(lambda: [self.get(api_version) for api_version in self._roots])
+            await offload(lambda: [self.get(one) for one in self._roots])
+        return self.get(api_version)
 
     def get(self, api_version: str) -> MergeType | None:
         """The type in a version; None for a version that is not served."""

@@ -32,5 +32,6 @@ def test_versions():
 async def test_large_documents(large: bool):  # noqa: FBT001  # a case
     """Reading in a thread gives an equal result."""
     types = MergeTypes(NodesByName(DOCUMENTS), large=large)
-    await types.prepare()
-    assert types.get("example.com/v1") is types.get("example.com/v1")
+    found = await types.load("example.com/v1")
+    assert found is not None
+    assert types.get("example.com/v1") is found

@@ -14,7 +14,7 @@ from kcp_py.apimachinery.managedfields.ownership import Manager, Owned, Owners
 from kcp_py.apimachinery.meta.timestamps import normalize_time
 from kcp_py.golang.quoting import go_quote
 
-__all__ = ["APPLY", "UPDATE", "Managed", "ManagedFieldsError", "cap", "decode_entries", "encode_entries", "is_reset"]
+__all__ = ["APPLY", "UPDATE", "Managed", "ManagedFieldsError", "cap", "decode_entries", "encode_entries", "encode_entry", "is_reset"]
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
@@ -108,7 +108,12 @@ def encode_entries(managed: Managed) -> list[dict[str, Any]]:
     managers = list(managed.owners)
     if len(managers) > 1:
         managers.sort(key=lambda manager: _order(managed, manager))
-    return [_entry(managed, manager) for manager in managers]
+    entries: list[dict[str, Any]] = []
+    for manager in managers:
+        owned = managed.owners[manager]
+        fields = owned.fields if id(owned.fields) in managed.in_order else ordered(owned.fields)
+        entries.append(encode_entry(manager, owned.api_version, managed.times.get(manager), fields=fields))
+    return entries
 
 
 def _order(managed: Managed, manager: Manager) -> tuple[str, str, str, str, str]:
@@ -116,17 +121,24 @@ def _order(managed: Managed, manager: Manager) -> tuple[str, str, str, str, str]
     return manager.operation, managed.times.get(manager, ""), manager.name, version, manager.subresource
 
 
-def _entry(managed: Managed, manager: Manager) -> dict[str, Any]:
-    owned = managed.owners[manager]
+def encode_entry(manager: Manager, version: str, time: str | None, *, fields: FieldSet) -> dict[str, Any]:
+    """Write one entry.
+
+    Args:
+        manager: who owns the fields.
+        version: the `apiVersion` of the fields.
+        time: RFC 3339 time of the last change, if it is known.
+        fields: in the order of `fieldsets.ordered`.
+    """
     entry: dict[str, Any] = {}
     if manager.name:
         entry["manager"] = manager.name
     entry["operation"] = manager.operation
-    entry["apiVersion"] = owned.api_version
-    if (time := managed.times.get(manager)) is not None:
+    entry["apiVersion"] = version
+    if time is not None:
         entry["time"] = time
     entry["fieldsType"] = FIELDS_V1
-    entry["fieldsV1"] = owned.fields if id(owned.fields) in managed.in_order else ordered(owned.fields)
+    entry["fieldsV1"] = fields
     if manager.subresource:
         entry["subresource"] = manager.subresource
     return entry

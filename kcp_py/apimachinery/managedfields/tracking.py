@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -24,13 +24,15 @@ from kcp_py.apimachinery.managedfields.entries import (
     cap,
     decode_entries,
     encode_entries,
+    encode_entry,
     is_reset,
 )
 from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, difference, paths, show, without
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, Manager, Owned, Owners, Versions, apply, update
+from kcp_py.apimachinery.managedfields.types import MergeType
 from kcp_py.apimachinery.managedfields.values import fields_of
 
-__all__ = ["Conflict", "ManagedWrite", "conflict_message", "conflicts_of", "track_apply", "track_update"]
+__all__ = ["Conflict", "ManagedWrite", "conflict_message", "conflicts_of", "track_apply", "track_create", "track_update"]
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 KUBECTL: Final = "kubectl"
@@ -52,23 +54,20 @@ _SERVERS: Final[FieldSet] = {
     },
 }
 """The fields that only the server sets, which have no owner."""
+_NO_FIELDS: Final[FieldSet] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagedWrite:
-    """The field manager of a write, and the fields that it can own.
-
-    Attributes:
-        name: the field manager.
-        subresource: `status`, `scale` or empty.
-        time: RFC 3339 with seconds.
-        ignored: fields that this endpoint resets, so that a write through it does not own them.
-    """
+class ManagedWrite(NamedTuple):
+    """The field manager of a write, and the fields that it can own."""
 
     name: str
-    subresource: str = ""
+    """The field manager."""
     time: str
-    ignored: FieldSet = field(default_factory=dict)
+    """RFC 3339 with seconds."""
+    subresource: str = ""
+    """`status`, `scale` or empty."""
+    ignored: FieldSet = _NO_FIELDS
+    """Fields that this endpoint resets, so that a write through it does not own them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +81,21 @@ class Conflict:
 
     manager: str
     path: str
+
+
+def track_create(kind: MergeType, version: str, new: dict[str, Any], *, writer: ManagedWrite) -> None:
+    """Note in `new`, in place, that a create sets all its fields: `track_update` without earlier owners.
+
+    Args:
+        kind: the type of the object.
+        version: its `apiVersion`.
+        new: the object to be stored, without managedFields.
+        writer: who writes.
+    """
+    fields = difference(without(new_fields(kind, new), writer.ignored), _SERVERS)
+    if fields:
+        manager = Manager(writer.name, UPDATE, writer.subresource, version)
+        new["metadata"]["managedFields"] = [encode_entry(manager, version, writer.time, fields=fields)]
 
 
 def track_update(
@@ -100,15 +114,10 @@ def track_update(
     new["metadata"].pop("managedFields", None)
     if live is not None and not managed.owners:
         return  # the object has no owners, and an update does not begin tracking
-    manager = Manager(writer.name, UPDATE, writer.subresource, versions.version)
     if live is None and not managed.owners and empty is None:
-        fields = difference(without(new_fields(versions.kind, new), writer.ignored), _SERVERS)
-        if fields:
-            managed.owners[manager] = Owned(fields, versions.version, applied=False)
-            managed.times[manager] = writer.time
-            managed.in_order[id(fields)] = fields
-        _write(new, managed)
+        track_create(versions.kind, versions.version, new, writer=writer)
         return
+    manager = Manager(writer.name, UPDATE, writer.subresource, versions.version)
     before = _bare(live) if live is not None else empty or {}
     owners, taken = update(versions, before, new, managed.owners, manager, ignored=writer.ignored)
     managed.owners = _stripped(owners, managed.owners)

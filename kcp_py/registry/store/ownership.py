@@ -7,6 +7,7 @@ which may need a webhook. The rules are run again with each converted object.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -19,7 +20,7 @@ from kcp_py.apimachinery.managedfields.conformity import typed_problems
 from kcp_py.apimachinery.managedfields.entries import UPDATE, ManagedFieldsError, decode_entries
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, MissingVersionError, Versions
-from kcp_py.apimachinery.managedfields.tracking import ManagedWrite, conflict_message, conflicts_of, track_apply, track_update
+from kcp_py.apimachinery.managedfields.tracking import ManagedWrite, conflict_message, conflicts_of, track_apply, track_create, track_update
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
 from kcp_py.registry.admission import AdmissionChain, Attributes
 from kcp_py.registry.merge_types import MergeTypes
@@ -72,7 +73,13 @@ async def note_write(
         name=manager.name, subresource=subresource, time=manager.time, ignored=reset_fields(resource, subresource, live, new)
     )
     metadata = new["metadata"]
-    empty = _empty(resource) if live is None else None
+    # Encoders of other kinds write nothing that is not set.
+    empty = _empty(resource) if live is None and resource.typed else None
+    if live is None and empty is None and "managedFields" not in metadata:
+        # Without earlier owners no other version is needed.
+        track = partial(track_create, await _kind(resource), resource.group_version, new, writer=writer)
+        await offload(track) if size > Inline.TRANSFORM else track()
+        return
     missing = object()
     given = metadata.get("managedFields", missing)
 
@@ -180,8 +187,10 @@ def _conflict(error: ConflictsError) -> StatusError:
     return StatusError(409, "Conflict", conflict_message(conflicts), details={"causes": causes})
 
 
-def _kind(resource: ServedResource) -> MergeType:
-    return (resource.merge_types.get(resource.group_version) if resource.merge_types is not None else None) or DEDUCED
+async def _kind(resource: ServedResource) -> MergeType:
+    """The type of the objects of a resource."""
+    types = resource.merge_types
+    return (await types.load(resource.group_version) if types is not None else None) or DEDUCED
 
 
 def _type_in(types: MergeTypes | None) -> Callable[[str], MergeType | None]:
@@ -201,8 +210,7 @@ async def _with_versions(resource: ServedResource, run: Callable[[Versions], R],
     """Call `run`, again and again until it has every object that it needs in another version."""
     known: dict[tuple[bytes, str], Any] = {}
     types = resource.merge_types
-    if types is not None:
-        await types.prepare()
+    own_kind = await _kind(resource)
 
     def convert(obj: Any, version: str) -> tuple[MergeType, Any]:
         kind = types.get(version) if types is not None else None
@@ -215,7 +223,7 @@ async def _with_versions(resource: ServedResource, run: Callable[[Versions], R],
             raise _Wanted(key)
         return kind, known[key]
 
-    versions = Versions(resource.group_version, _kind(resource), convert, _type_in(types))
+    versions = Versions(resource.group_version, own_kind, convert, _type_in(types))
     for _ in range(_MAX_CONVERSIONS):
         try:
             return await offload(run, versions) if size > Inline.TRANSFORM else run(versions)
