@@ -182,7 +182,7 @@ class Validator:
                 report.strict(text, cannot_be_handled(resource, "strict decoding error: ").message)
             warnings = [warning for warning in warnings if warning not in strict]
             namespace = _prepare_place(obj, resource)
-            prepare_new(self._access, resource, namespace, obj)
+            prepare_new(resource, namespace, obj, uid=self._access.new_uid(), now=self._access.now())
             metadata = obj["metadata"]
             if not metadata.get("name") and isinstance(base := metadata.get("generateName"), str) and base:
                 metadata["name"] = generate_name(base, random.randrange)

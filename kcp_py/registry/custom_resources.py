@@ -42,7 +42,8 @@ class CustomResourceStrategy(Strategy):
 
     def warnings(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
         """Finalizers that others could mistake for theirs."""
-        return finalizer_warnings(obj["metadata"], old["metadata"] if old else None)
+        metadata = obj["metadata"]
+        return finalizer_warnings(metadata, old["metadata"] if old else None) if "finalizers" in metadata else []
 
 
 def printer_columns(columns: Sequence[Mapping[str, Any]] | None) -> tuple[Column, ...]:

@@ -117,6 +117,8 @@ class ServedResource:
     key: GroupVersionResource = field(init=False)
     group_version: str = field(init=False)
     """As in `apiVersion`."""
+    storage_group_version: str = field(init=False)
+    """The `apiVersion` of stored objects."""
     document: Mapping[str, Any] = field(default_factory=dict)
     """The source of `schema`, for OpenAPI publication."""
     upstream_model: str = ""
@@ -129,6 +131,9 @@ class ServedResource:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "group_version", f"{self.group}/{self.version}" if self.group else self.version)
+        stored_group = self.group if self.storage_group is None else self.storage_group
+        stored_version = f"{stored_group}/{self.storage_version}" if stored_group else self.storage_version
+        object.__setattr__(self, "storage_group_version", stored_version)
         renderer = Renderer(
             api_version=self.group_version,
             stored_api_version=self.storage_group_version,
@@ -141,12 +146,6 @@ class ServedResource:
         object.__setattr__(self, "has_status", "status" in self.subresources)
         object.__setattr__(self, "group_resource", GroupResource(self.group, self.resource))
         object.__setattr__(self, "key", GroupVersionResource(self.group, self.version, self.resource))
-
-    @property
-    def storage_group_version(self) -> str:
-        """The `apiVersion` of stored objects."""
-        group = self.group if self.storage_group is None else self.storage_group
-        return f"{group}/{self.storage_version}" if group else self.storage_version
 
     @property
     def group_version_kind(self) -> GroupVersionKind:

@@ -24,7 +24,7 @@ class ClientDisconnectedError(Exception):
 class BodyReader:
     """The body of one request."""
 
-    __slots__ = ("_budget", "_cluster", "_place", "_receive")
+    __slots__ = ("_budget", "_cluster", "_receive", "place")
 
     def __init__(self, receive: Receive, cluster: ClusterSelection, budget: BodyBudget | None) -> None:
         """Begin.
@@ -37,7 +37,8 @@ class BodyReader:
         self._receive = receive
         self._cluster = cluster
         self._budget = budget
-        self._place: Place | None = None
+        self.place: Place | None = None
+        """The place of a large body in the budget."""
 
     async def read(self, declared: bytes | None, limit: int) -> bytes:
         """The whole body. A large one waits for its turn before it is read, and again before it is returned.
@@ -59,7 +60,7 @@ class BodyReader:
                 raise too_large(limit)
             if size > LIGHT_BYTES:
                 await self._hold(size)
-        message = await (self._receive() if self._place is None else self._receive_in_time(0))
+        message = await (self._receive() if self.place is None else self._receive_in_time(0))
         if message["type"] == "http.disconnect":
             raise ClientDisconnectedError
         body: bytes = message.get("body", b"")
@@ -67,24 +68,24 @@ class BodyReader:
             raise too_large(limit)
         if message.get("more_body", False):
             body = await self._read_rest(body, limit)
-        if self._place is not None:
-            await self._place.work(len(body))
+        if self.place is not None:
+            await self.place.work(len(body))
         return body
 
     def rest(self) -> None:
         """The body is not worked on any more: the response begins."""
-        if self._place is not None:
-            self._place.rest()
+        if self.place is not None:
+            self.place.rest()
 
     def leave(self) -> None:
         """The request has ended."""
-        if self._place is not None:
-            self._place.leave()
-            self._place = None
+        if self.place is not None:
+            self.place.leave()
+            self.place = None
 
     async def _hold(self, size: int) -> None:
         if self._budget is not None:
-            place = self._place = Place(self._budget, str(self._cluster))
+            place = self.place = Place(self._budget, str(self._cluster))
             await place.hold(size)
 
     async def _receive_in_time(self, size: int) -> Any:
@@ -93,10 +94,10 @@ class BodyReader:
         Raises:
             StatusError: 408; the client holds space that others wait for, and sends too slowly.
         """
-        if self._place is None:
+        if self.place is None:
             return await self._receive()
         try:
-            async with asyncio.timeout_at(self._place.deadline(size)):
+            async with asyncio.timeout_at(self.place.deadline(size)):
                 return await self._receive()
         except TimeoutError:
             raise StatusError(408, "Timeout", _TOO_SLOW) from None
@@ -113,7 +114,7 @@ class BodyReader:
             size += len(body)
             if size > limit:
                 raise too_large(limit)
-            if size > LIGHT_BYTES and self._place is None:
+            if size > LIGHT_BYTES and self.place is None:
                 # The size was not declared.
                 await self._hold(limit)
             chunks.append(body)

@@ -180,7 +180,8 @@ class Exchange:
             StatusError: 400, for a malformed query.
         """
         if self._query is None:
-            self._query = parse_query(self.scope["query_string"])
+            query_string = self.scope["query_string"]
+            self._query = parse_query(query_string) if query_string else {}
         return self._query
 
     def header_values(self, name: bytes) -> Sequence[bytes]:
@@ -204,8 +205,11 @@ class Exchange:
             ClientDisconnectedError: the client left before the end.
         """
         if self._body is None:
-            self._reader = BodyReader(self.receive, self.cluster, self._bodies)
-            self._body = await self._reader.read(self.headers.get(b"content-length"), limit)
+            reader = self._reader = BodyReader(self.receive, self.cluster, self._bodies)
+            self._body = await reader.read(self.headers.get(b"content-length"), limit)
+            if reader.place is None:
+                # There is nothing to give back.
+                self._reader = None
         return self._body
 
     # Whole responses

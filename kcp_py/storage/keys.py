@@ -33,8 +33,7 @@ the hyphen, and a slash follows the dot in code-point order."""
 
 _CORE: Final = "core"
 _GROUP_OR_RESOURCE: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
-_FORBIDDEN_IN_NAME: Final = re.compile(r"[/%\x00-\x1f\x7f\ud800-\udfff]")
-_LONGEST_NAME: Final = 253
+_is_name: Final = re.compile(r"(?!\.{1,2}\Z)[^/%\x00-\x1f\x7f\ud800-\udfff]{1,253}").fullmatch
 _LONGEST_CLUSTER_SEGMENT: Final = 63
 """The maximum length of cluster names without a colon."""
 
@@ -87,15 +86,18 @@ class ResourceKeys(NamedTuple):
         """The prefix of the resource's objects in one namespace of one cluster."""
         if not self.namespaced:
             raise InvalidSegmentError(f"{self.prefix} is not namespaced")
-        return f"{self.prefix}{_checked_cluster(cluster)}/{_checked_name(namespace)}/"
+        if not _is_name(namespace):
+            raise InvalidSegmentError(f"invalid key segment {namespace!r}")
+        return f"{self.prefix}{_checked_cluster(cluster)}/{namespace}/"
 
     def object_key(self, cluster: Name, namespace: str, name: str) -> str:
         """The key of one object; `namespace` is empty exactly for cluster-scoped resources."""
         if bool(namespace) is not self.namespaced:
             raise InvalidSegmentError(f"{self.prefix} {'needs' if self.namespaced else 'takes no'} namespace")
-        if namespace:
-            return f"{self.prefix}{_checked_cluster(cluster)}/{_checked_name(namespace)}/{_checked_name(name)}"
-        return f"{self.prefix}{_checked_cluster(cluster)}/{_checked_name(name)}"
+        place = f"{namespace}/{name}" if namespace else name
+        if not _is_name(name) or (namespace and not _is_name(namespace)):
+            raise InvalidSegmentError(f"invalid key segment in {place!r}")
+        return f"{self.prefix}{_checked_cluster(cluster)}/{place}"
 
     def parse(self, key: str) -> ObjectKey:
         """Read a key of this resource back.
@@ -273,9 +275,3 @@ def _checked_cluster(cluster: Name) -> str:
         return _segment_of(parse_name(cluster))
     except ValueError as error:
         raise InvalidSegmentError(f"invalid cluster in key: {cluster!r}") from error
-
-
-def _checked_name(text: str) -> str:
-    if not text or len(text) > _LONGEST_NAME or text in {".", ".."} or _FORBIDDEN_IN_NAME.search(text):
-        raise InvalidSegmentError(f"invalid key segment {text!r}")
-    return text

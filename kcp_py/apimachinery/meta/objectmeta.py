@@ -79,7 +79,8 @@ def validate_object_meta(meta: Mapping[str, Any], *, namespaced: bool, validate_
             errors += _invalid(f"{path}.namespace", namespace, problems)
     elif namespace:
         errors.append(fielderrors.forbidden(f"{path}.namespace", "not allowed on this type"))
-    _check_generation(errors, meta, path)
+    if (generation := get("generation") or 0) < 0:
+        errors.append(_negative_generation(generation, path))
     if labels := get("labels"):
         errors += label_problems(labels, f"{path}.labels")
     if annotations := get("annotations"):
@@ -116,8 +117,9 @@ def validate_object_meta_update(
             shown = "[]string{" + ", ".join(map(go_quote, extra)) + "}"
             detail = f"no new finalizers can be added if the object is being deleted, found new finalizers {shown}"
             errors.append(fielderrors.forbidden(f"{path}.finalizers", detail))
-    _check_generation(errors, meta, path)
-    if (generation := get("generation") or 0) < (old.get("generation") or 0):
+    if (generation := get("generation") or 0) < 0:
+        errors.append(_negative_generation(generation, path))
+    if generation < (old.get("generation") or 0):
         errors.append(fielderrors.invalid(f"{path}.generation", generation, "must not be decremented"))
     errors += [
         fielderrors.invalid(f"{path}.{field}", get(field) or "", "field is immutable")
@@ -256,6 +258,8 @@ def _managed_fields_problems(entries: Sequence[Mapping[str, Any] | None], path: 
 def field_manager_problems(manager: str, path: str) -> list[FieldError]:
     """The problems of the name of a field manager; the empty name is valid."""
     errors: list[FieldError] = []
+    if manager.isascii() and manager.isprintable() and len(manager) <= _FIELD_MANAGER_MAX:
+        return errors
     if byte_length(manager) > _FIELD_MANAGER_MAX:
         errors.append(fielderrors.too_long(path, _FIELD_MANAGER_MAX))
     if manager.isprintable():
@@ -273,9 +277,8 @@ def field_manager_problems(manager: str, path: str) -> list[FieldError]:
     return errors
 
 
-def _check_generation(errors: list[FieldError], meta: Mapping[str, Any], path: str) -> None:
-    if (generation := meta.get("generation") or 0) < 0:
-        errors.append(fielderrors.invalid(f"{path}.generation", generation, "must be greater than or equal to 0"))
+def _negative_generation(generation: int, path: str) -> FieldError:
+    return fielderrors.invalid(f"{path}.generation", generation, "must be greater than or equal to 0")
 
 
 def finalizer_warnings(meta: Mapping[str, Any], old: Mapping[str, Any] | None = None, path: str = "metadata.finalizers") -> list[str]:

@@ -169,11 +169,11 @@ def _prune(obj: dict[str, Any], resource: BodyKind, decoding: Decoding, *, stric
     if annotations is not None:
         annotations.pop(CLUSTER_ANNOTATION, None)
     metadata.pop("clusterName", None)
-    unknown = [f"metadata.{name}" for name in prune_object_meta(metadata)]
+    if unknown := prune_object_meta(metadata):
+        # Custom resources are maps when their metadata are decoded, and maps are written in order. So are the results of patches.
+        unknown = sorted(f"metadata.{name}" for name in unknown)
     if mistake := resource.schema.type_error(obj):
         raise cannot_be_handled(resource, str(mistake))
-    # Custom resources are maps when their metadata are decoded, and maps are written in order. So are the results of patches.
-    unknown.sort()
     unknown += resource.schema.prune(obj)
     if not strict or not (unknown or decoding.repeated):
         return ()

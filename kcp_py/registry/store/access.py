@@ -120,13 +120,6 @@ def translate(error: contract.StorageError) -> StatusError:
             return errors.internal("storage failed")
 
 
-def field_error_object_name(obj: dict[str, Any]) -> str:
-    """The name that validation messages carry."""
-    metadata = obj.get("metadata") or {}
-    name = metadata.get("name")
-    return name if isinstance(name, str) else ""
-
-
 GUARD_ATTEMPTS = 8
 """How often a write is worked out again because what it relied on changed meanwhile."""
 

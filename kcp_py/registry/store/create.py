@@ -13,13 +13,13 @@ from kcp_py.registry.admission import attributes_of
 from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.registry.rendering import encode_stored, strip_server_fields
 from kcp_py.registry.resource import ServedResource
-from kcp_py.registry.store.access import Access, StoreResult, check_open, compares_of, field_error_object_name
+from kcp_py.registry.store.access import Access, StoreResult, check_open, compares_of
 from kcp_py.registry.store.defaults import defaults_of, place_of
 from kcp_py.registry.store.ownership import mutate, note_write
 from kcp_py.registry.store.read import to_storage
 from kcp_py.registry.store.validation import check
 from kcp_py.registry.writerequest import WriteRequest
-from kcp_py.storage.contract import Compare, ConflictError, Put
+from kcp_py.storage.contract import Compare, ConflictError, Operation, Put
 
 _MOST_DIGITS: Final = 1024
 """Of a number: upstream reads leading zeros, and no more digits than a body has."""
@@ -41,10 +41,11 @@ async def create(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
     resource = target.served.resource
     entries = obj["metadata"].pop("managedFields", None)
     given = obj["metadata"].get("resourceVersion") or ""
+    uid, now = access.new_uid(), manager.time if manager is not None else access.now()
     if size > Inline.TRANSFORM:
-        await offload(prepare_new, access, resource, target.namespace, obj)
+        await offload(prepare_new, resource, target.namespace, obj, uid=uid, now=now)
     else:
-        prepare_new(access, resource, target.namespace, obj)
+        prepare_new(resource, target.namespace, obj, uid=uid, now=now)
     if manager is not None:
         if entries is not None:
             obj["metadata"]["managedFields"] = entries
@@ -71,16 +72,16 @@ async def create(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
     raise AssertionError("unreachable")
 
 
-def prepare_new(access: Access, resource: ServedResource, namespace: str, obj: dict[str, Any]) -> None:
-    """Give an object, in place, the metadata that only the server sets."""
+def prepare_new(resource: ServedResource, namespace: str, obj: dict[str, Any], *, uid: str, now: str) -> None:
+    """Give an object, in place, the metadata that only the server sets. `now` is RFC 3339 with seconds."""
     metadata = obj["metadata"]
     strip_server_fields(obj)
     for key in ("deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(key, None)
     if resource.namespaced:
         metadata["namespace"] = namespace
-    metadata["uid"] = access.new_uid()
-    metadata["creationTimestamp"] = access.now()
+    metadata["uid"] = uid
+    metadata["creationTimestamp"] = now
     if resource.strategy.has_generation:
         metadata["generation"] = 1
     else:
@@ -111,7 +112,7 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
     cluster_state, served, size, dry_run = request.target.cluster_state, request.target.served, request.size, request.options.dry_run
     resource = served.resource
     metadata = obj["metadata"]
-    name = field_error_object_name(obj)
+    name = metadata.get("name", "")
     namespace = metadata.get("namespace", "")
     check_open(cluster_state, resource, name)
     compares: list[Compare] = []
@@ -131,9 +132,11 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
             raise already_exists(resource, name, current.value)
         return StoreResult(stored, value, 0, created=True)
     compares[:0] = (Compare(key, mod_revision=0), *compares_of(cluster_state, served))
-    create_with = [operation for operation in cluster_state.create_with if operation.key != key]
+    operations: list[Operation] = [Put(key, value)]
+    if cluster_state.create_with:
+        operations += (operation for operation in cluster_state.create_with if operation.key != key)
     try:
-        revision = await access.transact(cluster_state.name, served.resource.keys, compares, (Put(key, value), *create_with))
+        revision = await access.transact(cluster_state.name, served.resource.keys, compares, operations)
     except ConflictError as conflict:
         if conflict.key != key:
             raise StaleStateError(conflict.key) from conflict

@@ -13,7 +13,7 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import MAX_CAUSES
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.apimachinery.meta.objectmeta import validate_object_meta, validate_object_meta_update
-from kcp_py.bootstrap.unenforced import unenforced_warning
+from kcp_py.bootstrap.unenforced import UNENFORCED, unenforced_warning
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.contract import CompiledSchema
@@ -83,15 +83,15 @@ async def check(
         name = metadata.get("name")
         raise errors.invalid(resource.group_version_kind.group_kind, name if isinstance(name, str) else "", problems)
     warnings.extend(await offload(strategy.warnings, obj, old) if heavy else strategy.warnings(obj, old))
-    if not subresource and (warning := unenforced_warning(resource.group, resource.resource)):
-        warnings.append(warning)
+    if not subresource and resource.group_resource in UNENFORCED:
+        warnings.append(unenforced_warning(*resource.group_resource))
 
 
 def _metadata_problems(resource: ServedResource, metadata: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
     problems = validate_object_meta(metadata, namespaced=resource.namespaced, validate_name=resource.strategy.validate_name)
     if old is not None:
         problems += validate_object_meta_update(metadata, old["metadata"], is_valid=not problems)
-    return _first(problems)
+    return problems and _first(problems)
 
 
 def _violations(schema: CompiledSchema, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
@@ -103,7 +103,8 @@ def _status_violations(schema: CompiledSchema, obj: dict[str, Any], old: dict[st
 
 
 def _strategy_violations(strategy: Strategy, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
-    return _first(strategy.validate(obj) if old is None else strategy.validate_update(obj, old))
+    problems = strategy.validate(obj) if old is None else strategy.validate_update(obj, old)
+    return problems and _first(problems)
 
 
 def _first(problems: list[FieldError]) -> list[FieldError]:

@@ -77,7 +77,9 @@ def _metadata_errors(metadata: Any, path: str) -> list[FieldError]:
 
 def metadata_mistake(metadata: Any) -> str:
     """Why a value cannot be decoded as ObjectMeta, as Go's decoder words it; empty when it can."""
-    problem = type_problem({"metadata": metadata}) or ""
+    problem = type_problem({"metadata": metadata})
+    if problem is None:
+        return ""
     # Upstream decodes it on its own.
     return problem.replace("struct field PartialObjectMetadata.metadata of", "value of").replace(
         "field ObjectMeta.metadata.", "field ObjectMeta."

@@ -47,10 +47,11 @@ async def resolve(backend: Backend, exchange: Exchange) -> Resolved:
         if cluster_state is None or cluster_state.inactive or cluster_state.delete_after:
             cluster_state = await resolve_cluster(backend, context, cluster)
         # What every cluster serves needs no table: nothing is worked out, or kept, for a cluster that is not there.
-        served = backend.tables.everywhere.get((info.group, info.version, info.resource))
+        key = (info.group, info.version, info.resource)
+        served = backend.tables.everywhere.get(key)
         if served is None:
             table = backend.tables.cached(cluster) or await backend.tables.get(cluster)
-            served = table.find(info.group, info.version, info.resource)
+            served = table.served.get(key)
     if served is None:
         raise errors.unknown_path()
     resource = served.resource

@@ -81,7 +81,7 @@ def decode_json_strict(body: bytes) -> tuple[Any, list[str]]:
         value = _decode_in_pieces(body, errors)
         return value, list(errors)
     value = decode_json(body)
-    return value, duplicate_fields(body, value)
+    return value, [] if _has_no_duplicates(body, value) else _duplicate_fields(body)
 
 
 def _decode_in_pieces(body: bytes, errors: dict[str, None] | None) -> Any:
@@ -128,7 +128,12 @@ def _checked(body: bytes, value: Any, depth: int) -> Any:
     # orjson keeps ints up to 2^64-1; a number that large has nineteen digits in a row.
     if _NINETEEN_DIGITS in summary:
         value = _shrink(value)
-    if _ZERO_FRACTION.search(body) is not None or _has_exponent(summary) or _TRAILING_DIGITS in summary or _LEADING_DIGITS in summary:
+    if (
+        _ZERO_FRACTION.search(body) is not None
+        or (b"0e" in summary and _has_exponent(summary))
+        or _TRAILING_DIGITS in summary
+        or _LEADING_DIGITS in summary
+    ):
         return _without_fractions(value)
     return value
 
@@ -160,8 +165,10 @@ def duplicate_fields(body: bytes, value: Any = None) -> list[str]:
         return decode_json_strict(body)[1]
     if value is None:
         value = decode_json(body)
-    if _has_no_duplicates(body, value):
-        return []
+    return [] if _has_no_duplicates(body, value) else _duplicate_fields(body)
+
+
+def _duplicate_fields(body: bytes) -> list[str]:
     document, found = _pairs_of(body)
     if not found:
         return []
