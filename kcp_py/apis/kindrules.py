@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.meta.table import AGE, NAME, Column
-from kcp_py.registry.resource import Converter, DefaultObjects
+from kcp_py.registry.resource import Converter, DefaultObjects, NamespaceObject
 from kcp_py.registry.strategy import Strategy
 
 
@@ -21,6 +21,8 @@ class KindRules(NamedTuple):
     """See `ServedResource.field_labels`."""
     default_objects: DefaultObjects | None = None
     """Objects that every cluster has without storing them."""
+    namespace_object: NamespaceObject | None = None
+    """The object that every namespace has without storing it."""
     inherited: bool = False
     """See `ServedResource.inherited`."""
     typed: bool = True

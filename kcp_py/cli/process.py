@@ -89,13 +89,14 @@ async def _run(
 ) -> None:
     from kcp_py.bootstrap import descriptions
     from kcp_py.controlplane import ControlPlane
+    from kcp_py.controlplane.rootca import RootCAError
 
     async with contextlib.AsyncExitStack() as stack:
         try:
             control_plane = await stack.enter_async_context(ControlPlane(options))
         except OSError as error:
             raise CommandError(_named(error, options.root_directory)) from error
-        except (StorageError, TokenFileError) as error:
+        except (RootCAError, StorageError, TokenFileError) as error:
             raise CommandError(_one_line(error)) from error
         # What exists now lives as long as the process: the collector need not look at it again. The cycles in it are not worth a search.
         gc.freeze()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kcp_py.apimachinery.kinds import CRDS, GroupResource
 from kcp_py.apis.apiextensions.strategy import CRDStrategy
 from kcp_py.apis.builtin.resources import builtin_resources
+from kcp_py.apis.core.configuration import ConfigMapStrategy
 from kcp_py.apis.core.kubernetes_service import kubernetes_service
+from kcp_py.apis.core.namespaceobjects import root_ca_config_map
 from kcp_py.apis.kcp.logicalclusters import LogicalClusterStrategy
 from kcp_py.apis.metrics import ClusterUsages, cluster_usages
 from kcp_py.apis.upstream.provider import UpstreamKinds
@@ -35,6 +37,8 @@ from kcp_py.tenancy import LOGICAL_CLUSTER
 from kcp_py.tenancy.logicalcluster import logical_cluster_keys
 from kcp_py.watchcache import Fanout
 
+_CONFIG_MAPS: Final = GroupResource("", "configmaps")
+
 Api = ComputedResource | StoredResource | ResourceSource
 """What a library user adds."""
 
@@ -59,6 +63,7 @@ def build_catalog(
     apis: Sequence[Api],
     rests: Mapping[GroupResource, RestStorage],
     webhooks: Webhooks,
+    root_ca: str = "",
 ) -> Catalog:
     """Put the catalog together.
 
@@ -71,6 +76,7 @@ def build_catalog(
         apis: the resources and sources of a library user.
         rests: what serves the built-in kinds that no store holds.
         webhooks: calls conversion webhooks.
+        root_ca: certificates (PEM) that clients verify the server by; without any namespaces have no `kube-root-ca.crt`.
 
     Raises:
         ValueError: a resource of `apis` has the name or the kind of another one that every cluster serves.
@@ -93,9 +99,10 @@ def build_catalog(
     strategies: dict[GroupResource, Strategy] = {
         CRDS.group_resource: CRDStrategy(builtin=frozenset(names)),
         LOGICAL_CLUSTER.group_resource: LogicalClusterStrategy(deletion_grace=options.logical_cluster_deletion_grace),
+        _CONFIG_MAPS: ConfigMapStrategy(root_ca),
     }
     everywhere = (*builtin_resources(root, strategies=strategies, rests=rests), *upstream, *added)
-    builtins = tuple(replace(one, annotated=context.annotated and one.annotated) for one in everywhere)
+    builtins = tuple(_with_root_ca(replace(one, annotated=context.annotated and one.annotated), root_ca) for one in everywhere)
     kinds = UpstreamKinds()
     compiled = CompiledCRDs(root, webhooks, defaults, upstream=kinds, annotated=context.annotated)
     crds = CRDSource(access, fanout, compiled, crd_keys)
@@ -122,6 +129,13 @@ def build_catalog(
         fanout.derive(events.sources, keys.prefix, events)
     wildcard = WildcardTables(access.storage, fanout, tables, defaults=defaults)
     return Catalog(builtins, upstream, tables, crds, wildcard)
+
+
+def _with_root_ca(resource: ServedResource, root_ca: str) -> ServedResource:
+    """ConfigMaps with one in each namespace that has the certificates. Requests over all clusters show it where it is stored."""
+    if not root_ca or resource.group_resource != _CONFIG_MAPS:
+        return resource
+    return replace(resource, namespace_object=root_ca_config_map(root_ca), inherited=True)
 
 
 def _check_distinct(own: Sequence[ServedResource], added: Sequence[ServedResource]) -> None:

@@ -25,6 +25,7 @@ from kcp_py.client import LocalClient, LocalTap
 from kcp_py.controllers import ControllerFactory, LeaderElection, describe_queues, is_elected, start_controllers
 from kcp_py.controlplane.catalog import Api, build_catalog
 from kcp_py.controlplane.identity import Identity, build_identity
+from kcp_py.controlplane.rootca import read_root_ca
 from kcp_py.egress import Caller, Networks, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
@@ -189,7 +190,8 @@ class ControlPlane:
         supervisor.start("token files", lambda: _reload(token_files, identity.running))
         supervisor.start("checks of watches", identity.running.sweep)
         supervisor.start("changes of permissions", identity.running.follow)
-        catalog = build_catalog(access, fanout, options, apis=self._apis, rests=identity.rests, webhooks=webhooks)
+        root_ca = "" if options.root_ca_file is None else await asyncio.to_thread(read_root_ca, options.root_ca_file)
+        catalog = build_catalog(access, fanout, options, apis=self._apis, rests=identity.rests, webhooks=webhooks, root_ca=root_ca)
         tables = catalog.tables
         clusters = LogicalClusters(access, fanout, root=root, url=options.external_url(options.secure_port), builtins=catalog.builtins)
 

@@ -69,6 +69,13 @@ class Options:
         OPTIONAL_PATH, None, SERVING, "Serving certificate (PEM, with its chain), instead of one that the server creates and renews."
     )
     tls_private_key_file: Path | None = _setting(OPTIONAL_PATH, None, SERVING, "Private key (PEM) of --tls-cert-file.")
+    root_ca_file: Path | None = _setting(
+        OPTIONAL_PATH,
+        None,
+        SERVING,
+        "Certificates (PEM) that clients verify the server by, published in the ConfigMap kube-root-ca.crt of each namespace. Default: "
+        "the authorities in --tls-cert-file, or the server's own authority.",
+    )
     tls_min_version: Literal["VersionTLS12", "VersionTLS13"] = _setting(
         choice("VersionTLS12", "VersionTLS13"), "VersionTLS12", SERVING, "Oldest TLS version that is accepted."
     )
@@ -294,6 +301,11 @@ class Options:
     def serving_cert_file(self) -> Path:
         """The serving certificate: the operator's or the server's own."""
         return self.tls_cert_file or self.pki_directory / "apiserver.crt"
+
+    @property
+    def trust_file(self) -> Path:
+        """The certificates that clients verify the serving certificate by."""
+        return self.root_ca_file or self.tls_cert_file or self.ca_file
 
     @property
     def serving_key_file(self) -> Path:

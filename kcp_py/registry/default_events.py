@@ -21,7 +21,7 @@ from kcp_py.storage.contract import Compare, Event, KeyValue, Storage
 from kcp_py.storage.keys import ResourceKeys, Route
 from kcp_py.watchcache import ObjectEvent
 
-_DELETION: Final = b'"deletionTimestamp":"'
+DELETION_MARK: Final = b'"deletionTimestamp":"'
 """In the bytes of an object that is being deleted, and of few others."""
 
 _Defaults = Mapping[Route, KeyValue]
@@ -94,10 +94,11 @@ class DefaultEvents:
         if event.previous is None or event.value is None:
             return True
         # Namespaces stay until their cluster is gone, everything in them is content.
-        return self._keys.namespaced and (_DELETION in event.value) is not (_DELETION in event.previous.value)
+        return self._keys.namespaced and (DELETION_MARK in event.value) is not (DELETION_MARK in event.previous.value)
 
-    async def seen(self, events: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
+    async def seen(self, events: Sequence[ObjectEvent], stored: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
         """`Derivation.seen`."""
+        del stored
         concerned = [event for event in events if self.concerns(event)]
         result = [event for event in events if event not in concerned or event.route.prefix != self._keys.prefix]
         for cluster in dict.fromkeys(event.route.cluster for event in concerned):
@@ -118,11 +119,11 @@ class DefaultEvents:
             event = stored.get(route)
             old, new = before.get(route), after.get(route)
             if event is not None:
-                old, new = event.previous or old, _item(event) or new
+                old, new = event.previous or old, item_after(event) or new
             elif old == new or (not born and await self._read(route, revision) is not None):
                 # A cluster that has just begun holds nothing but what came with it.
                 continue
-            found += _difference(route, old, new, revision)
+            found += difference(route, old, new, revision)
         return found
 
     async def _defaults(self, cluster: str, own: Mapping[Route, ObjectEvent], revision: int) -> tuple[_Defaults, _Defaults]:
@@ -132,19 +133,19 @@ class DefaultEvents:
         for keys, name in ((self._cluster_keys, CLUSTER_OBJECT), (self._definition_keys, self._definition_name)):
             route = None if keys is None else Route(keys.prefix, cluster, "", name)
             event = None if route is None else own.get(route)
-            item = _item(event) if event is not None else None if route is None else await self._read(route, revision)
+            item = item_after(event) if event is not None else None if route is None else await self._read(route, revision)
             before.append(item if event is None else event.previous)
             after.append(item)
         return self._of(cluster, _Sources(*before)), self._of(cluster, _Sources(*after))
 
     def _of(self, cluster: str, sources: _Sources) -> _Defaults:
         own = sources.cluster
-        if own is not None and self._keys.namespaced and _DELETION in own.value:
+        if own is not None and self._keys.namespaced and DELETION_MARK in own.value:
             return {}
         if self._definition_keys is not None:
             origin = None if sources.definition is None else _origin_if_served(sources.definition, self._defines)
         else:
-            origin = None if own is None else _origin_of_cluster(own)
+            origin = None if own is None else origin_of_cluster(own)
         if origin is None:
             return {}
         found: dict[Route, KeyValue] = {}
@@ -159,7 +160,7 @@ class DefaultEvents:
         return found.items[0] if found.items and found.items[0].key == route.key else None
 
 
-def _difference(route: Route, old: KeyValue | None, new: KeyValue | None, revision: int) -> Iterable[ObjectEvent]:
+def difference(route: Route, old: KeyValue | None, new: KeyValue | None, revision: int) -> Iterable[ObjectEvent]:
     """What watches get of a change from one object to another in the same place."""
     item = new or old
     if item is None:
@@ -174,7 +175,7 @@ def _difference(route: Route, old: KeyValue | None, new: KeyValue | None, revisi
     yield ObjectEvent(route, Event(new.key, new.value, revision, new.create_revision, None))
 
 
-def _item(event: ObjectEvent) -> KeyValue | None:
+def item_after(event: ObjectEvent) -> KeyValue | None:
     """The object after an event."""
     return None if event.value is None else KeyValue(event.route.key, event.value, event.mod_revision, event.create_revision)
 
@@ -192,7 +193,7 @@ def _uid_of(value: bytes) -> str:
     return uid
 
 
-def _origin_of_cluster(item: KeyValue) -> Origin:
+def origin_of_cluster(item: KeyValue) -> Origin:
     metadata = orjson.loads(item.value)["metadata"]
     return Origin(metadata["uid"], metadata["creationTimestamp"], item.create_revision)
 

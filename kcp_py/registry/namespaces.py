@@ -1,4 +1,4 @@
-"""Whether a namespace can take new objects, and the namespaces that every cluster has.
+"""Whether a namespace can take new objects, the namespaces that every cluster has, and what namespaces give to objects in them.
 
 `default`, `kube-system`, `kube-public` and `kube-node-lease` exist in every logical cluster without being stored: they are computed
 from the cluster's own object, and stored only once a client changes them.
@@ -16,8 +16,8 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import NAMESPACES
 from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.rendering import encode_stored
-from kcp_py.registry.resource import ServedResource
-from kcp_py.storage.contract import Compare, Storage
+from kcp_py.registry.resource import Origin, ServedResource
+from kcp_py.storage.contract import Compare, KeyValue, Storage
 from kcp_py.storage.keys import ResourceKeys, resource_keys
 
 DEFAULT_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -36,7 +36,41 @@ def namespace_keys(root: str) -> ResourceKeys:
 
 def default_namespaces(cluster: str, uid: str, created_at: str) -> Mapping[str, bytes]:
     """The namespaces of a cluster that were not stored, by name. Their uids follow from the cluster's, so that they end with it."""
-    return {name: _namespace(name, str(uuid.uuid5(_UID_SPACE, f"{cluster}/{uid}/{name}")), created_at) for name in DEFAULT_NAMESPACES}
+    return {name: _namespace(name, _default_uid(cluster, uid, name), created_at) for name in DEFAULT_NAMESPACES}
+
+
+def _default_uid(cluster: str, uid: str, name: str) -> str:
+    return str(uuid.uuid5(_UID_SPACE, f"{cluster}/{uid}/{name}"))
+
+
+def namespace_origin(cluster: str, cluster_origin: Origin, name: str, item: KeyValue | None) -> Origin | None:
+    """What the default objects of a namespace come with; None where the namespace does not exist or is being deleted.
+
+    The revision is that of the namespace's creation. A default namespace exists since its cluster does, and keeps its uid when it is
+    stored. One that was deleted and came again has another uid, and nothing stored tells the revision at which it came: the revision is
+    then that of its last write, with which the objects count as changed.
+
+    Args:
+        cluster: the name of the logical cluster, which exists and is not being deleted.
+        cluster_origin: what the cluster gives to its default objects.
+        name: of the namespace.
+        item: the stored namespace; None where none is stored.
+    """
+    by_default = name in DEFAULT_NAMESPACES
+    uid = _default_uid(cluster, cluster_origin.uid, name) if by_default else ""
+    if item is None:
+        return cluster_origin._replace(uid=uid) if by_default else None
+    try:
+        metadata = orjson.loads(item.value)["metadata"]
+        if metadata.get("deletionTimestamp"):
+            return None
+        found = Origin(metadata["uid"], metadata["creationTimestamp"], item.create_revision)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        # Others have written it into the store.
+        return None
+    if not by_default:
+        return found
+    return found._replace(revision=cluster_origin.revision if found.uid == uid else item.mod_revision)
 
 
 def _namespace(name: str, uid: str, created_at: str) -> bytes:

@@ -35,14 +35,23 @@ They come with the cluster, or with the CRD that defines their kind. Objects are
 """
 
 
+class NamespaceObject(NamedTuple):
+    """The object that every namespace has of a resource without storing it."""
+
+    name: str
+    make: Callable[[str, str, str, str], bytes]
+    """(cluster, namespace, uid and RFC 3339 creation time of the namespace) -> stored form."""
+
+
 class Origin(NamedTuple):
-    """What the default objects of a resource come with, and go with: the cluster, or the CRD that defines their kind."""
+    """What the default objects of a resource come with, and go with: the cluster, the namespace, or the CRD that defines their kind."""
 
     uid: str
     created_at: str
     """RFC 3339."""
     revision: int
-    """Their resourceVersion: of the cluster's creation, or of the CRD's last write, with which they count as changed."""
+    """Their resourceVersion: of the creation of the cluster or the namespace, or of the CRD's last write, with which they count as
+    changed."""
     life: Compare | None = None
     """Holds as long as the CRD exists, and not for another CRD of its name; None for the cluster."""
 
@@ -82,9 +91,13 @@ class ServedResource:
     """None: versions differ in `apiVersion` alone."""
     default_objects: DefaultObjects | None = None
     """Objects that every cluster has without storing them."""
+    namespace_object: NamespaceObject | None = None
+    """The object that every namespace has without storing it."""
+    has_defaults: bool = field(init=False)
+    """Whether there are objects of either sort."""
     inherited: bool = False
     """Whether the default objects belong to each cluster alone: requests over all clusters show stored objects only, and the birth of a
-    cluster makes no events of this resource."""
+    cluster makes no events of this resource for them."""
     short_names: Sequence[str] = ()
     categories: Sequence[str] = ()
     verbs: Sequence[str] = ALL_VERBS
@@ -143,6 +156,7 @@ class ServedResource:
             same_form=self.schema is self.storage_schema and (self.converter is None or self.group_version == self.storage_group_version),
         )
         object.__setattr__(self, "renderer", renderer)
+        object.__setattr__(self, "has_defaults", self.default_objects is not None or self.namespace_object is not None)
         object.__setattr__(self, "has_status", "status" in self.subresources)
         object.__setattr__(self, "group_resource", GroupResource(self.group, self.resource))
         object.__setattr__(self, "key", GroupVersionResource(self.group, self.version, self.resource))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -13,6 +14,7 @@ from kcp_py.logicalcluster import ROOT, Name, is_system
 from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.default_events import DefaultEvents
+from kcp_py.registry.namespace_events import NamespaceEvents
 from kcp_py.registry.namespaces import default_namespaces, namespace_keys
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import ServedResource
@@ -54,11 +56,18 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
         fanout.listen(self._keys.prefix, self._changed)
         fanout.listen_gaps(self.clear)
         self._fanout = fanout
-        self._inherited = [resource.keys.prefix for resource in builtins if resource.inherited]
+        self._inherited = [resource.keys.prefix for resource in builtins if resource.inherited and resource.default_objects is not None]
         defaults = {one.keys: (one.default_objects, one.inherited) for one in builtins if one.default_objects is not None}
         for keys, (objects, inherited) in {namespace_keys(root): (default_namespaces, False), **defaults}.items():
             events = DefaultEvents(access.storage, keys, objects, cluster_keys=self._keys, inherited=inherited)
             fanout.derive(events.sources, keys.prefix, events)
+        for one in builtins:
+            if one.namespace_object is not None:
+                is_watched = partial(fanout.is_watched, one.keys.prefix) if one.inherited else None
+                of_namespaces = NamespaceEvents(
+                    access.storage, one.keys, one.namespace_object, cluster_keys=self._keys, is_watched=is_watched
+                )
+                fanout.derive(of_namespaces.sources, one.keys.prefix, of_namespaces)
 
     def on_gone(self, callback: Gone) -> None:
         """Register a function that is called when a cluster ends."""

@@ -35,8 +35,12 @@ class Derivation(Protocol):
         """Whether a stored event, of a source or of the resource itself, may change for watchers. Called for each event, so it is cheap."""
         ...
 
-    async def seen(self, events: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
+    async def seen(self, events: Sequence[ObjectEvent], stored: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
         """The events that watchers receive for the events of one revision, of which at least one concerns this derivation.
+
+        Args:
+            events: of the revision, as derivations before this one have left them.
+            stored: of the revision, as the store has them.
 
         Raises:
             StorageError: other objects that decide it cannot be read at that revision.
@@ -254,7 +258,7 @@ class Fanout:
             concerned = [one for event in stored for one in self._derivations.get(event.route.prefix, ()) if one.concerns(event)]
             seen: Sequence[ObjectEvent] = stored
             for derivation in dict.fromkeys(concerned):
-                seen = await derivation.seen(seen)
+                seen = await derivation.seen(seen, stored)
             for event in stored:
                 for listener in self._listeners_to(event.route.prefix):
                     listener(event)
@@ -327,10 +331,11 @@ class Fanout:
                 for revision, together in groupby(batch.events, key=_revision):
                     if revision > until:
                         break
-                    seen: Sequence[ObjectEvent] = self._stored(together)
+                    stored = self._stored(together)
+                    seen: Sequence[ObjectEvent] = stored
                     for derivation in derivations:
-                        if any(map(derivation.concerns, seen)):
-                            seen = await derivation.seen(seen)
+                        if any(map(derivation.concerns, stored)):
+                            seen = await derivation.seen(seen, stored)
                     events.extend(event for event in seen if wants(event))
                 if events:
                     yield events

@@ -180,7 +180,8 @@ class Made:
     def concerns(self, event: ObjectEvent) -> bool:
         return event.route.prefix == self._source
 
-    async def seen(self, events: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
+    async def seen(self, events: Sequence[ObjectEvent], stored: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
+        assert {id(event) for event in stored} <= {id(event) for event in events}, "nothing else has changed them"
         found = list(events)
         for event in filter(self.concerns, events):
             route = Route(self._target, event.route.cluster, "", "made")

@@ -98,6 +98,7 @@ def _served(
         storage_group=rules.storage_group,
         converter=rules.converter,
         default_objects=rules.default_objects,
+        namespace_object=rules.namespace_object,
         inherited=rules.inherited,
         short_names=tuple(kind.short_names),
         categories=tuple(kind.categories),

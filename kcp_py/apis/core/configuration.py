@@ -14,6 +14,7 @@ import orjson
 from kcp_py.apimachinery.errors import DecodingError
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, required, too_long
 from kcp_py.apimachinery.meta.names import byte_length, config_key_problems
+from kcp_py.apis.core.namespaceobjects import DESCRIPTION, DESCRIPTION_ANNOTATION, ROOT_CA, root_ca_data
 from kcp_py.golang.base64 import canonical_base64
 from kcp_py.registry.strategy import Strategy
 
@@ -30,16 +31,28 @@ _JSON_KEY_OF_TYPE: Final = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes
 
 
 class ConfigMapStrategy(Strategy):
-    """Data under config keys, no key twice, a megabyte together."""
+    """Data under config keys, no key twice, a megabyte together.
+
+    Every write of `kube-root-ca.crt` sets its data back to the certificates of the server. Upstream's controller `root-ca-cert-publisher`
+    does so a moment later.
+    """
 
     has_generation = False
+
+    def __init__(self, root_ca: str = "") -> None:
+        """Make the strategy. `root_ca` has the certificates in `kube-root-ca.crt`; without any the ConfigMap is one like all others."""
+        self._root_ca = root_ca
 
     def prepare_for_create(self, obj: dict[str, Any]) -> None:
         _canonicalize_bytes(obj, "binaryData")
 
     def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
-        del old
         _canonicalize_bytes(obj, "binaryData")
+        if self._root_ca and old["metadata"]["name"] == ROOT_CA:
+            metadata, annotations = obj["metadata"], obj["metadata"].get("annotations") or {}
+            obj["data"] = dict(root_ca_data(self._root_ca))
+            if not annotations.get(DESCRIPTION_ANNOTATION):
+                metadata["annotations"] = {**annotations, DESCRIPTION_ANNOTATION: DESCRIPTION}
 
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         data: dict[str, str] = obj.get("data") or {}

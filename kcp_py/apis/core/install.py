@@ -9,6 +9,7 @@ from kcp_py.apis.core.columns import COLUMNS
 from kcp_py.apis.core.configuration import ConfigMapStrategy, SecretStrategy, ServiceAccountStrategy
 from kcp_py.apis.core.events import EVENTS_FIELD_LABELS, FIELD_LABELS, EventStrategy, StrictEventStrategy, convert_events
 from kcp_py.apis.core.limits import LimitRangeStrategy, ResourceQuotaStrategy
+from kcp_py.apis.core.namespaceobjects import default_service_account
 from kcp_py.apis.core.namespaces import NamespaceStrategy
 from kcp_py.apis.kindrules import Installed, KindRules
 from kcp_py.registry.namespaces import default_namespaces
@@ -24,7 +25,9 @@ def install() -> Installed:
         GroupResource("", "namespaces"): KindRules(
             NamespaceStrategy, COLUMNS["", "namespaces"], {"status.phase": "status.phase"}, default_namespaces
         ),
-        GroupResource("", "serviceaccounts"): KindRules(ServiceAccountStrategy, COLUMNS["", "serviceaccounts"]),
+        GroupResource("", "serviceaccounts"): KindRules(
+            ServiceAccountStrategy, COLUMNS["", "serviceaccounts"], namespace_object=default_service_account()
+        ),
         GroupResource("", "events"): KindRules(EventStrategy, COLUMNS["", "events"], FIELD_LABELS),
         GroupResource(*_EVENTS): KindRules(
             StrictEventStrategy, COLUMNS[_EVENTS], EVENTS_FIELD_LABELS, storage_group="", converter=convert_events

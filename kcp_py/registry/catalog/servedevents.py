@@ -39,8 +39,9 @@ class ServedEvents:
         """`Derivation.concerns`."""
         return any(change.prefix == self._keys.prefix for change in self._source.changes(event))
 
-    async def seen(self, events: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
+    async def seen(self, events: Sequence[ObjectEvent], stored: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
         """`Derivation.seen`."""
+        del stored
         found: list[ObjectEvent] = []
         written = {event.route for event in events}
         for event in events:

@@ -147,9 +147,8 @@ async def remove_finalizer(
             compares += target.served.guards
             operations = (Put(item.key, encode_stored(obj)),)
         else:
-            conditions, operations = removal(
-                target.cluster_state, target.served, item, replacement_of(access, target.cluster_state, target.served, metadata)
-            )
+            replacement = await replacement_of(access, target.cluster_state, target.served, metadata)
+            conditions, operations = removal(target.cluster_state, target.served, item, replacement)
             compares += conditions
         try:
             await access.transact(target.cluster_state.name, keys, compares, operations)

@@ -10,11 +10,11 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.generate_name import MAX_ATTEMPTS, generate_name
 from kcp_py.registry.admission import attributes_of
-from kcp_py.registry.clusterstate import StaleStateError
+from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.rendering import encode_stored, strip_server_fields
-from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.store.access import Access, StoreResult, check_open, compares_of
-from kcp_py.registry.store.defaults import defaults_of, place_of
+from kcp_py.registry.store.defaults import defaults_of, find_default, place_of
 from kcp_py.registry.store.ownership import mutate, note_write
 from kcp_py.registry.store.read import to_storage
 from kcp_py.registry.store.validation import check
@@ -123,7 +123,7 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
     if versioned and not dry_run:
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     key = resource.keys.object_key(cluster_state.name, namespace, name)
-    if resource.default_objects is not None and place_of(namespace, name) in defaults_of(served, cluster_state):
+    if await _exists_by_default(access, cluster_state, served, namespace, name):
         raise errors.already_exists(resource.group_resource, name)
     stored = await to_storage(resource, obj)
     value = await offload(encode_stored, stored) if size > Inline.TRANSFORM else encode_stored(stored)
@@ -142,6 +142,14 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
             raise StaleStateError(conflict.key) from conflict
         raise already_exists(resource, name, conflict.current.value if conflict.current else b"") from conflict
     return StoreResult(stored, value, revision, created=True)
+
+
+async def _exists_by_default(access: Access, cluster_state: ClusterState, served: Served, namespace: str, name: str) -> bool:
+    """Whether there is a default object of a name, hidden by something stored or not."""
+    one = served.resource.namespace_object
+    if one is not None:
+        return name == one.name and await find_default(access, cluster_state, served, namespace, name) is not None
+    return served.resource.default_objects is not None and place_of(namespace, name) in defaults_of(served, cluster_state)
 
 
 def already_exists(resource: ServedResource, name: str, current: bytes) -> StatusError:

@@ -1,15 +1,16 @@
 """Default objects: what clusters have of a resource without storing it, and how the verbs of the store treat them.
 
 A default object is an item whose `create_revision` is 0. It is read like a stored object and listed between stored ones, unless an object
-of its name is stored. The first write stores it. A deletion replaces it by another one with a new uid. Watches follow default objects in
-`registry.default_events`.
+of its name is stored. The first write stores it. A deletion replaces it by another one with a new uid. Those of a cluster are read here,
+those of its namespaces in `namespacedefaults`. Watches follow default objects in `registry.default_events` and
+`registry.namespace_events`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -17,6 +18,7 @@ from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Origin, Served
 from kcp_py.registry.store.access import Access, check_open, compares_of
+from kcp_py.registry.store.namespacedefaults import condition_of, find_in_namespace, namespace_items_at
 from kcp_py.storage.contract import Compare, Delete, KeyValue, Operation, Put, Storage
 
 
@@ -50,6 +52,9 @@ async def find_default(access: Access, cluster_state: ClusterState, served: Serv
     Raises:
         StaleStateError: the CRD that it comes with was written since the resource was worked out.
     """
+    if served.resource.namespace_object is not None:
+        found = await find_in_namespace(access.storage, served.resource, cluster_state, namespace, name)
+        return None if found is None else found[0]
     value = defaults_of(served, cluster_state).get(place_of(namespace, name))
     if value is None:
         return None
@@ -62,7 +67,7 @@ async def find_default(access: Access, cluster_state: ClusterState, served: Serv
 
 
 async def default_items_at(
-    access: Access, served: Served, cluster_state: ClusterState, revision: int, *, start: str = ""
+    access: Access, served: Served, cluster_state: ClusterState, revision: int, *, namespace: str = "", start: str = "", limit: int = 0
 ) -> list[KeyValue]:
     """What a cluster has of a resource by default at a revision, whether or not it is hidden by something stored.
 
@@ -71,8 +76,12 @@ async def default_items_at(
         served: the resource in the cluster.
         cluster_state: the cluster.
         revision: of the list.
+        namespace: that is listed; empty for all. Items of other namespaces may be among them.
         start: leave out keys before this one.
+        limit: of the page that they are for; 0 for all. Some of those behind the page may be left out.
     """
+    if served.resource.namespace_object is not None:
+        return await namespace_items_at(access, served.resource, cluster_state, revision, namespace=namespace, start=start, limit=limit)
     items = [item for item in default_items(served, cluster_state) if item.key >= start]
     if not items or served.origin is None:
         return items
@@ -122,48 +131,69 @@ def _key(item: KeyValue) -> str:
     return item.key
 
 
-def storing(
-    cluster_state: ClusterState, served: Served, item: KeyValue, value: bytes, name: str
+async def storing(
+    access: Access, cluster_state: ClusterState, served: Served, item: KeyValue, value: bytes, *, name: str
 ) -> tuple[Sequence[Compare], Sequence[Operation]]:
     """The transaction that replaces an item; of a default object it is the first one that is stored.
 
     Args:
+        access: the store.
         cluster_state: the cluster.
         served: the resource.
-        item: the stored object that was read.
+        item: the object that was read, stored or not.
         value: the stored form of the new object.
         name: of the object.
 
     Raises:
         StatusError: 403 for a default object of a cluster that terminates.
+        StaleStateError: the namespace of a default object is gone, or another one.
     """
     if not is_default(item):
         return (Compare(item.key, mod_revision=item.mod_revision), *cluster_state.life, *served.guards), (Put(item.key, value),)
     check_open(cluster_state, served.resource, name)
-    return (Compare(item.key, mod_revision=0), *compares_of(cluster_state, served)), (Put(item.key, value), *cluster_state.create_with)
+    compares = [Compare(item.key, mod_revision=0), *compares_of(cluster_state, served)]
+    if served.resource.namespace_object is not None:
+        compares.append(await condition_of(access, served.resource, cluster_state, item))
+    return compares, (Put(item.key, value), *cluster_state.create_with)
 
 
-def replacement_of(access: Access, cluster_state: ClusterState, served: Served, metadata: dict[str, Any]) -> bytes | None:
+class Replacement(NamedTuple):
+    """What takes the place of a default object that is deleted."""
+
+    value: bytes
+    compares: Sequence[Compare] = ()
+    """What has to hold when it is stored."""
+
+
+async def replacement_of(access: Access, cluster_state: ClusterState, served: Served, metadata: dict[str, Any]) -> Replacement | None:
     """What takes the place of a default object that is deleted: the same with a new uid. None for any other object.
 
     Upstream's control plane creates such objects again at once, and clients that wait for the end of a deletion look for another uid. The
-    old object goes and the new one comes in one transaction; watches get a DELETED and an ADDED (`registry.default_events`).
+    old object goes and the new one comes in one transaction; watches get a DELETED and an ADDED.
     """
     if cluster_state.terminating:
         return None
-    value = defaults_of(served, cluster_state).get(place_of(metadata.get("namespace", ""), metadata["name"]))
+    namespace, name = metadata.get("namespace", ""), metadata["name"]
+    compares: Sequence[Compare] = ()
+    if served.resource.namespace_object is not None:
+        found = await find_in_namespace(access.storage, served.resource, cluster_state, namespace, name)
+        value = None if found is None else found[0].value
+        compares = () if found is None else (found[1],)
+    else:
+        value = defaults_of(served, cluster_state).get(place_of(namespace, name))
     if value is None:
         return None
     obj = orjson.loads(value)
     obj["metadata"] |= {"uid": access.new_uid(), "creationTimestamp": access.now()}
-    return encode_stored(obj)
+    return Replacement(encode_stored(obj), compares)
 
 
 def removal(
-    cluster_state: ClusterState, served: Served, item: KeyValue, replacement: bytes | None
+    cluster_state: ClusterState, served: Served, item: KeyValue, replacement: Replacement | None
 ) -> tuple[Sequence[Compare], Sequence[Operation]]:
     """The transaction with which an object goes, and its replacement comes if there is one."""
     compare = Compare(item.key, mod_revision=0 if is_default(item) else item.mod_revision)
     if replacement is None:
         return (compare, *cluster_state.life), (Delete(item.key),)
-    return (compare, *compares_of(cluster_state, served)), (Put(item.key, replacement), *cluster_state.create_with)
+    compares = (compare, *compares_of(cluster_state, served), *replacement.compares)
+    return compares, (Put(item.key, replacement.value), *cluster_state.create_with)

@@ -108,7 +108,7 @@ async def _delete_once(
     if not marked_first and not strategy.has_pending_finalizers(obj):
         stored = await to_storage(resource, obj)
         value = encode_stored(stored)
-        replacement = replacement_of(access, cluster_state, served, metadata)
+        replacement = await replacement_of(access, cluster_state, served, metadata)
         if options.dry_run or (replacement is None and is_default(item)):
             await check_life(access, cluster_state)
             return StoreResult(stored, value, item.mod_revision, deleted=True)
@@ -124,7 +124,7 @@ async def _delete_once(
     if options.dry_run or not changed:
         await check_life(access, cluster_state)
         return StoreResult(stored, value, item.mod_revision)
-    conditions, operations = storing(cluster_state, served, item, value, metadata["name"])
+    conditions, operations = await storing(access, cluster_state, served, item, value, name=metadata["name"])
     revision = await access.transact(cluster_state.name, served.resource.keys, (*conditions, *admitted), operations)
     return StoreResult(stored, value, revision)
 

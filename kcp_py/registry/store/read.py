@@ -34,7 +34,7 @@ async def find(access: Access, cluster_state: ClusterState, served: Served, name
     resource = served.resource
     key = resource.keys.object_key(cluster_state.name, namespace, name)
     item = await access.storage.get(key)
-    if item is None and resource.default_objects is not None:
+    if item is None and resource.has_defaults:
         return await find_default(access, cluster_state, served, namespace, name)
     return item
 

@@ -1,6 +1,7 @@
 """Reading a list as its answered bytes: spliced, and kept in spans where the store can tell when they are outdated.
 
-Each span belongs to one cluster (the prefix of its keys is part of the place) and to one form of one resource.
+Each span belongs to one cluster (the prefix of its keys is part of the place) and to one form of one resource. Default objects of a cluster
+are kept in spans. Those of its namespaces come and go with writes of other keys: they are put between the elements of spans for each list.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.defaults import crd_revision_at, default_items, with_defaults
+from kcp_py.registry.store.namespacedefaults import count_visible, namespace_items_at
 from kcp_py.registry.store.read import load
 from kcp_py.registry.store.scan import Scan
 from kcp_py.storage.contract import KeyValue, prefix_end
@@ -113,43 +115,111 @@ async def render(access: Access, served: Served, what: Scan) -> RenderedPage:
 
 
 async def _render(listed: _ListRange, what: Scan, reading: Reading | None) -> RenderedPage:
-    start, upper, limit = max(what.start, listed.prefix), listed.upper, what.limit
-    lower = start
+    upper, limit = listed.upper, what.limit
+    lower = max(what.start, listed.prefix)
     revision, trusted = await _beginning(listed, lower, what.revision)
-    parts: list[bytes] = []
-    count, last, size = 0, "", 0
+    page: _Page | None = None
     while True:
-        wanted = limit - count if limit else 0
+        count, size = (page.count, page.size) if page is not None else (0, 0)
         span = listed.span(lower, revision) if trusted else None
         if span is None:
             if count:
                 await asyncio.sleep(0)
-            span = await _read(
-                listed, lower, _Limits(wanted, max(what.max_bytes - size, 0)), revision, reading=reading, latest=not what.revision
-            )
+            wanted = _Limits(limit - count if limit else 0, max(what.max_bytes - size, 0))
+            span = await _read(listed, lower, wanted, revision, reading=reading, latest=not what.revision)
             revision, trusted = span.since, True
-        first = bisect_left(span.keys, lower)
-        cut = bisect_left(span.keys, upper)
-        end = min(cut, first + wanted) if limit else cut
-        if end > first:
-            parts.append(span.part(first, end))
-            size += len(parts[-1])
-            count += end - first
-            last = span.keys[end - 1]
-        lower = last + "\x00" if end < cut else span.upper if cut == len(span.keys) else upper
+        if page is None:
+            page = await _begin_page(listed, what, lower, revision)
+        first, cut = bisect_left(span.keys, lower), bisect_left(span.keys, upper)
+        until = span.upper if cut == len(span.keys) else upper
+        lower = until if page.take(span, first, cut, until) else page.last + "\x00"
         if lower >= upper:
-            return RenderedPage(parts, last, revision, more=False, remaining=0 if what.counted and not listed.defaults else -1)
-        if limit and (count >= limit or size > what.max_bytes):
-            if not what.counted or listed.defaults:
-                # What a default object hides behind is not counted.
-                more = any(item.key >= lower for item in listed.defaults) or await _behind(listed, lower, revision, counted=False) > 0
-                return RenderedPage(parts, last, revision, more=more, remaining=-1)
-            range_cache = listed.access.range_cache
-            together = range_cache.count(start, upper, revision) if range_cache is not None else -1
-            behind = together - count if together >= 0 else await _behind(listed, lower, revision, counted=True)
-            if range_cache is not None:
-                range_cache.counted(last + "\x00", upper, revision, behind)
-            return RenderedPage(parts, last, revision, more=behind > 0, remaining=behind)
+            return RenderedPage(page.parts, page.last, revision, more=False, remaining=0 if what.counted and not listed.defaults else -1)
+        if limit and (page.count >= limit or page.size > what.max_bytes):
+            more, remaining = await _rest(listed, what, page, lower, revision)
+            return RenderedPage(page.parts, page.last, revision, more=more, remaining=remaining)
+
+
+class _Page:
+    """A page that is being filled."""
+
+    __slots__ = ("_at", "_elements", "_limit", "count", "last", "namespace_items", "parts", "size", "stored")
+
+    def __init__(self, limit: int, namespace_items: Sequence[KeyValue] = (), elements: Sequence[bytes] = ()) -> None:
+        """Begin a page.
+
+        Args:
+            limit: elements at the most; 0 for any number.
+            namespace_items: default objects of namespaces from the first key of the page on, in order. Something stored may be in their
+                places.
+            elements: of these objects.
+        """
+        self._limit = limit
+        self.namespace_items = namespace_items
+        self._elements = elements
+        self._at = 0
+        self.parts: list[bytes] = []
+        self.count = 0
+        self.stored = 0
+        """How many of the elements come from spans."""
+        self.size = 0
+        self.last = ""
+
+    def take(self, span: Span, first: int, cut: int, until: str) -> bool:
+        """Add the elements of a span between two positions, with the default objects between them and up to the key `until`.
+
+        Returns:
+            Whether all of them have a place in the page.
+        """
+        items = self.namespace_items
+        while True:
+            key = items[self._at].key if self._at < len(items) else until
+            place = cut if key >= until else bisect_left(span.keys, key, first, cut)
+            end = min(place, first + self._limit - self.count) if self._limit else place
+            if end > first:
+                self._add(span.part(first, end), span.keys[end - 1], end - first)
+                self.stored += end - first
+            if key >= until and end == cut:
+                return True
+            if self._limit and self.count >= self._limit:
+                return False
+            if place == cut or span.keys[place] != key:
+                self._add(b"," + self._elements[self._at], key, 1)
+            self._at += 1
+            first = place
+
+    def _add(self, part: bytes, last: str, count: int) -> None:
+        self.parts.append(part)
+        self.size += len(part)
+        self.count += count
+        self.last = last
+
+
+async def _begin_page(listed: _ListRange, what: Scan, lower: str, revision: int) -> _Page:
+    """An empty page, with the default objects of namespaces that may come into it."""
+    resource = listed.served.resource
+    if resource.namespace_object is None:
+        return _Page(what.limit)
+    items = await namespace_items_at(
+        listed.access, resource, listed.cluster_state, revision, namespace=what.namespace, start=lower, limit=what.limit
+    )
+    return _Page(what.limit, items, (await _elements(listed, items))[0])
+
+
+async def _rest(listed: _ListRange, what: Scan, page: _Page, lower: str, revision: int) -> tuple[bool, int]:
+    """What lies behind a full page: whether there is anything, and how many objects; -1 where that is not known."""
+    items = [item for item in page.namespace_items if item.key >= lower]
+    if not what.counted or listed.defaults:
+        # What a default object hides behind is not counted.
+        more = bool(items) or any(item.key >= lower for item in listed.defaults)
+        return more or await _behind(listed, lower, revision, counted=False) > 0, -1
+    range_cache, upper = listed.access.range_cache, listed.upper
+    together = range_cache.count(max(what.start, listed.prefix), upper, revision) if range_cache is not None else -1
+    behind = together - page.stored if together >= 0 else await _behind(listed, lower, revision, counted=True)
+    if range_cache is not None:
+        range_cache.counted(page.last + "\x00", upper, revision, behind)
+    visible = await count_visible(listed.access, items, revision)
+    return behind > 0 or visible != 0, behind + visible if visible >= 0 else -1
 
 
 async def _beginning(listed: _ListRange, lower: str, asked: int) -> tuple[int, bool]:

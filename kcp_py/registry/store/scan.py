@@ -10,7 +10,8 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store.access import Access
-from kcp_py.registry.store.defaults import default_items, default_items_at, with_defaults
+from kcp_py.registry.store.defaults import default_items, default_items_at, is_default, with_defaults
+from kcp_py.registry.store.namespacedefaults import count_visible, namespace_items_everywhere
 from kcp_py.storage.contract import LARGEST_PAGE_BYTES, KeyValue, RangeResult, prefix_end, readable
 
 StateScan = Callable[[Name | None, int, int], Awaitable[Sequence[ClusterState]]]
@@ -72,21 +73,31 @@ async def scan(access: Access, served: Served, what: Scan, *, clusters: ServedSc
     found = await (readable(reading) if what.cluster_state is None else reading)
     if what.cluster_state is None and (foreign := resource.keys.foreign_prefix):
         found = await _without(foreign, access, prefix, what, found=found)
-    remaining = found.total - len(found.items) if what.counted else -1
-    if what.cluster_state is not None:
-        if resource.default_objects is None:
-            return Page(found.items, found.revision, found.more, remaining)
-        defaults = await default_items_at(access, served, what.cluster_state, found.revision, start=what.start)
-    else:
-        if clusters is None:
-            return Page(found.items, found.revision, found.more, remaining)
-        first = resource.keys.first_cluster(what.start)
-        limit = what.limit and what.limit + 1
-        defaults = [
-            item for cluster_state, own in await clusters(first, limit, found.revision) for item in default_items(own, cluster_state)
-        ]
+    if not resource.has_defaults if what.cluster_state is not None else clusters is None:
+        return Page(found.items, found.revision, found.more, found.total - len(found.items) if what.counted else -1)
+    defaults = await _defaults(access, served, what, found.revision, clusters=clusters)
     defaults = [item for item in defaults if item.key >= what.start and item.key.startswith(prefix)]
-    return _merged(found.items, defaults, what, prefix, found.revision, more=found.more)
+    page = _merged(found.items, defaults, what, prefix, found.revision, more=found.more)
+    if what.cluster_state is None or not what.counted or resource.namespace_object is None:
+        return page
+    last = page.items[-1].key if page.items else ""
+    behind = await count_visible(access, [item for item in defaults if item.key > last], page.revision)
+    return page._replace(remaining=behind if behind < 0 else behind + found.total - sum(not is_default(item) for item in page.items))
+
+
+async def _defaults(access: Access, served: Served, what: Scan, revision: int, *, clusters: ServedScan | None) -> list[KeyValue]:
+    """The default objects that may come into a page, and others."""
+    resource = served.resource
+    if what.cluster_state is not None:
+        return await default_items_at(
+            access, served, what.cluster_state, revision, namespace=what.namespace, start=what.start, limit=what.limit
+        )
+    assert clusters is not None, "default objects follow from the clusters that serve the resource"
+    serving = await clusters(resource.keys.first_cluster(what.start), what.limit and what.limit + 1, revision)
+    if resource.namespace_object is None:
+        return [item for cluster_state, own in serving for item in default_items(own, cluster_state)]
+    states = [cluster_state for cluster_state, _ in serving]
+    return await namespace_items_everywhere(access, resource, states, revision, start=what.start, limit=what.limit)
 
 
 async def _without(foreign: str, access: Access, prefix: str, what: Scan, *, found: RangeResult) -> RangeResult:

@@ -138,7 +138,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
         return StoreResult(stored, value, item.mod_revision)
     if dry_run:
         return StoreResult(stored, value, item.mod_revision, deleted=finished)
-    replacement = replacement_of(access, cluster_state, served, metadata) if finished else None
+    replacement = await replacement_of(access, cluster_state, served, metadata) if finished else None
     compares: Sequence[Compare]
     operations: Sequence[Operation]
     if replacement is not None:
@@ -147,7 +147,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
         compares = (Compare(item.key, mod_revision=item.mod_revision), *cluster_state.life, *served.guards)
         operations = (Delete(item.key),)
     else:
-        compares, operations = storing(cluster_state, served, item, value, name)
+        compares, operations = await storing(access, cluster_state, served, item, value, name=name)
     revision = await access.transact(cluster_state.name, served.resource.keys, (*compares, *admitted), operations)
     return StoreResult(stored, value, revision, deleted=finished)
 

@@ -16,9 +16,9 @@ from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.structural.nodes import Node
 from kcp_py.storage.contract import Delete, Put
 
-_RESOURCES = {resource.resource: resource for resource in builtin_resources("/registry") if not resource.group}
-CONFIG_MAPS = Served(_RESOURCES["configmaps"])
-NAMESPACES = Served(_RESOURCES["namespaces"])
+RESOURCES = {resource.resource: resource for resource in builtin_resources("/registry") if not resource.group}
+CONFIG_MAPS = Served(RESOURCES["configmaps"])
+NAMESPACES = Served(RESOURCES["namespaces"])
 
 
 def state_of(cluster: str, created_revision: int = 0) -> ClusterState:

@@ -50,25 +50,25 @@ async def test_a_default_object_is_found_by_its_name(shelf: Shelf) -> None:
     assert await find_default(shelf.access, A, CONFIG_MAPS, "default", "default") is None
 
 
-def test_the_first_write_stores_a_default_object() -> None:
+async def test_the_first_write_stores_a_default_object(shelf: Shelf) -> None:
     """Where nothing is stored yet, under the guards of a create; a stored object is replaced at its revision."""
     cluster_state = state_of("a", created_revision=4)._replace(
         guard=(Compare("cluster", mod_revision=9),), life=(Compare("cluster", create_revision=4),)
     )
     item = default_items(NAMESPACES, cluster_state)[0]
-    conditions, operations = storing(cluster_state, NAMESPACES, item, b"{}", "default")
+    conditions, operations = await storing(shelf.access, cluster_state, NAMESPACES, item, b"{}", name="default")
     assert (list(conditions), list(operations)) == ([Compare(item.key, mod_revision=0), *cluster_state.guard], [Put(item.key, b"{}")])
     stored = KeyValue(item.key, b"before", 7, 5)
-    conditions, operations = storing(cluster_state, NAMESPACES, stored, b"{}", "default")
+    conditions, operations = await storing(shelf.access, cluster_state, NAMESPACES, stored, b"{}", name="default")
     assert (list(conditions), list(operations)) == ([Compare(item.key, mod_revision=7), *cluster_state.life], [Put(item.key, b"{}")])
 
 
-def test_nothing_is_stored_in_a_cluster_that_ends() -> None:
+async def test_nothing_is_stored_in_a_cluster_that_ends(shelf: Shelf) -> None:
     """403, as for any other new object."""
     cluster_state = state_of("a", created_revision=4)._replace(terminating=True)
     item = default_items(NAMESPACES, cluster_state)[0]
     with pytest.raises(StatusError) as refused:
-        storing(cluster_state, NAMESPACES, item, b"{}", "default")
+        await storing(shelf.access, cluster_state, NAMESPACES, item, b"{}", name="default")
     assert refused.value.code == 403
 
 
@@ -76,10 +76,10 @@ async def test_a_deleted_default_object_comes_again_with_another_uid(shelf: Shel
     """In the transaction of the deletion; any other object goes without a replacement."""
     item = default_items(NAMESPACES, A)[0]
     metadata = orjson.loads(item.value)["metadata"]
-    replacement = replacement_of(shelf.access, A, NAMESPACES, metadata)
+    replacement = await replacement_of(shelf.access, A, NAMESPACES, metadata)
     assert replacement is not None
-    assert orjson.loads(replacement)["metadata"]["uid"] != metadata["uid"]
+    assert orjson.loads(replacement.value)["metadata"]["uid"] != metadata["uid"]
     conditions, operations = removal(A, NAMESPACES, item, replacement)
-    assert (conditions[0], list(operations)) == (Compare(item.key, mod_revision=0), [Put(item.key, replacement)])
-    assert replacement_of(shelf.access, A, NAMESPACES, {**metadata, "name": "other"}) is None
+    assert (conditions[0], list(operations)) == (Compare(item.key, mod_revision=0), [Put(item.key, replacement.value)])
+    assert await replacement_of(shelf.access, A, NAMESPACES, {**metadata, "name": "other"}) is None
     assert list(removal(A, NAMESPACES, item, None)[1]) == [Delete(item.key)]
