@@ -165,6 +165,6 @@ def builtin_definitions(*names: str) -> list[dict[str, Any]]:
     Raises:
         ValueError: a name is of no such kind.
     """
-    from kcp_py.apis.upstream.crds import definitions_named  # noqa: PLC0415 (the program starts without them)
+    from kcp_py.apis.upstream.crds import crds_named  # noqa: PLC0415 (the program starts without them)
 
-    return definitions_named(names)
+    return crds_named(names)

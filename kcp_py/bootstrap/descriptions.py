@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import orjson
 
-from kcp_py.bootstrap.kinds import definitions
-from kcp_py.bootstrap.upstream_kinds import upstream_definitions
+from kcp_py.bootstrap.kinds import models
+from kcp_py.bootstrap.upstream_kinds import upstream_models
 
 MISSING: Final = (
     "Descriptions of Kubernetes' own kinds and fields are not installed on this server, so `kubectl explain` shows none of them. "
@@ -28,17 +28,17 @@ _Descriptions = Mapping[str, tuple[str, Mapping[str, str]]]
 
 @cache
 def descriptions() -> _Descriptions:
-    """Definition -> its description and those of its fields; empty when the package is not installed or laid out in another way.
+    """Model -> its description and those of its fields; empty when the package is not installed or laid out in another way.
 
     Reads a file of about 1.5 MB (some 10 ms) once in the life of the process.
     """
-    return _read(definitions())
+    return _read(models())
 
 
 @cache
 def _upstream_descriptions() -> _Descriptions:
-    """Descriptions of the upstream kinds, by definition. They are many more, and read only if one of the kinds is published."""
-    return _read(upstream_definitions().keys() - definitions().keys())
+    """Descriptions of the upstream kinds, by model. They are many more, and read only if one of the kinds is published."""
+    return _read(upstream_models().keys() - models().keys())
 
 
 def _read(names: Collection[str]) -> _Descriptions:
@@ -66,8 +66,8 @@ def are_installed() -> bool:
 
 
 def with_descriptions(name: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema of a built-in definition with the available descriptions."""
-    own, fields = (descriptions() if name in definitions() else _upstream_descriptions()).get(name, ("", {}))
+    """The schema of a built-in model with the available descriptions."""
+    own, fields = (descriptions() if name in models() else _upstream_descriptions()).get(name, ("", {}))
     if not own and not fields:
         return schema
     result = dict(schema)
@@ -87,7 +87,7 @@ def _described(schema: Mapping[str, Any], description: str) -> Mapping[str, Any]
 
 
 def _source_file() -> Path | None:
-    """The newest minor version's definitions, found without importing the package."""
+    """The models of the newest minor version, found without importing the package."""
     spec = find_spec("kubernetes_validate")
     if spec is None or not spec.submodule_search_locations:
         return None

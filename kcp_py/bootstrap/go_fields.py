@@ -34,7 +34,7 @@ class GoStructure(NamedTuple):
 
 
 def find_structure(name: str) -> GoStructure | None:
-    """The structure of a definition, such as `io.k8s.api.core.v1.PodSpec`; None where none is known."""
+    """The structure of a model, such as `io.k8s.api.core.v1.PodSpec`; None where none is known."""
     found = _builtin().get(name)
     return found if found is not None else _known().get(name)
 

@@ -1,4 +1,4 @@
-"""The built-in kinds and the definitions of their types, read from `kinds.json` and `definitions/*.json`.
+"""The built-in kinds and the OpenAPI models of their types, read from `kinds.json` and `definitions/*.json`.
 
 Both are written by `hack/update_builtin_kinds.py`; `core.kcp.io.v1alpha1.json` is written by hand. The generated files carry no
 descriptions: see `descriptions`.
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 REFERENCE_PREFIX: Final = "#/components/schemas/"
-"""The text before the name of a definition in a `$ref`, as in OpenAPI v3 documents."""
+"""The text before the name of a model in a `$ref`, as in OpenAPI v3 documents."""
 
 _FOLDER: Final = Path(__file__).parent
 
@@ -34,7 +34,7 @@ class BuiltinKind(NamedTuple):
     subresources: Mapping[str, Sequence[str]]
     """Name -> verbs, sorted."""
     definition: str
-    """The name of its type in `definitions()`; the list's has `List` appended."""
+    """The name of its type in `models()`; the list's has `List` appended."""
 
     @property
     def singular(self) -> str:
@@ -52,7 +52,7 @@ def builtin_kinds() -> tuple[BuiltinKind, ...]:
 
 
 @cache
-def definitions() -> Mapping[str, Mapping[str, Any]]:
+def models() -> Mapping[str, Mapping[str, Any]]:
     """Name -> schema in the form of OpenAPI v3, of all built-in kinds, their lists and the meta kinds. Shared: do not change it."""
     merged: dict[str, Mapping[str, Any]] = {}
     for file in sorted((_FOLDER / "definitions").glob("*.json")):

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from kcp_py.bootstrap.kinds import definitions
+from kcp_py.bootstrap.kinds import models
 
 _FOLDER: Final = Path(__file__).parent / "upstream"
 
@@ -34,7 +34,7 @@ class UpstreamKind(NamedTuple):
     field_labels: Sequence[str]
     """What field selectors can name beyond metadata."""
     definition: str
-    """The name of its type in `upstream_definitions()`; the list's has `List` appended."""
+    """The name of its type in `upstream_models()`; the list's has `List` appended."""
 
     @property
     def singular(self) -> str:
@@ -58,9 +58,9 @@ def upstream_kinds() -> Mapping[tuple[str, str, str], UpstreamKind]:
 
 
 @cache
-def upstream_definitions() -> Mapping[str, Mapping[str, Any]]:
+def upstream_models() -> Mapping[str, Mapping[str, Any]]:
     """Name -> schema in the form of OpenAPI v3, of all upstream kinds and all that they refer to. Shared: do not change it.
 
     Other than in published documents, fields have defaults, as far as they do not depend on other fields.
     """
-    return {**definitions(), **orjson.loads((_FOLDER / "definitions.json").read_bytes())}
+    return {**models(), **orjson.loads((_FOLDER / "definitions.json").read_bytes())}

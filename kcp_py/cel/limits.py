@@ -14,7 +14,7 @@ from kcp_py.cel.values import UINT_MAX
 
 __all__ = [
     "CALL_LIMIT",
-    "DEFINITION_ESTIMATE_LIMIT",
+    "CRD_ESTIMATE_LIMIT",
     "EXPRESSION_ESTIMATE_LIMIT",
     "LARGEST_DATE",
     "LARGEST_DATE_TIME",
@@ -45,7 +45,7 @@ MATCH_CONDITIONS_BUDGET: Final = 2_500_000
 EXPRESSION_ESTIMATE_LIMIT: Final = 10_000_000
 """What an expression of a schema may be estimated to cost, in as many places as it applies to."""
 
-DEFINITION_ESTIMATE_LIMIT: Final = 100_000_000
+CRD_ESTIMATE_LIMIT: Final = 100_000_000
 """What all expressions of a schema may be estimated to cost together."""
 
 LARGEST_REQUEST: Final = 3 * 1024 * 1024
@@ -72,7 +72,7 @@ SMALLEST_SIZES: Final = {
 """Bytes that a value of a type or format takes at least; of an object, without its required properties."""
 
 _REPORTED: Final = 4
-_SHARE: Final = DEFINITION_ESTIMATE_LIMIT // 100
+_SHARE: Final = CRD_ESTIMATE_LIMIT // 100
 _MANY: Final = 100.0
 _FEW: Final = 1.5
 

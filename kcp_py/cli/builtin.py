@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from kcp_py.apis.upstream.crds import definitions_of, versions_of
+from kcp_py.apis.upstream.crds import crds_of, versions_of
 from kcp_py.bootstrap.installed import INSTALLED_ANNOTATION, marked_as_installed
 from kcp_py.bootstrap.unenforced import unenforced_warning
 from kcp_py.bootstrap.upstream_names import UnknownKindError, find_kinds
@@ -27,7 +27,7 @@ PATIENCE: Final = 60.0
 POLL: Final = 0.05
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-_Definition = dict[str, Any]
+_CRD = dict[str, Any]
 
 NAMES: Final = (
     "NAMES are those of kubectl (pods, po, Deployment, deployments.apps), *.GROUP for all kinds of a group (*.apps, *.core), or all.\n"
@@ -70,9 +70,9 @@ def install(
     names: Sequence[str], output: str, cluster: str | None, kubeconfig: str | None, context: str | None, *, dry_run: bool, create: bool
 ) -> None:
     """Install the definitions of the kinds NAMES, and wait until they are served. Installed definitions are updated."""
-    wanted = definitions_of(_kinds(names))
-    for definition in wanted:
-        if warning := unenforced_warning(definition["spec"]["group"], definition["spec"]["names"]["plural"]):
+    wanted = crds_of(_kinds(names))
+    for crd in wanted:
+        if warning := unenforced_warning(crd["spec"]["group"], crd["spec"]["names"]["plural"]):
             click.echo(f"warning: {warning}", err=True)
     if dry_run:
         _print(wanted, output, "would be installed")
@@ -81,11 +81,11 @@ def install(
     with RemoteServer(access) as server:
         path = _path(server, access, cluster, create=create)
         started = time.monotonic()
-        for definition in wanted:
-            done = _put(server, path, marked_as_installed(definition))
+        for crd in wanted:
+            done = _put(server, path, marked_as_installed(crd))
             if output == "text":
-                click.echo(f"{definition['metadata']['name']} {done}")
-        _wait_until_established(server, path, [definition["metadata"]["name"] for definition in wanted], started)
+                click.echo(f"{crd['metadata']['name']} {done}")
+        _wait_until_established(server, path, [crd["metadata"]["name"] for crd in wanted], started)
     if output != "text":
         _print(wanted, output, "")
 
@@ -95,14 +95,14 @@ def install(
 @_cluster_flags
 def uninstall(names: Sequence[str], cluster: str | None, kubeconfig: str | None, context: str | None) -> None:
     """Delete the definitions of the kinds NAMES, and all objects of these kinds with them."""
-    wanted = definitions_of(_kinds(names))
+    wanted = crds_of(_kinds(names))
     access = load_context(kubeconfig, context)
     with RemoteServer(access) as server:
         path = _path(server, access, cluster)
-        for definition in wanted:
-            name = definition["metadata"]["name"]
+        for crd in wanted:
+            name = crd["metadata"]["name"]
             try:
-                # A marked definition is deleted by this command alone: it takes the mark away first.
+                # Only this command deletes a marked CRD: it removes the mark first.
                 server.request("PATCH", f"{path}/{name}", {"metadata": {"annotations": {INSTALLED_ANNOTATION: None}}})
                 server.request("DELETE", f"{path}/{name}")
                 click.echo(f"{name} deleted")
@@ -125,8 +125,8 @@ def list_(cluster: str | None, kubeconfig: str | None, context: str | None) -> N
         with RemoteServer(access) as server:
             found = frozenset(_installed(server, _path(server, access, cluster)))
     rows = [["NAME", "KIND", "VERSIONS", "SHORTNAMES", *([] if found is None else ["INSTALLED"])]]
-    for definition in definitions_of(find_kinds(["all"])):
-        spec, name = definition["spec"], definition["metadata"]["name"]
+    for crd in crds_of(find_kinds(["all"])):
+        spec, name = crd["spec"], crd["metadata"]["name"]
         versions = ",".join(version.version for version in versions_of(spec["group"], spec["names"]["kind"]))
         plural = f"{spec['names']['plural']}.{spec['group']}" if spec["group"] else spec["names"]["plural"]
         installed = [] if found is None else ["yes" if name in found else "no"]
@@ -143,7 +143,7 @@ def _kinds(names: Sequence[str]) -> Any:
 
 
 def _path(server: RemoteServer, access: KubeconfigContext, cluster: str | None, *, create: bool | None = None) -> str:
-    """Where the definitions of the cluster are; without a name, where the kubeconfig itself points to.
+    """The URL path of the CRDs of a cluster; without a name, of the cluster that the kubeconfig points to.
 
     Args:
         server: the server.
@@ -165,21 +165,21 @@ def _path(server: RemoteServer, access: KubeconfigContext, cluster: str | None, 
     return f"/clusters/{cluster}/{RESOURCE}"
 
 
-def _print(definitions: Sequence[_Definition], output: str, done: str) -> None:
+def _print(crds: Sequence[_CRD], output: str, done: str) -> None:
     match output:
         case "json":
-            click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": definitions}, indent=2))
+            click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": crds}, indent=2))
         case "yaml":
             import yaml
 
-            for definition in definitions:
-                click.echo("---\n" + yaml.dump(definition, Dumper=_Dumper(yaml), sort_keys=False), nl=False)
+            for crd in crds:
+                click.echo("---\n" + yaml.dump(crd, Dumper=_Dumper(yaml), sort_keys=False), nl=False)
         case "name":
-            for definition in definitions:
-                click.echo(definition["metadata"]["name"])
+            for crd in crds:
+                click.echo(crd["metadata"]["name"])
         case _:
-            for definition in definitions:
-                click.echo(f"{definition['metadata']['name']} {done}")
+            for crd in crds:
+                click.echo(f"{crd['metadata']['name']} {done}")
 
 
 def _Dumper(yaml: Any) -> Any:  # noqa: N802 (makes a class)
@@ -187,21 +187,21 @@ def _Dumper(yaml: Any) -> Any:  # noqa: N802 (makes a class)
     return type("Dumper", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
 
 
-def _put(server: RemoteServer, path: str, definition: _Definition) -> str:
-    """Create a definition, or bring the one that is there up to date."""
-    name = definition["metadata"]["name"]
+def _put(server: RemoteServer, path: str, crd: _CRD) -> str:
+    """Create a CRD, or update the existing one."""
+    name = crd["metadata"]["name"]
     try:
-        server.request("POST", path, definition)
+        server.request("POST", path, crd)
     except RemoteError as error:
         if error.status != 409:
             raise CommandError(f"{name}: {error.message}") from None
     else:
         return "created"
     current = server.request("GET", f"{path}/{name}")
-    if _holds(current, definition):
+    if _holds(current, crd):
         return "unchanged"
-    annotations = {**current["metadata"].get("annotations", {}), **definition["metadata"]["annotations"]}
-    changed = {"metadata": {**current["metadata"], "annotations": annotations}, "spec": {**current["spec"], **definition["spec"]}}
+    annotations = {**current["metadata"].get("annotations", {}), **crd["metadata"]["annotations"]}
+    changed = {"metadata": {**current["metadata"], "annotations": annotations}, "spec": {**current["spec"], **crd["spec"]}}
     server.request("PUT", f"{path}/{name}", {**current, **changed})
     return "configured"
 

@@ -32,7 +32,7 @@ from kcp_py.registry.writerequest import Decoding
 from kcp_py.storage.memory import MemoryStorage
 
 ROOT: Final = "/registry"
-DEFINITION: Final = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+CRD: Final = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 ESTABLISHED: Final = [{"type": "NamesAccepted", "status": "True"}, {"type": "Established", "status": "True"}]
 
 _STRICT: Final = re.compile(r'(?:(?:unknown|duplicate) field "(?P<path>.*)"|line (?P<line>[0-9]+): key .* already set in map)')
@@ -94,7 +94,7 @@ class Validator:
         self._kubernetes_kinds = kubernetes_kinds
         self._ignore_unknown_kinds = ignore_unknown_kinds
         self._broken: dict[tuple[str, str], str] = {}
-        self._definitions = CompiledCRDs(ROOT, upstream=UpstreamKinds())
+        self._crds = CompiledCRDs(ROOT, upstream=UpstreamKinds())
         self._access = Access(MemoryStorage())
         self.objects = 0
         """How many objects were judged."""
@@ -113,7 +113,7 @@ class Validator:
                 found.append(faults)
                 if isinstance(item, Fault):
                     faults.append(item)
-                elif (item.value["apiVersion"], item.value["kind"]) == DEFINITION:
+                elif (item.value["apiVersion"], item.value["kind"]) == CRD:
                     faults += await self._define(item)
                 else:
                     waiting.append((faults, item))
@@ -149,7 +149,7 @@ class Validator:
             return faults
         crd["status"] = {"acceptedNames": crd["spec"]["names"], "conditions": ESTABLISHED}
         try:
-            compiled = self._definitions.compile(crd)
+            compiled = self._crds.compile(crd)
         except MalformedCRDError as error:
             report = _Report(document, crd)
             report.error(f"the definition is valid and cannot be served: {error}")

@@ -12,7 +12,7 @@ from kcp_py.aio.cooperative import Throttle
 from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.client import Client, Tap
 from kcp_py.controllers.clusterroles import ClusterRoleController
-from kcp_py.controllers.definitions import DefinitionController
+from kcp_py.controllers.crds import CRDController
 from kcp_py.controllers.garbage import GarbageCollector
 from kcp_py.controllers.logicalclusters import LogicalClusterController
 from kcp_py.controllers.namespaces import NamespaceController
@@ -25,7 +25,7 @@ from kcp_py.request.user import controller_user
 
 CONTROLLERS: Final = (
     ClusterRoleController.name,
-    DefinitionController.name,
+    CRDController.name,
     GarbageCollector.name,
     LogicalClusterController.name,
     NamespaceController.name,
@@ -100,7 +100,7 @@ def start_controllers(
     namespaces, garbage = controller_user("namespace-controller"), controller_user("generic-garbage-collector")
     controllers: list[Controller] = [
         ClusterRoleController(client.acting_as(controller_user("clusterrole-aggregation-controller"))),
-        DefinitionController(client, tap, now=now),
+        CRDController(client, tap, now=now),
         LogicalClusterController(client, tap, now=now),
         NamespaceController(client.acting_as(namespaces), tap.acting_as(namespaces), clock=clock, grace=namespace_grace),
         *own,

@@ -122,7 +122,7 @@ def build_catalog(
             keys,
             objects,
             cluster_keys=logical_cluster_keys(root),
-            definition_keys=crd_keys,
+            crd_keys=crd_keys,
             resource=resource,
             defines=kinds.defines_own,
         )

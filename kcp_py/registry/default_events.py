@@ -35,7 +35,7 @@ class _Sources(NamedTuple):
 
     cluster: KeyValue | None
     """The LogicalCluster."""
-    definition: KeyValue | None
+    crd: KeyValue | None
     """The CRD; None where there is none, and for kinds that are served without one."""
 
 
@@ -49,7 +49,7 @@ class DefaultEvents:
         objects: DefaultObjects,
         *,
         cluster_keys: ResourceKeys,
-        definition_keys: ResourceKeys | None = None,
+        crd_keys: ResourceKeys | None = None,
         resource: GroupResource | None = None,
         defines: DefinesKind = lambda _: False,
         inherited: bool = False,
@@ -61,7 +61,7 @@ class DefaultEvents:
             keys: of the resource.
             objects: what a cluster has of it by default.
             cluster_keys: of LogicalClusters.
-            definition_keys: of CRDs, where one defines the kind.
+            crd_keys: of CRDs, where one defines the kind.
             resource: what that CRD defines.
             defines: whether a CRD of that resource defines the kind that has default objects.
             inherited: whether births and ends of clusters make no events: each would make as many as there are inherited objects. Watches
@@ -71,16 +71,16 @@ class DefaultEvents:
         self._keys = keys
         self._objects = objects
         self._cluster_keys = cluster_keys
-        self._definition_keys = definition_keys
+        self._crd_keys = crd_keys
         self._defines = defines
         self._inherited = inherited
-        self._definition_name = f"{resource.resource}.{resource.group or 'core'}" if resource is not None else ""
+        self._crd_name = f"{resource.resource}.{resource.group or 'core'}" if resource is not None else ""
         self._places = frozenset(objects("root", "", ""))
 
     @property
     def sources(self) -> Sequence[str]:
         """The prefixes of the resources that default objects follow from."""
-        return [] if self._inherited else [keys.prefix for keys in (self._cluster_keys, self._definition_keys) if keys is not None]
+        return [] if self._inherited else [keys.prefix for keys in (self._cluster_keys, self._crd_keys) if keys is not None]
 
     def concerns(self, event: ObjectEvent) -> bool:
         """`Derivation.concerns`."""
@@ -90,7 +90,7 @@ class DefaultEvents:
         if self._inherited:
             return False
         if route.prefix != self._cluster_keys.prefix:
-            return route.name == self._definition_name
+            return route.name == self._crd_name
         if event.previous is None or event.value is None:
             return True
         # Namespaces stay until their cluster is gone, everything in them is content.
@@ -130,7 +130,7 @@ class DefaultEvents:
         """The default objects before the revision and at it, whether or not they are hidden."""
         before: list[KeyValue | None] = []
         after: list[KeyValue | None] = []
-        for keys, name in ((self._cluster_keys, CLUSTER_OBJECT), (self._definition_keys, self._definition_name)):
+        for keys, name in ((self._cluster_keys, CLUSTER_OBJECT), (self._crd_keys, self._crd_name)):
             route = None if keys is None else Route(keys.prefix, cluster, "", name)
             event = None if route is None else own.get(route)
             item = item_after(event) if event is not None else None if route is None else await self._read(route, revision)
@@ -142,8 +142,8 @@ class DefaultEvents:
         own = sources.cluster
         if own is not None and self._keys.namespaced and DELETION_MARK in own.value:
             return {}
-        if self._definition_keys is not None:
-            origin = None if sources.definition is None else _origin_if_served(sources.definition, self._defines)
+        if self._crd_keys is not None:
+            origin = None if sources.crd is None else _origin_if_served(sources.crd, self._defines)
         else:
             origin = None if own is None else origin_of_cluster(own)
         if origin is None:

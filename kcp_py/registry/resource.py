@@ -114,7 +114,7 @@ class ServedResource:
     several with `|` between them, of which the first that is set counts."""
     strategic_merge: Mapping[str, Any] | None = None
     """The OpenAPI schema that drives strategic merge patch; None where it is answered with 415."""
-    definitions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What `$ref`s in `document` and `strategic_merge` refer to."""
     merge_types: MergeTypes | None = None
     """How objects are merged, in each served version; None: as their values suggest."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
-from kcp_py.bootstrap.kinds import REFERENCE_PREFIX, definitions
+from kcp_py.bootstrap.kinds import REFERENCE_PREFIX, models
 from kcp_py.schema.documents import Schema, map_parts
 
 _APIEXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
@@ -48,7 +48,7 @@ def validation_schema(name: str) -> ValidationSchema:
     `required` and `format` are dropped, except in the kinds that are validated by their schema alone (`io.kcp.`).
     """
     left: dict[str, Schema] = {}
-    document = _resolved(definitions()[name], left, keep_required=name.startswith("io.kcp."))
+    document = _resolved(models()[name], left, keep_required=name.startswith("io.kcp."))
     return ValidationSchema(document, left)
 
 
@@ -58,12 +58,12 @@ def _resolved(schema: Schema, left: dict[str, Schema], *, keep_required: bool) -
         if name in _RECURSIVE:
             if name not in left:
                 left[name] = {}  # holds its place while its own content is resolved
-                resolved = _resolved(definitions()[_JSON_SCHEMA], left, keep_required=False)
+                resolved = _resolved(models()[_JSON_SCHEMA], left, keep_required=False)
                 if name != _JSON_SCHEMA:
                     untyped = {key: value for key, value in resolved.items() if key != "type"}
                     resolved = {**untyped, **_SCHEMA_OR_ELSE[name]}
                 left[name] = resolved
             return schema
-        return _DECODED_AS.get(name) or _resolved(definitions()[name], left, keep_required=False)
+        return _DECODED_AS.get(name) or _resolved(models()[name], left, keep_required=False)
     kept = {key: value for key, value in schema.items() if key not in _NOT_DECODED or keep_required}
     return map_parts(kept, lambda part: _resolved(part, left, keep_required=keep_required))

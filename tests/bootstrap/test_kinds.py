@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.bootstrap.kinds import REFERENCE_PREFIX, builtin_kinds, definitions
+from kcp_py.bootstrap.kinds import REFERENCE_PREFIX, builtin_kinds, models
 from tests.bootstrap.references import references
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +20,7 @@ FOLDER = ROOT / "kcp_py" / "bootstrap"
 
 def test_references_resolve():
     """No definition refers to one that does not ship."""
-    known = definitions()
+    known = models()
     assert {target for schema in known.values() for target in references(schema)} <= {REFERENCE_PREFIX + name for name in known}
 
 
@@ -29,7 +29,7 @@ def test_kinds_have_definitions_of_their_own_name():
     for kind in builtin_kinds():
         listed = [(kind.definition + "List", kind.list_kind)] if "list" in kind.verbs else []
         for name, wanted in ((kind.definition, kind.kind), *listed):
-            assert definitions()[name]["x-kubernetes-group-version-kind"] == [
+            assert models()[name]["x-kubernetes-group-version-kind"] == [
                 {"group": kind.group, "kind": wanted, "version": kind.version},
             ]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX, builtin_kinds
-from kcp_py.bootstrap.upstream_kinds import upstream_definitions, upstream_kinds
+from kcp_py.bootstrap.upstream_kinds import upstream_kinds, upstream_models
 from tests.corpus import CORPUS, needs_corpus
 
 CORE = "io.k8s.api.core.v1."
@@ -73,15 +73,15 @@ KEYS: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("definition", KEYS)
-def test_patch_keys(definition: str) -> None:
+@pytest.mark.parametrize("model", KEYS)
+def test_patch_keys(model: str) -> None:
     """Strategic merge patch finds the strategies and keys of the struct tags of k8s.io/api."""
-    properties = upstream_definitions()[definition]["properties"]
+    properties = upstream_models()[model]["properties"]
     found = {
         field: f"{properties[field].get('x-kubernetes-patch-strategy', '')}/{properties[field].get('x-kubernetes-patch-merge-key', '')}"
-        for field in KEYS[definition]
+        for field in KEYS[model]
     }
-    assert found == KEYS[definition]
+    assert found == KEYS[model]
 
 
 def test_every_kind_is_whole() -> None:
@@ -97,13 +97,13 @@ def test_every_kind_is_whole() -> None:
         name = pending.pop()
         if name not in seen:
             seen.add(name)
-            pending.extend(_references(upstream_definitions()[name]))
+            pending.extend(_references(upstream_models()[name]))
 
 
 def test_defaults_of_keys() -> None:
     """Keys of lists that may be left out have their default, which field ownership needs."""
     for name in ("ContainerPort", "ServicePort"):
-        assert upstream_definitions()[CORE + name]["properties"]["protocol"]["default"] == "TCP"
+        assert upstream_models()[CORE + name]["properties"]["protocol"]["default"] == "TCP"
 
 
 def _references(schema: Any) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcp_py.cel.limits import (
-    DEFINITION_ESTIMATE_LIMIT,
+    CRD_ESTIMATE_LIMIT,
     EXPRESSION_ESTIMATE_LIMIT,
     TotalEstimate,
     cardinality,
@@ -73,7 +73,7 @@ def test_the_most_expensive_expressions_are_named() -> None:
     total = TotalEstimate()
     for place, cost in (("a", 999_999), ("b", 1_000_000), ("c", 5_000_000), ("d", 2_000_000), ("e", 5_000_000), ("f", 3_000_000)):
         total.add(place, cost)
-    assert total.total == 16_999_999 < DEFINITION_ESTIMATE_LIMIT
+    assert total.total == 16_999_999 < CRD_ESTIMATE_LIMIT
     assert total.most_expensive == [("c", 5_000_000), ("e", 5_000_000), ("f", 3_000_000), ("d", 2_000_000)]
     total.add("g", UINT_MAX)
     assert total.total == UINT_MAX

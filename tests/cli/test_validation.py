@@ -10,7 +10,7 @@ import httpx
 import pytest
 import yaml
 
-from kcp_py.apis.upstream.crds import definitions_named
+from kcp_py.apis.upstream.crds import crds_named
 from kcp_py.cli.manifests import Document, read_documents, split
 from kcp_py.cli.validation import Fault, Validator
 from kcp_py.controlplane import ControlPlane
@@ -116,7 +116,7 @@ async def test_messages_are_those_of_the_server(text: str, tmp_path: Path) -> No
         async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:
             api = Api(client, control_plane)
             await install(api, CRD)
-            (deployments,) = definitions_named(["deployments.apps"])
+            (deployments,) = crds_named(["deployments.apps"])
             await install(api, deployments)
             headers = {"Content-Type": "application/yaml"}
             path = f"{path_of(yaml.safe_load(text))}?fieldValidation=Strict"

@@ -17,7 +17,7 @@ from kcp_py.apis.kcp import install as kcp
 from kcp_py.apis.kindrules import Installed
 from kcp_py.apis.rbac import install as rbac
 from kcp_py.apis.typed.decoding import DeferredSchema
-from kcp_py.bootstrap.kinds import BuiltinKind, builtin_kinds, definitions
+from kcp_py.bootstrap.kinds import BuiltinKind, builtin_kinds, models
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ServedResource, storage_version_hash
 from kcp_py.registry.strategy import Strategy
@@ -61,7 +61,7 @@ def builtin_resources(
 @cache
 def _models() -> Mapping[str, Node]:
     """The schemas that those of built-in kinds refer to."""
-    return NodesByName(definitions())
+    return NodesByName(models())
 
 
 def _documents(plural: str, storage_group: str) -> Mapping[str, Mapping[str, Any]]:
@@ -70,7 +70,7 @@ def _documents(plural: str, storage_group: str) -> Mapping[str, Mapping[str, Any
     for kind in builtin_kinds():
         group = kind_rules()[GroupResource(kind.group, kind.plural)].storage_group
         if kind.plural == plural and (kind.group if group is None else group) == storage_group:
-            found[str(GroupVersion(kind.group, kind.version))] = definitions()[kind.definition]
+            found[str(GroupVersion(kind.group, kind.version))] = models()[kind.definition]
     return found
 
 
@@ -80,7 +80,7 @@ def _served(
     rules = kind_rules()[GroupResource(kind.group, kind.plural)]
     storage_group = kind.group if rules.storage_group is None else rules.storage_group
     stored = next(other for other in builtin_kinds() if (other.group, other.plural) == (storage_group, kind.plural))
-    document = definitions()[kind.definition]
+    document = models()[kind.definition]
     return ServedResource(
         group=kind.group,
         version=kind.version,
@@ -114,6 +114,6 @@ def _served(
         annotated="get" in kind.verbs,
         document=document,
         upstream_model=kind.definition,
-        definitions=definitions(),
+        models=models(),
         merge_types=MergeTypes(NodesByName(_documents(kind.plural, storage_group)), _models()),
     )

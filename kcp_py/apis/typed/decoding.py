@@ -18,7 +18,7 @@ from kcp_py.schema.structural.default import MAX_FILLED
 from kcp_py.schema.structural.nodes import Node
 
 Source = Callable[[str], tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]]
-"""The name of a definition -> its document and the definitions that it still refers to."""
+"""The name of a model -> its document and the definitions that it still refers to."""
 
 _GO_TYPES: Final = {
     "integer": "int64",
@@ -40,7 +40,7 @@ class DeferredSchema:
 
         Args:
             source: where schemas come from.
-            name: of the definition.
+            name: of the model.
             typed: whether clients and upstream know the kind as a struct.
             normalize: brings an object, in place, into the form that the kind's own decoders and encoders make of parts of it.
         """

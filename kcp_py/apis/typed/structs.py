@@ -48,15 +48,15 @@ class StructCodec:
 
     __slots__ = ("_struct", "covers_all", "writes_zeros")
 
-    def __init__(self, definition: str) -> None:
-        """Compile the structure of a definition, such as `io.k8s.api.core.v1.Pod`.
+    def __init__(self, model: str) -> None:
+        """Compile the structure of a model, such as `io.k8s.api.core.v1.Pod`.
 
         Raises:
             KeyError: there is no such structure.
         """
         with _COMPILING:
-            self._struct = _struct(definition, root=True)
-        self.covers_all = _has_no_free_form(definition, set())
+            self._struct = _struct(model, root=True)
+        self.covers_all = _has_no_free_form(model, set())
         """Whether it knows all types: those of schemas in CustomResourceDefinitions are left to others."""
         self.writes_zeros = self._struct.writes_zeros()
         """Whether `complete` may change anything."""
@@ -83,16 +83,16 @@ class StructCodec:
 
 
 @cache
-def struct_codec(definition: str) -> StructCodec | None:
-    """The codec of a definition; None where no structure is known for it."""
-    return StructCodec(definition) if find_structure(definition) is not None else None
+def struct_codec(model: str) -> StructCodec | None:
+    """The codec of a model; None where no structure is known for it."""
+    return StructCodec(model) if find_structure(model) is not None else None
 
 
-def _has_no_free_form(definition: str, seen: set[str]) -> bool:
-    structure = find_structure(definition)
-    if structure is None or definition in seen:
-        return definition != "any"
-    seen.add(definition)
+def _has_no_free_form(model: str, seen: set[str]) -> bool:
+    structure = find_structure(model)
+    if structure is None or model in seen:
+        return model != "any"
+    seen.add(model)
     return all(_has_no_free_form(_ELEMENT.sub("", described).rstrip("?!"), seen) for described in structure.fields.values())
 
 
@@ -245,14 +245,14 @@ _COMPILING: Final = RLock()
 """Held while structures are compiled: in between, those that contain themselves are known and incomplete."""
 
 
-def _struct(definition: str, *, root: bool = False) -> _Struct:
-    """The structure of a definition, compiled once; of a root, without the fields that the store takes care of."""
-    found = _STRUCTS.get((definition, root))
+def _struct(model: str, *, root: bool = False) -> _Struct:
+    """The structure of a model, compiled once; of a root, without the fields that the store takes care of."""
+    found = _STRUCTS.get((model, root))
     if found is None:
-        structure = find_structure(definition)
+        structure = find_structure(model)
         if structure is None:
-            raise KeyError(definition)
-        found = _STRUCTS[definition, root] = _Struct(structure)
+            raise KeyError(model)
+        found = _STRUCTS[model, root] = _Struct(structure)
         found.compile(structure, root=root)
     return found
 

@@ -23,21 +23,21 @@ CONVERTED: Final = frozenset({("autoscaling", "HorizontalPodAutoscaler")})
 _SCALE: Final = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
 
 
-def definitions_named(names: Iterable[str]) -> list[dict[str, Any]]:
+def crds_named(names: Iterable[str]) -> list[dict[str, Any]]:
     """The CRDs of the kinds that names stand for; see `find_kinds`.
 
     Raises:
         UnknownKindError: a name stands for nothing that is known.
     """
-    return definitions_of(find_kinds(names))
+    return crds_of(find_kinds(names))
 
 
-def definitions_of(kinds: Sequence[UpstreamKind]) -> list[dict[str, Any]]:
+def crds_of(kinds: Sequence[UpstreamKind]) -> list[dict[str, Any]]:
     """A CRD for each group and kind among `kinds`, with all versions that differ in their name alone from the preferred one.
 
     Those of other forms cannot be converted by a CRD.
     """
-    return [_definition(*name) for name in dict.fromkeys((kind.group, kind.kind) for kind in kinds)]
+    return [_crd(*name) for name in dict.fromkeys((kind.group, kind.kind) for kind in kinds)]
 
 
 def versions_of(group: str, kind: str) -> list[UpstreamKind]:
@@ -55,7 +55,7 @@ def _preference(row: UpstreamKind) -> tuple[bool, int]:
     return bool(beta), -int(stable) * 1000 - int(beta or 0)
 
 
-def _definition(group: str, kind: str) -> dict[str, Any]:
+def _crd(group: str, kind: str) -> dict[str, Any]:
     versions = versions_of(group, kind)
     row = versions[0]
     names: dict[str, Any] = {"kind": row.kind, "listKind": row.list_kind, "plural": row.plural, "singular": row.singular}

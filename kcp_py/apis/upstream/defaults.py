@@ -277,4 +277,4 @@ DEFAULTERS: Final[Mapping[str, Defaulter]] = {
     **{f"io.k8s.api.resource.{version}.ResourceClaim": _default_claim for version in ("v1", "v1beta1", "v1beta2")},
     **{f"io.k8s.api.resource.{version}.ResourceClaimTemplate": _default_claim_template for version in ("v1", "v1beta1", "v1beta2")},
 }
-"""Definition -> what fills in its defaults, after those of the schema."""
+"""Model -> the function that fills in the defaults that its schema does not have."""

@@ -18,7 +18,7 @@ from kcp_py.apis.upstream.crds import CONVERTED
 from kcp_py.apis.upstream.schemas import structural_schema
 from kcp_py.apis.upstream.strategy import DEFAULTERS, FIELD_PATHS, UpstreamSchema, UpstreamStrategy
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX
-from kcp_py.bootstrap.upstream_kinds import UpstreamKind, upstream_definitions, upstream_kinds
+from kcp_py.bootstrap.upstream_kinds import UpstreamKind, upstream_kinds, upstream_models
 from kcp_py.registry.resource import Converter
 from kcp_py.registry.scale import ScalePaths, read_paths
 from kcp_py.registry.strategy import Strategy
@@ -40,7 +40,7 @@ class KindForm(NamedTuple):
     """Whether the CRD has the schema that is published for the kind."""
     document: Schema
     """Of the kind itself, or the CRD's, completed."""
-    definitions: Mapping[str, Schema]
+    models: Mapping[str, Schema]
     """What `$ref`s in the document refer to."""
     schema: CompiledSchema | None
     """Of the kind itself; None: the CRD's."""
@@ -81,8 +81,8 @@ def kind_form(spec: Mapping[str, Any], version: Mapping[str, Any]) -> KindForm |
         return None
     document = _document(version)
     if _is_own(kind, spec, document):
-        return KindForm(kind, True, upstream_definitions()[kind.definition], upstream_definitions(), _schema(kind.definition))
-    return KindForm(kind, False, completed(document, upstream_definitions()[kind.definition]), {}, None)
+        return KindForm(kind, True, upstream_models()[kind.definition], upstream_models(), _schema(kind.definition))
+    return KindForm(kind, False, completed(document, upstream_models()[kind.definition]), {}, None)
 
 
 def is_own(spec: Mapping[str, Any], version: Mapping[str, Any]) -> bool:
@@ -112,14 +112,14 @@ async def _convert_autoscalers(objects: Sequence[dict[str, Any]], api_version: s
 
 
 @cache
-def _schema(definition: str) -> CompiledSchema:
+def _schema(model: str) -> CompiledSchema:
     """One for all clusters and, where versions are the same, for all of them."""
-    own = next(row for row in upstream_kinds().values() if row.definition == definition)
+    own = next(row for row in upstream_kinds().values() if row.definition == model)
     versions = [row for row in upstream_kinds().values() if (row.group, row.kind) == (own.group, own.kind)]
-    same = next(row for row in versions if structural_schema(row.definition) == structural_schema(definition))
+    same = next(row for row in versions if structural_schema(row.definition) == structural_schema(model))
     if same is not own:
         return _schema(same.definition)
-    return UpstreamSchema(definition, DEFAULTERS.get(definition))
+    return UpstreamSchema(model, DEFAULTERS.get(model))
 
 
 def completed(document: Schema, published: Schema) -> dict[str, Any]:
@@ -160,4 +160,4 @@ def _completed_field(document: Schema, published: Schema) -> dict[str, Any]:
 def _resolved(schema: Schema) -> Schema:
     parts = schema.get("allOf")
     reference = (parts[0] if parts else schema).get("$ref")
-    return schema if reference is None else upstream_definitions()[reference.removeprefix(REFERENCE_PREFIX)]
+    return schema if reference is None else upstream_models()[reference.removeprefix(REFERENCE_PREFIX)]

@@ -1,6 +1,6 @@
 """`upstream_resources`: kinds of Kubernetes that every cluster of a server has, without a CRD in any of them.
 
-They are made of the same definitions that clusters can be given one by one, and are stored where built-in kinds are.
+They are made of the same CRDs that can be installed in a single cluster, and are stored where built-in kinds are.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.apis.upstream.crds import definitions_named
+from kcp_py.apis.upstream.crds import crds_named
 from kcp_py.apis.upstream.provider import UpstreamKinds
 from kcp_py.registry.catalog.compilation import NONE, Settings, compile_crd
 from kcp_py.registry.conversion import NoWebhooks
@@ -36,7 +36,7 @@ def upstream_resources(
     """
     settings = Settings(root, NoWebhooks(), defaults, UpstreamKinds())
     found: list[ServedResource] = []
-    for crd in definitions_named(names):
+    for crd in crds_named(names):
         default_crd(crd)
         crd["status"] = {"acceptedNames": crd["spec"]["names"], "conditions": _ESTABLISHED}
         for resource in compile_crd(crd, settings).resources:

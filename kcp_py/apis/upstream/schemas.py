@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX
-from kcp_py.bootstrap.upstream_kinds import upstream_definitions
+from kcp_py.bootstrap.upstream_kinds import upstream_models
 from kcp_py.schema.documents import VALUE_PARTS, Schema, map_parts
 
 _API: Final = "io.k8s.apimachinery.pkg."
@@ -41,7 +41,7 @@ class _Form(NamedTuple):
     """What schemas are made for."""
 
     written: Mapping[str, Schema]
-    """Definitions that are replaced."""
+    """Models that are replaced."""
     decoded: bool
     """Whether objects have been decoded as Go does: formats are checked, missing keys of lists are zero."""
 
@@ -54,7 +54,7 @@ _DECODING: Final = _Form({**_STRUCTURAL.written, _QUANTITY: {"type": "string"}},
 @cache
 def structural_schema(name: str) -> Schema:
     """The schema of a kind as its CRD has it. Shared: do not change it."""
-    root = _Writer(_STRUCTURAL).write(upstream_definitions()[name], (name,))
+    root = _Writer(_STRUCTURAL).write(upstream_models()[name], (name,))
     root["properties"] = {**root["properties"], "metadata": {"type": "object"}}
     return root
 
@@ -65,7 +65,7 @@ def decoding_schema(name: str) -> Schema:
 
     A status has no required fields: a missing field is its zero value.
     """
-    root = _Writer(_DECODING).write(upstream_definitions()[name], (name,))
+    root = _Writer(_DECODING).write(upstream_models()[name], (name,))
     if "status" in root["properties"]:
         root["properties"] = {**root["properties"], "status": _without_required(root["properties"]["status"])}
     return root
@@ -86,7 +86,7 @@ class _Writer:
         if (reference := _reference(schema)) is not None:
             name = reference.removeprefix(REFERENCE_PREFIX)
             written = _OBJECT if name in within else self._form.written.get(name)
-            resolved = self.write(upstream_definitions()[name], (*within, name)) if written is None else dict(written)
+            resolved = self.write(upstream_models()[name], (*within, name)) if written is None else dict(written)
             return {**resolved, **{key: value for key, value in schema.items() if key in _KEPT}}
         result: dict[str, Any] = {key: value for key, value in schema.items() if key in _KEPT}
         if self._form.decoded:

@@ -138,15 +138,15 @@ class UpstreamStrategy(CustomResourceStrategy):
 class UpstreamSchema:
     """A `contract.CompiledSchema` as strict with types as the kind's decoder, and with those defaults that depend on other fields."""
 
-    def __init__(self, definition: str, defaulter: Defaulter | None) -> None:
+    def __init__(self, model: str, defaulter: Defaulter | None) -> None:
         """Compile the schema.
 
         Args:
-            definition: the name of the kind's definition.
+            model: the name of the kind's OpenAPI model.
             defaulter: fills what the document cannot.
         """
-        self._compiled: StructuralSchema = compile_schema(decoding_schema(definition), custom=False)
-        self._codec = StructCodec(definition)
+        self._compiled: StructuralSchema = compile_schema(decoding_schema(model), custom=False)
+        self._codec = StructCodec(model)
         self._defaulter = defaulter
         self._has_spec = "object" in (spec.types if (spec := self._compiled.root.properties.get("spec")) else ())
         # Big schemas are compiled in a thread: so that it is all done there, not at the first request.

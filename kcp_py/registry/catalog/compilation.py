@@ -255,8 +255,8 @@ def _resources(
         )
     else:
         roots = {name: compiled[version["name"]].root for name, version in served.items()}
-    definitions = NodesByName(next((form.definitions for form in forms.values() if form.own), {}))
-    merge_types = MergeTypes(roots, definitions, large=max(map(len, schemas)) > Inline.COMPILE)
+    models = NodesByName(next((form.models for form in forms.values() if form.own), {}))
+    merge_types = MergeTypes(roots, models, large=max(map(len, schemas)) > Inline.COMPILE)
     return [
         ServedResource(
             group=spec["group"],
@@ -318,7 +318,7 @@ def _rules(
         "field_labels": {**field_labels, **form.field_labels()},
         "document": form.document,
         "upstream_model": form.upstream_model if form.own else "",
-        "definitions": form.definitions,
+        "models": form.models,
         "strategic_merge": form.document,
         "default_objects": defaults.get(GroupResource(spec["group"], spec["names"]["plural"])) if form.own else None,
     }

@@ -31,7 +31,7 @@ class UpstreamForm(Protocol):
         ...
 
     @property
-    def definitions(self) -> Mapping[str, Mapping[str, Any]]:
+    def models(self) -> Mapping[str, Mapping[str, Any]]:
         """The targets of the `$ref`s in the document."""
         ...
 

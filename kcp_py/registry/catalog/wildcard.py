@@ -62,7 +62,7 @@ class WildcardTables:
                 await time_slice.yield_if_due()
         return None
 
-    async def definitions(self, group: str, version: str, resource: str) -> Sequence[ServedResource]:
+    async def forms(self, group: str, version: str, resource: str) -> Sequence[ServedResource]:
         """The different forms in which clusters serve a resource in a version; clusters with equal ones share one."""
         found: dict[ServedResource, None] = {}
         time_slice = TimeSlice()

@@ -213,4 +213,4 @@ def _patched(base: dict[str, Any], document: Any, patch_type: str, target: Resol
             return merge_patch.apply(base, document)
         case _:
             assert target.resource.strategic_merge is not None
-            return strategic_merge_patch.apply(base, document, target.resource.strategic_merge, target.resource.definitions)
+            return strategic_merge_patch.apply(base, document, target.resource.strategic_merge, target.resource.models)

@@ -60,8 +60,8 @@ async def find_default(access: Access, cluster_state: ClusterState, served: Serv
         return None
     origin = origin_of(served, cluster_state)
     if origin.life is not None:
-        definition = await access.storage.get(origin.life.key)
-        if definition is None or definition.mod_revision != origin.revision:
+        crd = await access.storage.get(origin.life.key)
+        if crd is None or crd.mod_revision != origin.revision:
             raise StaleStateError(origin.life.key)
     return KeyValue(served.resource.keys.object_key(cluster_state.name, namespace, name), value, origin.revision, 0)
 

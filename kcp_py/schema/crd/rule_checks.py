@@ -12,7 +12,7 @@ from typing import Final
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, internal, invalid
 from kcp_py.cel.estimate import estimate
 from kcp_py.cel.limits import (
-    DEFINITION_ESTIMATE_LIMIT,
+    CRD_ESTIMATE_LIMIT,
     EXPRESSION_ESTIMATE_LIMIT,
     TotalEstimate,
     cardinality,
@@ -75,12 +75,12 @@ class _Checks:
 
     def total_errors(self, path: str) -> list[FieldError]:
         """The problems of all rules together: their total cost."""
-        if self._total.total <= DEFINITION_ESTIMATE_LIMIT:
+        if self._total.total <= CRD_ESTIMATE_LIMIT:
             return []
         detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
         errors = [forbidden(place, detail) for place, _ in self._total.most_expensive]
         name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
-        return [*errors, forbidden(path, cost_message(name, self._total.total, DEFINITION_ESTIMATE_LIMIT))]
+        return [*errors, forbidden(path, cost_message(name, self._total.total, CRD_ESTIMATE_LIMIT))]
 
     def node(self, node: Node, path: str, tree: RuleNode | None, *, outer: int | None, fixed: str) -> None:
         """Check a node's children, then its own rules.

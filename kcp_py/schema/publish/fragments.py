@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from kcp_py.bootstrap.descriptions import MISSING, are_installed, with_descriptions
-from kcp_py.bootstrap.kinds import REFERENCE_PREFIX, definitions
-from kcp_py.bootstrap.upstream_kinds import upstream_definitions
+from kcp_py.bootstrap.kinds import REFERENCE_PREFIX, models
+from kcp_py.bootstrap.upstream_kinds import upstream_models
 from kcp_py.schema.publish.defaults import with_published_defaults
 from kcp_py.schema.publish.kinds import META, PublishedKind
 from kcp_py.schema.publish.messages import field, field_head, model_message, path_message
@@ -224,7 +224,7 @@ def _builtin_models(names: Iterable[str], *, v2: bool) -> Iterator[tuple[str, by
 
 @cache
 def _builtin_model(name: str, *, v2: bool) -> tuple[bytes, tuple[str, ...]]:
-    published = definitions().get(name) or upstream_definitions()[name]
+    published = models().get(name) or upstream_models()[name]
     schema = with_descriptions(name, published)
     if name.endswith(_INT_OR_STRING):
         schema = {**schema, "format": "int-or-string"}

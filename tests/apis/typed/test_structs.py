@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apis.typed.structs import StructCodec, struct_codec
-from kcp_py.apis.upstream.crds import definitions_of
+from kcp_py.apis.upstream.crds import crds_of
 from kcp_py.bootstrap.kinds import builtin_kinds
 from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 
@@ -164,7 +164,7 @@ def test_every_kind_has_its_structure():
     assert [name for name in names if struct_codec(name) is None] == ["io.kcp.core.v1alpha1.LogicalCluster"]
 
 
-@pytest.mark.parametrize("crd", definitions_of(tuple(upstream_kinds().values())), ids=lambda crd: crd["metadata"]["name"])
+@pytest.mark.parametrize("crd", crds_of(tuple(upstream_kinds().values())), ids=lambda crd: crd["metadata"]["name"])
 def test_versions_of_one_form_are_written_alike(crd):
     """Versions that share a definition share stored bytes: they write the same fields."""
     names = [(crd["spec"]["group"], version["name"], crd["spec"]["names"]["kind"]) for version in crd["spec"]["versions"]]

@@ -7,11 +7,11 @@ import copy
 import pytest
 
 import kcp_py
-from kcp_py.apis.upstream.crds import definitions_named, definitions_of, versions_of
+from kcp_py.apis.upstream.crds import crds_named, crds_of, versions_of
 from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 from kcp_py.schema.crd.validation import default_crd, initial_status, validate_crd
 
-EVERY = definitions_named(["all"])
+EVERY = crds_named(["all"])
 
 
 @pytest.mark.parametrize("definition", EVERY, ids=[definition["metadata"]["name"] for definition in EVERY])
@@ -25,7 +25,7 @@ def test_every_definition_is_valid(definition):
 
 def test_what_a_definition_has():
     """Names, scope, subresources and selectable fields are those of the kind."""
-    (pods,) = definitions_named(["pods"])
+    (pods,) = crds_named(["pods"])
     assert pods["metadata"] == {"name": "pods.core"}
     assert pods["spec"]["group"] == ""
     assert pods["spec"]["names"] == {
@@ -42,7 +42,7 @@ def test_what_a_definition_has():
     spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
     ports = spec["properties"]["containers"]["items"]["properties"]["ports"]
     assert ports["x-kubernetes-list-map-keys"] == ["containerPort", "protocol"]
-    (deployments,) = definitions_named(["deployments"])
+    (deployments,) = crds_named(["deployments"])
     assert deployments["spec"]["versions"][0]["subresources"] == {
         "status": {},
         "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
@@ -51,7 +51,7 @@ def test_what_a_definition_has():
 
 def test_groups_of_kubernetes_domains_carry_their_approval():
     """Without the annotation no kind may be defined in them."""
-    (policies,) = definitions_named(["networkpolicies"])
+    (policies,) = crds_named(["networkpolicies"])
     assert list(policies["metadata"]["annotations"]) == ["api-approved.kubernetes.io"]
 
 
@@ -59,9 +59,9 @@ def test_versions_that_differ_in_name_alone_are_offered_together():
     """The preferred one comes first and is stored; one of another form cannot be converted and is left out."""
     assert [row.version for row in versions_of("storagemigration.k8s.io", "StorageVersionMigration")] == ["v1", "v1beta1"]
     assert [row.version for row in versions_of("resource.k8s.io", "ResourceClaim")] == ["v1", "v1beta2"]
-    (claims,) = definitions_named(["resourceclaims"])
+    (claims,) = crds_named(["resourceclaims"])
     assert [(version["name"], version["storage"]) for version in claims["spec"]["versions"]] == [("v1", True), ("v1beta2", False)]
-    assert len(definitions_of(list(upstream_kinds().values()))) == len(EVERY)
+    assert len(crds_of(list(upstream_kinds().values()))) == len(EVERY)
 
 
 def test_library():

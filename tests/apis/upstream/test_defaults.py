@@ -14,10 +14,10 @@ APPS, BATCH, CORE = "io.k8s.api.apps.v1.", "io.k8s.api.batch.v1.", "io.k8s.api.c
 HPA = "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler"
 
 
-def defaulted(definition: str, spec: dict[str, Any], **more: Any) -> dict[str, Any]:
+def defaulted(model: str, spec: dict[str, Any], **more: Any) -> dict[str, Any]:
     """An object with its defaults."""
     obj = {"metadata": {"name": "one"}, "spec": copy.deepcopy(spec), **more}
-    UpstreamSchema(definition, DEFAULTERS.get(definition)).default(obj)
+    UpstreamSchema(model, DEFAULTERS.get(model)).default(obj)
     return obj
 
 
@@ -142,8 +142,8 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("definition", DEFAULTERS)
+@pytest.mark.parametrize("model", DEFAULTERS)
 @pytest.mark.parametrize("spec", [None, 1, [], WRONG])
-def test_objects_of_other_types_are_left_alone(definition, spec):
+def test_objects_of_other_types_are_left_alone(model, spec):
     """What another definition has let into the store can still be read."""
-    DEFAULTERS[definition]({"metadata": {}, "spec": spec, "status": spec})
+    DEFAULTERS[model]({"metadata": {}, "spec": spec, "status": spec})

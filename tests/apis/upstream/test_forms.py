@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from kcp_py.apis.upstream.crds import definitions_named
+from kcp_py.apis.upstream.crds import crds_named
 from kcp_py.apis.upstream.forms import completed, kind_form
 from kcp_py.apis.upstream.provider import UpstreamKinds
-from kcp_py.bootstrap.upstream_kinds import upstream_definitions
+from kcp_py.bootstrap.upstream_kinds import upstream_models
 from kcp_py.registry.catalog.compilation import CompiledCRDs
 from kcp_py.registry.custom_resources import CustomResourceStrategy
 from kcp_py.registry.resource import ServedResource
 
-POD = upstream_definitions()["io.k8s.api.core.v1.Pod"]
+POD = upstream_models()["io.k8s.api.core.v1.Pod"]
 
 
 def stored(name: str) -> dict[str, Any]:
     """A CRD of an upstream kind as the store has it once its names are accepted."""
-    (crd,) = copy.deepcopy(definitions_named([name]))
+    (crd,) = copy.deepcopy(crds_named([name]))
     crd["spec"]["conversion"] = {"strategy": "None"}
     crd["status"] = {
         "acceptedNames": crd["spec"]["names"],

@@ -24,8 +24,8 @@ UNDECODABLE = {"ValidatingWebhookConfiguration/kcp-cowboy-intent-validator-ac3b5
 POD = "io.k8s.api.core.v1.Pod"
 
 
-def schema(definition: str) -> UpstreamSchema:
-    return UpstreamSchema(definition, DEFAULTERS.get(definition))
+def schema(model: str) -> UpstreamSchema:
+    return UpstreamSchema(model, DEFAULTERS.get(model))
 
 
 def test_rules_of_kinds():
@@ -130,10 +130,10 @@ def is_zero(value):
 _COMPILED: dict[str, UpstreamSchema] = {}
 
 
-def schema_of(definition):
-    if definition not in _COMPILED:
-        _COMPILED[definition] = schema(definition)
-    return _COMPILED[definition]
+def schema_of(model):
+    if model not in _COMPILED:
+        _COMPILED[model] = schema(model)
+    return _COMPILED[model]
 
 
 @needs_corpus

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcp_py.apis.upstream.updates import IMMUTABLE, changed_problems
-from kcp_py.bootstrap.upstream_kinds import upstream_definitions, upstream_kinds
+from kcp_py.bootstrap.upstream_kinds import upstream_kinds, upstream_models
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_every_field_is_one_of_its_kind():
     kinds = {(kind.group, kind.plural): kind.definition for kind in upstream_kinds().values()}
     for name, fields in IMMUTABLE.items():
         for field in fields:
-            schema = upstream_definitions()[kinds[name]]
+            schema = upstream_models()[kinds[name]]
             for part in field.split("."):
                 reference = schema["properties"][part].get("$ref", "").rpartition("/")[2]
-                schema = upstream_definitions()[reference] if reference else schema["properties"][part]
+                schema = upstream_models()[reference] if reference else schema["properties"][part]

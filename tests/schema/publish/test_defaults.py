@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.bootstrap.upstream_kinds import upstream_definitions
+from kcp_py.bootstrap.upstream_kinds import upstream_models
 from kcp_py.schema.publish.defaults import with_published_defaults
 
 CORE = "io.k8s.api.core.v1."
@@ -15,7 +15,7 @@ META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
 def defaults(name: str) -> dict[str, Any]:
     """Field -> default of a model."""
-    published = with_published_defaults(name, upstream_definitions()[name])
+    published = with_published_defaults(name, upstream_models()[name])
     return {field: schema["default"] for field, schema in published["properties"].items() if "default" in schema}
 
 

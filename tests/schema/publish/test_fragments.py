@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from kcp_py.bootstrap.descriptions import MISSING
-from kcp_py.bootstrap.kinds import builtin_kinds, definitions
+from kcp_py.bootstrap.kinds import builtin_kinds, models
 from kcp_py.registry.resource import ALL_VERBS
 from kcp_py.schema.publish.fragments import PART_BYTES, document_v2, document_v3, fragment_v2, fragment_v3, protobuf_document
 from kcp_py.schema.publish.kinds import PublishedKind
@@ -38,7 +38,7 @@ BUILTIN = [
         verbs=kind.verbs,
         has_status="status" in kind.subresources,
         patch_types=PATCHES,
-        document=definitions()[kind.definition],
+        document=models()[kind.definition],
         upstream_model=kind.definition,
     )
     for kind in builtin_kinds()
@@ -71,7 +71,7 @@ def test_a_document_of_one_kind_is_complete(kind, version):
         ("#/components/schemas/", document["components"]["schemas"]) if version == "v3" else ("#/definitions/", document["definitions"])
     )
     assert set(references(document)) <= {prefix + name for name in models}
-    assert kind.model in models
+    assert kind.definition in models
     assert (kind.list_model in models) is ("list" in kind.verbs)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import httpx
 import pytest
 
-from kcp_py.apis.upstream.crds import definitions_named
+from kcp_py.apis.upstream.crds import crds_named
 from kcp_py.controlplane import ControlPlane
 from kcp_py.storage.contract import Storage
 from kcp_py.storage.memory import MemoryStorage
@@ -52,7 +52,7 @@ async def with_kind(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIter
 async def have_kind(api: Api, kinds: Kinds) -> None:
     await api.ok("POST", "/clusters/a/api/v1/namespaces/default/configmaps", {"metadata": {"generateName": "first-"}})
     if kinds == "installed":
-        await install(api, definitions_named(["services"])[0], "a")
+        await install(api, crds_named(["services"])[0], "a")
 
 
 async def seen(watch: Watch, count: int) -> list[tuple[str, str, int]]:
@@ -95,7 +95,7 @@ async def test_it_has_one_revision_everywhere(tmp_path: Path, driver: str, kinds
     storage = SQLiteStorage(tmp_path / "db") if driver == "sqlite" else MemoryStorage()
     async with server(tmp_path, storage, kinds) as api:
         if kinds == "installed":
-            await install(api, definitions_named(["services"])[0], "b")
+            await install(api, crds_named(["services"])[0], "b")
         async with Watch(api, EVERYWHERE, resourceVersion=await latest(api)) as watch:
             await have_kind(api, kinds)
             ((kind, uid, watched),) = await seen(watch, 1)

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kcp_py.apis.upstream.crds import definitions_named
+from kcp_py.apis.upstream.crds import crds_named
 from kcp_py.controlplane import ControlPlane
 from tests.server.handlers.conftest import Api, Watch, options
 from tests.server.handlers.widgets import DEFINITIONS, install
@@ -22,7 +22,7 @@ KINDS = ("services", "endpoints", "endpointslices.discovery.k8s.io")
 
 async def installed(api: Api, cluster: str, *names: str) -> None:
     """Have these kinds in a cluster."""
-    for crd in definitions_named(names):
+    for crd in crds_named(names):
         await install(api, crd, cluster)
 
 
@@ -153,7 +153,7 @@ async def test_the_wildcard_sees_it_come_and_go(api: Api) -> None:
 async def uninstalled(api: Api, cluster: str, name: str) -> None:
     path = f"/clusters/{cluster}{DEFINITIONS}"
     async with Watch(api, path) as watch:
-        for crd in definitions_named([name]):
+        for crd in crds_named([name]):
             await api.ok("DELETE", f"{path}/{crd['metadata']['name']}")
             while (event := await watch.next()) is not None:
                 if (event["type"], event["object"]["metadata"]["name"]) == ("DELETED", crd["metadata"]["name"]):
@@ -205,7 +205,7 @@ async def test_a_kind_of_the_same_name_has_none(api: Api) -> None:
 
 def own_definition() -> dict[str, Any]:
     """A CRD that is named like that of Services and defines a kind of the tenant's own."""
-    (crd,) = definitions_named(["services"])
+    (crd,) = crds_named(["services"])
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     del crd["spec"]["versions"][0]["selectableFields"]
     return crd

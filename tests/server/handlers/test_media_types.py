@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kcp_py.apimachinery.serializer.protobuf import decode, decode_envelope, encode_object
-from kcp_py.apis.upstream.crds import definitions_named
+from kcp_py.apis.upstream.crds import crds_named
 from kcp_py.bootstrap.wire import message_of
 from kcp_py.storage.contract import Put
 from tests.server.handlers.conftest import Api, Watch, config_map, definition, established, instance
@@ -174,7 +174,7 @@ async def test_custom_resources_have_no_protobuf(api: Api) -> None:
 
 async def test_known_kinds_in_protobuf(api: Api) -> None:
     """A kind that a cluster serves by a CRD of Kubernetes' own is sent and answered in protobuf, its Scale too."""
-    (crd,) = definitions_named(["deployments"])
+    (crd,) = crds_named(["deployments"])
     await install(api, crd)
     path = "/clusters/a/apis/apps/v1/namespaces/default/deployments"
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kcp_py.apis.upstream.crds import definitions_named
+from kcp_py.apis.upstream.crds import crds_named
 from kcp_py.controlplane import ControlPlane
 from tests.server.handlers.conftest import Api, options
 from tests.server.handlers.upstreamkinds import deployment, installed
@@ -103,7 +103,7 @@ def assert_within(expected: Any, found: Any) -> None:
 
 def known_status(kind: str) -> Any:
     """The fields of a kind's status."""
-    (crd,) = definitions_named([kind])
+    (crd,) = crds_named([kind])
     return crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from kcp_py.apimachinery.serializer.protobuf import decode, decode_envelope, encode_object
-from kcp_py.apis.upstream.crds import definitions_named
+from kcp_py.apis.upstream.crds import crds_named
 from kcp_py.controlplane import ControlPlane
 from tests.server.handlers.conftest import Api, options
 from tests.server.handlers.upstreamkinds import APPLY, DEPLOYMENTS, PODS, PROTOBUF, SERVICES, STRATEGIC, deployment, installed, pod
@@ -49,7 +49,7 @@ async def test_strategic_merge_patch(api: Api):
 
 async def test_a_definition_that_lacks_extensions_is_completed(api: Api):
     """A CRD from another source keeps its own rules; strategic merge and field ownership come from the kind."""
-    (crd,) = copy.deepcopy(definitions_named(["services"]))
+    (crd,) = copy.deepcopy(crds_named(["services"]))
     spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     for keyword in ("x-kubernetes-list-type", "x-kubernetes-list-map-keys"):
         del spec["properties"]["ports"][keyword]
@@ -67,7 +67,7 @@ async def test_a_definition_that_lacks_extensions_is_completed(api: Api):
 
 async def test_typed_clients_can_use_a_definition_of_another_making(api: Api):
     """They write protobuf and read it; what does not fit the message they are told, and others go on."""
-    (crd,) = copy.deepcopy(definitions_named(["services"]))
+    (crd,) = copy.deepcopy(crds_named(["services"]))
     version = crd["spec"]["versions"][0]
     del version["selectableFields"]
     version["schema"]["openAPIV3Schema"]["properties"]["spec"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -221,7 +221,7 @@ async def test_server_side_apply(api: Api):
 
 async def test_a_definition_that_is_being_deleted(api: Api):
     """It takes no new objects; another cluster's does."""
-    (crd,) = definitions_named(["pods"])
+    (crd,) = crds_named(["pods"])
     await install(api, crd, "a")
     await install(api, crd, "b")
     await api.ok("POST", PODS, {**pod(), "metadata": {"name": "one", "finalizers": ["example.com/wait"]}})
@@ -239,7 +239,7 @@ async def test_tables(api: Api):
     table = await api.ok("GET", PODS, headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"})
     shown = {column["name"]: cell for column, cell in zip(table["columnDefinitions"], table["rows"][0]["cells"], strict=True)}
     assert (shown["Ready"], shown["Status"], shown["Restarts"], shown["Node"]) == ("0/1", "Pending", "0", "<none>")
-    (crd,) = copy.deepcopy(definitions_named(["services"]))
+    (crd,) = copy.deepcopy(crds_named(["services"]))
     crd["spec"]["versions"][0]["additionalPrinterColumns"] = [{"name": "T", "type": "string", "jsonPath": ".spec.type"}]
     await install(api, crd)
     table = await api.ok("GET", SERVICES, headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"})
@@ -274,7 +274,7 @@ async def test_kinds_that_every_cluster_has(tmp_path):
             patched = await api.ok("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": 2}}, headers=STRATEGIC)
             assert patched["spec"]["replicas"] == 2
             assert (await api.ok("GET", f"/clusters/a{DEFINITIONS}"))["items"] == []
-            (crd,) = definitions_named(["pods"])
+            (crd,) = crds_named(["pods"])
             await api.fails(422, "POST", f"/clusters/a{DEFINITIONS}", crd)
             assert len((await api.ok("GET", PODS))["items"]) == 1
 

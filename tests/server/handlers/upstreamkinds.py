@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcp_py.apis.upstream.crds import definitions_named
+from kcp_py.apis.upstream.crds import crds_named
 from tests.server.handlers.conftest import Api
 from tests.server.handlers.widgets import install
 
@@ -40,5 +40,5 @@ def pod(name: str = "one", **spec: Any) -> dict[str, Any]:
 
 async def installed(api: Api, *names: str) -> None:
     """Have these kinds in cluster `a`."""
-    for crd in definitions_named(names):
+    for crd in crds_named(names):
         await install(api, crd)

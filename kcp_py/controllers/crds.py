@@ -29,8 +29,8 @@ _CONFLICT: Final = b'Conflict"'
 _OBSERVED: Final = b'"observedGeneration":'
 
 
-class DefinitionController:
-    """Works on one definition of a cluster at a time, so that two that ask for the same name never both get it."""
+class CRDController:
+    """Handles the CRDs of a cluster one by one: two CRDs that request the same name never both get it."""
 
     name = "definitions"
     resource = CRDS
@@ -41,23 +41,23 @@ class DefinitionController:
 
         Args:
             client: of all clusters.
-            tap: knows the names of other CRDs, and deletes the objects.
+            tap: has the names of other CRDs, and deletes the objects.
             now: the time as RFC 3339.
         """
         self._client = client
         self._tap = tap
         self._now = now
         self._conflicting: dict[tuple[Name, str], dict[str, None]] = {}
-        """The definitions of a group that lack a name. Who has waited longest comes first."""
+        """The CRDs of a group that lack a name. The one that has waited longest comes first."""
 
     @property
     def sources(self) -> Sequence[ControllerSource]:
-        """Definitions that were not established, or were being deleted, when the server stopped, and those of other servers' making."""
+        """CRDs that other servers have created, and those that were not established or were being deleted when the server stopped."""
         wanted = ObjectFilter(contains=((DELETION_TIMESTAMP,), (_CONFLICT,)), lacks=(_ESTABLISHED, _OBSERVED))
         return (ControllerSource(CRDS, self.keys, wanted),)
 
     def keys(self, change: ObjectChange) -> Iterable[Key]:
-        """The definition, and those of its group that lack a name: it may be free now."""
+        """The CRD that changed, and those of its group that lack a name, which may be free now."""
         key = Key(change.cluster, change.namespace, change.name)
         for name in self._conflicting.get((change.cluster, _group(change.name)), ()):
             if name != change.name:
@@ -79,7 +79,7 @@ class DefinitionController:
         return 0
 
     async def _name(self, key: Key, crd: dict[str, Any]) -> None:
-        """Decide on the names and establish the definition once it has them."""
+        """Decide on the names and establish the CRD once it has them."""
         others = await self._others(key, crd["spec"]["group"])
         builtins = (await self._tap.builtin_names()).get(crd["spec"]["group"], ())
         now = self._now()
@@ -96,7 +96,7 @@ class DefinitionController:
             await self._client.update(key.cluster, CRDS, {**crd, "status": status}, subresource="status")
 
     async def _others(self, key: Key, group: str) -> Sequence[Mapping[str, Any]]:
-        """The names that the other definitions of the group hold, as definitions with nothing else in them."""
+        """The names that the other CRDs of the group hold, as CRDs with nothing else in them."""
         return [
             {"metadata": {"name": held.name}, "spec": {"group": held.group}, "status": {"acceptedNames": held.accepted}}
             for held in await self._tap.held_names(key.cluster, group)
@@ -107,7 +107,7 @@ class DefinitionController:
         finalizers = metadata.get("finalizers") or ()
         if CLEANUP_FINALIZER not in finalizers:
             return 0
-        # By the name, which says the same as the specification and is there in any case.
+        # The name has the same information as the specification, which a damaged CRD lacks.
         plural, _, group = key.name.partition(".")
         defined = GroupResource("" if group == "core" else group, plural)
         builtins = (await self._tap.builtin_names()).get(defined.group, ())
@@ -127,7 +127,7 @@ class DefinitionController:
         return 0
 
     async def _delete_instances(self, key: Key, crd: dict[str, Any], resource: GroupResource) -> int:
-        """How many objects wait for their finalizers."""
+        """Delete the objects. Returns how many of them wait for their finalizers."""
         try:
             return (await delete_instances(self._tap, key.cluster, resource, crd=key.name, uid=crd["metadata"]["uid"])).objects
         except StatusError as error:
@@ -151,6 +151,6 @@ class DefinitionController:
                 del self._conflicting[group]
 
 
-def _group(definition: str) -> str:
-    """The group in a definition's name, which is `<plural>.<group>`."""
-    return definition.partition(".")[2]
+def _group(name: str) -> str:
+    """The group in the name of a CRD, which is `<plural>.<group>`."""
+    return name.partition(".")[2]
