@@ -53,6 +53,7 @@ SERVED = {
         ["crd", "crds"],
         ["api-extensions"],
     ),
+    ("certificates_v1", "CertificateSigningRequest"): ("io.k8s.api.certificates.v1.", ["csr"], []),
     ("coordination_v1", "Lease"): ("io.k8s.api.coordination.v1.", [], []),
 }
 META_KINDS = ["APIGroup", "APIGroupList", "APIResourceList", "DeleteOptions", "ObjectMeta", "ListMeta", "Patch", "Status", "WatchEvent"]
@@ -74,7 +75,7 @@ OWN_KINDS = [
 ]
 VERBS = {"post": "create", "put": "update"}
 FILE_OF = {"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions": "apiextensions.k8s.io", "io.k8s.api.rbac": "rbac.authorization.k8s.io"}
-SERVED_SUBRESOURCES = {"finalize", "status"}
+SERVED_SUBRESOURCES = {"approval", "finalize", "status"}
 
 
 def kinds() -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ INTRODUCTION = """\
 Released clients run unmodified against a server. Each does what its row names, in a logical cluster of its own, and gets the answers of a
 Kubernetes server. The tests are in `e2e/`. `make test` runs a few versions of kubectl and helm, `make e2e-clients` all of them.
 
-Not tried, because the server does not serve what they need: `kubectl auth`, `create token`, `certificate`, `top`, `drain`.
+Not tried, because the server does not serve what they need: `create token`, `top`, `drain`.
 
 | client | version | what was exercised | result |
 |---|---|---|---|

@@ -51,6 +51,9 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "apis/authentication": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],
     "apis/authorization": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],
+    "apis/certificates": [
+        Row("columns install strategy", "server/handlers/test_signing_requests", "the rules of the kind are seen in answers"),
+    ],
     "apis/coordination": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],
     "apis/core": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],
     "apis/kcp": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],

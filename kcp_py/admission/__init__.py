@@ -4,7 +4,8 @@ Belongs here: what may refuse or change a write by its user, its cluster or othe
 in itself (schema, strategies), who may make a request (authz), the chain itself (`registry.admission`).
 """
 
+from kcp_py.admission.certificatesubjectrestriction import CertificateSubjectRestriction
 from kcp_py.admission.logicalclusterlifecycle import LogicalClusterLifecycle
 from kcp_py.admission.namespacelifecycle import NamespaceLifecycle
 
-__all__ = ["LogicalClusterLifecycle", "NamespaceLifecycle"]
+__all__ = ["CertificateSubjectRestriction", "LogicalClusterLifecycle", "NamespaceLifecycle"]

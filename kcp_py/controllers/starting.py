@@ -20,6 +20,7 @@ from kcp_py.controllers.runtime.controller import Controller, ControllerContext,
 from kcp_py.controllers.runtime.election import LeaderElection
 from kcp_py.controllers.runtime.loop import ReconcileLoop, changes_of
 from kcp_py.controllers.runtime.queue import WorkQueue
+from kcp_py.controllers.signingrequests import SigningController, SigningRequestCleaner
 from kcp_py.options import Options
 from kcp_py.request.user import controller_user
 
@@ -29,6 +30,8 @@ CONTROLLERS: Final = (
     GarbageCollector.name,
     LogicalClusterController.name,
     NamespaceController.name,
+    SigningController.name,
+    SigningRequestCleaner.name,
 )
 """The names of all controllers; all are on by default."""
 
@@ -74,6 +77,7 @@ def start_controllers(
     namespace_grace: float = 0.0,
     additional: Sequence[ControllerFactory] = (),
     election: LeaderElection | None = None,
+    signer: SigningController | None = None,
 ) -> list[ReconcileLoop]:
     """Run the selected controllers for as long as the supervisor lives.
 
@@ -86,6 +90,7 @@ def start_controllers(
         namespace_grace: seconds between the deletion of a namespace and that of its content.
         additional: make controllers in addition to those of the server.
         election: the controllers run only while it is won; None to run them always.
+        signer: signs certificates. It runs in each process that has the key, elected or not; None where this one has none.
 
     Raises:
         ValueError: the selection names a controller that does not exist, or two controllers have one name.
@@ -103,6 +108,7 @@ def start_controllers(
         CRDController(client, tap, now=now),
         LogicalClusterController(client, tap, now=now),
         NamespaceController(client.acting_as(namespaces), tap.acting_as(namespaces), clock=clock, grace=namespace_grace),
+        SigningRequestCleaner(client.acting_as(controller_user("certificate-controller")), clock=clock),
         *own,
     ]
     names = [GarbageCollector.name, *(controller.name for controller in controllers)]
@@ -116,13 +122,15 @@ def start_controllers(
         throttle = Throttle()
         collector = GarbageCollector(client.acting_as(garbage), tap.acting_as(garbage), queue, now=now, throttle=throttle)
         loops.append(ReconcileLoop(tap, collector, collector.follow, queue=queue, throttle=throttle))
+    local = [ReconcileLoop(tap, signer, changes_of(tap, signer))] if signer is not None and is_enabled(signer.name, selection) else []
+    _start(supervisor, local)
     if not loops:
-        return loops
+        return local
     if election is None:
         _start(supervisor, loops)
     else:
         supervisor.start("leader election", lambda: election.run(lambda: _run(supervisor.nested(), loops)))
-    return loops
+    return [*loops, *local]
 
 
 def _start(supervisor: Supervisor, loops: Iterable[ReconcileLoop]) -> None:

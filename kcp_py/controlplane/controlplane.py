@@ -13,7 +13,7 @@ from typing import Self
 
 import structlog
 
-from kcp_py.admission import LogicalClusterLifecycle, NamespaceLifecycle
+from kcp_py.admission import CertificateSubjectRestriction, LogicalClusterLifecycle, NamespaceLifecycle
 from kcp_py.aio.offload import offload
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
@@ -21,8 +21,10 @@ from kcp_py.authn.authenticator import Authenticator
 from kcp_py.authn.tokenfile import TokenFiles
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.rbac.escalation import EscalationCheck
+from kcp_py.authz.signers import CertificateApproval, CertificateSigning
 from kcp_py.client import LocalClient, LocalTap
 from kcp_py.controllers import ControllerFactory, LeaderElection, describe_queues, is_elected, start_controllers
+from kcp_py.controllers.signingrequests import AuthorityFiles, SigningController
 from kcp_py.controlplane.catalog import Api, build_catalog
 from kcp_py.controlplane.identity import Identity, build_identity
 from kcp_py.controlplane.rootca import read_root_ca
@@ -32,6 +34,7 @@ from kcp_py.options import Options
 from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin
 from kcp_py.registry.store import Access
 from kcp_py.request.clusterhost import ClusterHosts
+from kcp_py.request.user import controller_user
 from kcp_py.server.bodybudget import BodyBudget
 from kcp_py.server.chain import ASGIApp, ChainSettings, Filter, create_asgi_app
 from kcp_py.server.handlers.apihandler import APIHandler
@@ -201,9 +204,17 @@ class ControlPlane:
             fanout.end_watches(cluster=cluster)
 
         clusters.on_gone(forget)
-        escalation = EscalationCheck(identity.rbac, identity.authorizer)
+        authorizer = identity.authorizer
         access.admission = AdmissionChain(
-            (LogicalClusterLifecycle(clusters.url_of), NamespaceLifecycle(storage), *self._admission, escalation)
+            (
+                LogicalClusterLifecycle(clusters.url_of),
+                NamespaceLifecycle(storage),
+                CertificateApproval(authorizer),
+                CertificateSigning(authorizer),
+                CertificateSubjectRestriction(),
+                *self._admission,
+                EscalationCheck(identity.rbac, authorizer),
+            )
         )
         access.observe(clusters.prefix, clusters)
         started = asyncio.Event()
@@ -231,12 +242,19 @@ class ControlPlane:
             namespace_grace=options.namespace_deletion_grace,
             additional=self._controllers,
             election=LeaderElection(self.client) if is_elected(options) else None,
+            signer=self._signer(),
         )
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
         self._start_monitoring(supervisor, storage, clusters.prefix)
         self._start_compaction(supervisor, storage)
         self.app = self._edge(storage, identity)
         supervisor.start("preload", _preload)
+
+    def _signer(self) -> SigningController:
+        options = self._options
+        authority = AuthorityFiles(options.ca_file, options.pki_directory / "ca.key")
+        client = self.client.acting_as(controller_user("certificate-controller"))
+        return SigningController(client, authority.load, longest=options.cluster_signing_duration)
 
     def _start_compaction(self, supervisor: Supervisor, storage: Storage) -> None:
         options = self._options

@@ -172,6 +172,12 @@ class Options:
     token_auth_file: Path | None = _setting(
         OPTIONAL_PATH, None, AUTHENTICATION, 'CSV file of further bearer tokens that are accepted: token,user,uid,"group1,group2".'
     )
+    cluster_signing_duration: float = _setting(
+        above_zero(DURATION),
+        31_536_000.0,
+        AUTHENTICATION,
+        "Longest life of certificates that the server signs for CertificateSigningRequests, and the one of requests that do not name any.",
+    )
     anonymous_auth: bool = _setting(
         BOOLEAN,
         default=True,

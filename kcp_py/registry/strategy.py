@@ -7,11 +7,14 @@ override the differences.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.apimachinery.meta import names
 from kcp_py.request.user import UserInfo
+
+if TYPE_CHECKING:
+    from kcp_py.apimachinery.managedfields.fieldsets import FieldSet
 
 SETTABLE_METADATA: Final = frozenset({"annotations", "finalizers", "labels", "ownerReferences"})
 """The metadata of an object that clients change (apimachinery `metav1.ResetObjectMetaForStatus`)."""
@@ -75,6 +78,14 @@ class Strategy:
     def prepare_for_finalize(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
         """Prepare an update through `/finalize`, which is the only way to change the finalizers of a specification."""
 
+    def prepare_for_approval(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
+        """Prepare an update through `/approval`. Everything but metadata and status was already taken from `old`."""
+
+    def resets_of(self, subresource: str) -> FieldSet | None:
+        """The fields that an update through a subresource takes from the stored object; None for those of every kind."""
+        del subresource
+        return None
+
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         """Problems that the schema cannot express, on create."""
         del obj
@@ -84,6 +95,11 @@ class Strategy:
         """Problems that the schema cannot express, on update, including changes of immutable fields."""
         del old
         return self.validate(obj)
+
+    def validate_subresource_update(self, obj: dict[str, Any], old: dict[str, Any], subresource: str) -> list[FieldError]:
+        """Problems of an update of a typed object through a subresource."""
+        del subresource
+        return self.validate_update(obj, old)
 
     def validate_status_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         """Problems of an update of a custom resource through `/status`, which changes the status alone."""

@@ -33,6 +33,8 @@ class Subresource(NamedTuple):
     """What serves it; None for a view of the stored object."""
 
 
+APPROVAL: Final = Subresource("approval", ("get", "patch", "update"))
+"""Through it alone a CertificateSigningRequest is approved or denied."""
 FINALIZE: Final = Subresource("finalize", ("update",))
 """Through it alone `spec.finalizers` of a namespace changes."""
 STATUS: Final = Subresource("status", ("get", "patch", "update"))
@@ -40,15 +42,20 @@ STATUS: Final = Subresource("status", ("get", "patch", "update"))
 SCALE_KIND: Final = GroupVersionKind("autoscaling", "v1", "Scale")
 
 
-def table_of(*, finalize: bool = False, status: bool = False, scale: ScalePaths | None = None) -> Mapping[str, Subresource]:
+def table_of(
+    *, approval: bool = False, finalize: bool = False, status: bool = False, scale: ScalePaths | None = None
+) -> Mapping[str, Subresource]:
     """Name -> subresource, in the order of discovery.
 
     Args:
+        approval: whether `/approval` is served.
         finalize: whether `/finalize` is served.
         status: whether `/status` is served.
         scale: where `/scale` finds its values; None where it is not served.
     """
-    found = [FINALIZE] if finalize else []
+    found = [APPROVAL] if approval else []
+    if finalize:
+        found.append(FINALIZE)
     if status:
         found.append(STATUS)
     if scale is not None:

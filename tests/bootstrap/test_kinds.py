@@ -47,6 +47,7 @@ def test_status_subresources():
     assert {kind.plural for kind in builtin_kinds() if "status" in kind.subresources} == {
         "namespaces",
         "resourcequotas",
+        "certificatesigningrequests",
         "customresourcedefinitions",
         "logicalclusters",
     }

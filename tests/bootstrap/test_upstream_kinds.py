@@ -62,7 +62,6 @@ KEYS: dict[str, dict[str, str]] = {
     "io.k8s.api.flowcontrol.v1.FlowSchemaStatus": {"conditions": "merge/type"},
     "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationStatus": {"conditions": "merge/type"},
     "io.k8s.api.certificates.v1.PodCertificateRequestStatus": {"conditions": "merge/type"},
-    "io.k8s.api.certificates.v1.CertificateSigningRequestStatus": {"conditions": "/"},
     "io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration": {"webhooks": "merge/name"},
     "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration": {"webhooks": "merge/name"},
     "io.k8s.api.admissionregistration.v1.ValidatingWebhook": {"matchConditions": "merge/name"},

@@ -11,6 +11,7 @@ from kcp_py.apimachinery.serializer.protobuf import has_message
 from kcp_py.apis.apiextensions import install as apiextensions
 from kcp_py.apis.authentication import install as authentication
 from kcp_py.apis.authorization import install as authorization
+from kcp_py.apis.certificates import install as certificates
 from kcp_py.apis.coordination import install as coordination
 from kcp_py.apis.core import install as core
 from kcp_py.apis.kcp import install as kcp
@@ -30,7 +31,7 @@ from kcp_py.storage.keys import resource_keys
 @cache
 def kind_rules() -> Installed:
     """The rules of all built-in kinds."""
-    groups = (core, coordination, authentication, authorization, rbac, apiextensions, kcp)
+    groups = (core, coordination, authentication, authorization, certificates, rbac, apiextensions, kcp)
     return {resource: rules for group in groups for resource, rules in group.install().items()}
 
 
@@ -103,7 +104,9 @@ def _served(
         short_names=tuple(kind.short_names),
         categories=tuple(kind.categories),
         verbs=tuple(kind.verbs),
-        subresources=table_of(finalize="finalize" in kind.subresources, status="status" in kind.subresources),
+        subresources=table_of(
+            approval="approval" in kind.subresources, finalize="finalize" in kind.subresources, status="status" in kind.subresources
+        ),
         typed=rules.typed,
         protobuf=has_message(str(GroupVersion(kind.group, kind.version)), kind.kind),
         field_labels=rules.field_labels,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kcp_py.apimachinery.meta.table import AGE, NAME, Cell, Column, human_duration
+from kcp_py.apimachinery.meta.table import AGE, NAME, Cell, Column
 from kcp_py.apis.typed.cells import (
     NONE,
     UNSET,
@@ -21,7 +21,6 @@ from kcp_py.apis.typed.cells import (
     count_at,
     field,
     flag,
-    integer,
     joined,
     labels_text,
     list_at,
@@ -85,19 +84,6 @@ def _parameter(obj: Object, _now: float) -> str:
     if name:
         return f"{text(reference.get('namespace')) or '*'}/{name}"
     return selector_text(reference["selector"]) if "selector" in reference else UNSET
-
-
-def _requested_duration(obj: Object, _now: float) -> str:
-    seconds = at(obj, "spec", "expirationSeconds")
-    return NONE if seconds is None else human_duration(integer(seconds))
-
-
-def _request_condition(obj: Object, _now: float) -> str:
-    conditions = {text(condition.get("type")) for condition in objects_at(obj, "status", "conditions")}
-    states = ["Denied" if "Denied" in conditions else "Approved" if "Approved" in conditions else "Pending"]
-    states += ["Failed"] if "Failed" in conditions else []
-    states += ["Issued"] if at(obj, "status", "certificate") else []
-    return ",".join(states)
 
 
 def _request_state(obj: Object, _now: float) -> str:
@@ -223,14 +209,6 @@ UPSTREAM_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
     ),
     (_ADMISSION, "validatingadmissionpolicybindings"): _BINDING,
     (_ADMISSION, "mutatingadmissionpolicybindings"): _BINDING,
-    ("certificates.k8s.io", "certificatesigningrequests"): (
-        NAME,
-        AGE,
-        column("SignerName", field("spec", "signerName", none=NONE)),
-        column("Requestor", field("spec", "username")),
-        column("RequestedDuration", _requested_duration),
-        column("Condition", _request_condition),
-    ),
     ("certificates.k8s.io", "clustertrustbundles"): (NAME, column("SignerName", field("spec", "signerName", none=NONE))),
     ("certificates.k8s.io", "podcertificaterequests"): (
         NAME,

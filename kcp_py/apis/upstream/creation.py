@@ -92,16 +92,6 @@ def _fill_job(job: dict[str, Any], user: UserInfo) -> None:
     spec.setdefault("selector", {}).setdefault("matchLabels", {}).setdefault(_CONTROLLER[-1], metadata["uid"])
 
 
-def _fill_signing_request(request: dict[str, Any], user: UserInfo) -> None:
-    """The signer needs the identity of the caller: values from the client are dropped (`csrStrategy.PrepareForCreate`)."""
-    spec = request["spec"]
-    for field in ("extra", "groups", "uid", "username"):
-        spec.pop(field, None)
-    about: dict[str, Any] = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
-    about["extra"] = {name: list(values) for name, values in user.extra.items()}
-    spec.update((field, value) for field, value in about.items() if value)
-
-
 _NO_REPLICAS: Final = {"replicas": 0}
 _NO_BALANCER: Final[Mapping[str, Any]] = {"loadBalancer": {}}
 
@@ -118,7 +108,6 @@ PREPARATIONS: Final[Mapping[tuple[str, str], Preparation]] = {
     ("autoscaling", "horizontalpodautoscalers"): _status({"desiredReplicas": 0}),
     ("batch", "cronjobs"): _status({}),
     ("batch", "jobs"): _status({}),
-    ("certificates.k8s.io", "certificatesigningrequests"): _status({}),
     ("networking.k8s.io", "ingresses"): _status(_NO_BALANCER),
     ("resource.k8s.io", "devicetaintrules"): _prepare_taint_rule,
     ("policy", "poddisruptionbudgets"): _status({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}),
@@ -127,6 +116,5 @@ PREPARATIONS: Final[Mapping[tuple[str, str], Preparation]] = {
 
 FILLS: Final[Mapping[tuple[str, str], Callable[[dict[str, Any], UserInfo], None]]] = {
     ("batch", "jobs"): _fill_job,
-    ("certificates.k8s.io", "certificatesigningrequests"): _fill_signing_request,
 }
 """(group, plural) -> a function that runs after that; its fields have no owner."""

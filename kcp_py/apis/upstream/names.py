@@ -43,7 +43,6 @@ NAME_RULES: Final[Mapping[tuple[str, str], NameRule]] = {
     ("", "services"): names.dns_label_problems,
     ("apiregistration.k8s.io", "apiservices"): names.path_segment_problems,
     ("apps", "statefulsets"): names.dns_label_problems,
-    ("certificates.k8s.io", "certificatesigningrequests"): names.path_segment_problems,
     ("certificates.k8s.io", "clustertrustbundles"): names.path_segment_problems,
     ("coordination.k8s.io", "leasecandidates"): names.config_key_problems,
     ("networking.k8s.io", "ipaddresses"): _address_problems,

@@ -53,7 +53,7 @@ _RETURN_DELETED: Final = frozenset({
 _NO_GENERATION: Final = frozenset({
     ("", "endpoints"), ("", "nodes"), ("", "persistentvolumeclaims"), ("", "persistentvolumes"), ("", "services"),
     ("apiregistration.k8s.io", "apiservices"), ("apps", "controllerrevisions"),
-    ("certificates.k8s.io", "certificatesigningrequests"), ("certificates.k8s.io", "clustertrustbundles"),
+    ("certificates.k8s.io", "clustertrustbundles"),
     ("certificates.k8s.io", "podcertificaterequests"), ("coordination.k8s.io", "leasecandidates"),
     ("networking.k8s.io", "ipaddresses"), ("networking.k8s.io", "servicecidrs"), ("node.k8s.io", "runtimeclasses"),
     ("resource.k8s.io", "resourceclaims"), ("resource.k8s.io", "resourceclaimtemplates"), ("scheduling.k8s.io", "podgroups"),
@@ -104,7 +104,6 @@ class UpstreamStrategy(CustomResourceStrategy):
         self.deletion_warning = _JOB_DELETION if name == ("batch", "jobs") else ""
         if name in NAME_RULES:
             self.validate_name = NAME_RULES[name]  # type: ignore[assignment]
-        self.keeps_spec = name == ("certificates.k8s.io", "certificatesigningrequests")
         self._preparation = PREPARATIONS.get(name)
         self._fill = FILLS.get(name)
         self._change = CHANGES.get(name)

@@ -111,7 +111,7 @@ def _paths(field: str, resource: ServedResource) -> Sequence[tuple[str, ...]]:
         return (tuple(field.split(".")),)
     path = resource.field_labels.get(field)
     if path is None:
-        if resource.typed:
+        if resource.typed and not resource.field_labels:
             known = '"metadata.name", "metadata.namespace"' if resource.namespaced else '"metadata.name"'
             raise errors.bad_request(f'"{field}" is not a known field selector: only {known}')
         raise errors.bad_request(f"field label not supported: {field}")

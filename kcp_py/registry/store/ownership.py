@@ -45,6 +45,8 @@ _BROKEN: Final = (
 
 def reset_fields(resource: ServedResource, subresource: str, *objects: Mapping[str, Any] | None) -> FieldSet:
     """Fields that an endpoint takes from the stored object, whatever the request has. A write through it does not own them."""
+    if subresource and (own := resource.strategy.resets_of(subresource)) is not None:
+        return own
     if subresource == "status" and resource.typed:
         resets = resource.strategy.status_resets
         metadata: FieldSet = {} if resets >= SETTABLE_METADATA else {f"f:{field}": {} for field in sorted(resets)}

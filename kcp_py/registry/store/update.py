@@ -248,9 +248,12 @@ def _prepared(new: dict[str, Any], old: dict[str, Any], resource: ServedResource
     """What an update makes of the object that was sent, before admission; changes `new`."""
     strip_server_fields(new)
     strategy = resource.strategy
-    if subresource == "status":
+    if subresource in {"status", "approval"}:
         new = _with_status_of(old, new, resource)
-        strategy.prepare_for_status_update(new, old)
+        if subresource == "status":
+            strategy.prepare_for_status_update(new, old)
+        else:
+            strategy.prepare_for_approval(new, old)
         resource.schema.complete(new)
         return new
     _fill_from(new, old, resource)

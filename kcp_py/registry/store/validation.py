@@ -73,9 +73,9 @@ async def check(
             problems += await offload(_violations, schema, obj, old) if large else schema.validate(obj, old)
         heavy = not unchanged and (many or strategy.is_heavy(obj))
         if heavy:
-            problems += await offload(_strategy_violations, strategy, obj, old)
+            problems += await offload(_strategy_violations, strategy, obj, old, subresource)
         else:
-            problems += _strategy_violations(strategy, obj, old)
+            problems += _strategy_violations(strategy, obj, old, subresource)
     rules = resource.schema.rules
     if rules is not None:
         problems += await _rule_problems(resource.schema, rules, obj, old, problems=problems, warnings=warnings)
@@ -102,8 +102,13 @@ def _status_violations(schema: CompiledSchema, obj: dict[str, Any], old: dict[st
     return _first(schema.validate_status(obj, old))
 
 
-def _strategy_violations(strategy: Strategy, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
-    problems = strategy.validate(obj) if old is None else strategy.validate_update(obj, old)
+def _strategy_violations(strategy: Strategy, obj: dict[str, Any], old: dict[str, Any] | None, subresource: str) -> list[FieldError]:
+    if old is None:
+        problems = strategy.validate(obj)
+    elif subresource:
+        problems = strategy.validate_subresource_update(obj, old, subresource)
+    else:
+        problems = strategy.validate_update(obj, old)
     return problems and _first(problems)
 
 

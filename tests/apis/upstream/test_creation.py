@@ -7,7 +7,7 @@ import pytest
 from kcp_py.apis.upstream.creation import PREPARATIONS, quality_of_service
 from kcp_py.apis.upstream.strategy import UpstreamStrategy
 from kcp_py.bootstrap.upstream_kinds import upstream_kinds
-from kcp_py.request.user import LOOPBACK, UserInfo
+from kcp_py.request.user import LOOPBACK
 
 
 def prepared(kind, obj, user=LOOPBACK):
@@ -62,17 +62,6 @@ def test_jobs_select_their_own_pods():
     }
     by_hand = {"metadata": {"name": "one", "uid": "u"}, "spec": {"manualSelector": True, "template": {"spec": {}}}}
     assert "selector" not in prepared("Job", by_hand)["spec"]
-
-
-def test_signing_requests_say_who_made_them():
-    """The signer trusts these fields: what a client writes into them is dropped."""
-    forged = {"username": "admin", "uid": "1", "groups": ["system:masters"], "extra": {"a": ["b"]}}
-    jane = UserInfo("jane", "", ("dev", "system:authenticated"), {"scopes": ("read",)})
-    made = prepared("CertificateSigningRequest", {"metadata": {}, "spec": {"request": "AA==", **forged}}, jane)
-    groups = ["dev", "system:authenticated"]
-    assert made["spec"] == {"request": "AA==", "username": "jane", "groups": groups, "extra": {"scopes": ["read"]}}
-    own = prepared("CertificateSigningRequest", {"metadata": {}, "spec": {"request": "AA==", **forged}})
-    assert own["spec"] == {"request": "AA==", "username": "system:apiserver", "groups": ["system:authenticated", "system:masters"]}
 
 
 def test_first_statuses():

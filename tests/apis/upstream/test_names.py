@@ -20,8 +20,6 @@ STRATEGIES = {kind.plural: UpstreamStrategy(kind, {}) for kind in upstream_kinds
     ("statefulsets", "a.b", "must not contain dots"),
     ("deployments", "a.b", ""),
     ("clustertrustbundles", "example.com:foo:x", ""),
-    ("certificatesigningrequests", "system:X y", ""),
-    ("certificatesigningrequests", "a/b", "may not contain '/'"),
     ("leasecandidates", "A_b.c", ""),
     ("leasecandidates", "a:b", "a valid config key must consist of"),
     ("poddisruptionbudgets", "A:b", ""),

@@ -5,36 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.server.handlers.conftest import Api
-from tests.server.handlers.upstreamkinds import APPLY, PODS, SERVICES, installed, pod
+from tests.server.handlers.upstreamkinds import PODS, SERVICES, installed, pod
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_signing_requests_say_who_made_them(api: Api):
-    """Who asks is what authentication says, whatever the object says, and cannot be changed afterwards."""
-    await installed(api, "certificatesigningrequests")
-    requests = "/clusters/a/apis/certificates.k8s.io/v1/certificatesigningrequests"
-    forged = {"username": "root", "uid": "0", "groups": ["system:masters"], "extra": {"a": ["b"]}}
-    wanted = {"request": "Y\nWJj\r\n", "signerName": "example.com/s", "usages": ["client auth"]}
-    body = {"metadata": {"name": "one"}, "spec": {**wanted, **forged}, "status": {"certificate": "YQ=="}}
-    bob = {"Impersonate-User": "bob", "Impersonate-Group": "system:masters", "Impersonate-Extra-Scopes": "x"}
-    created = await api.ok("POST", requests, body, headers=bob)
-    groups = ["system:masters", "system:authenticated"]
-    mine = {"username": "bob", "groups": groups, "extra": {"scopes": ["x"]}}
-    assert created["spec"] == {**wanted, "request": "YWJj", **mine}
-    assert created["status"] == {}
-    changed = await api.ok("PUT", f"{requests}/one", {**created, "spec": {**wanted, **forged, "request": "YWI="}})
-    assert changed["spec"] == created["spec"]
-    patched = await api.ok("PATCH", f"{requests}/one", {"spec": forged}, headers={"Content-Type": "application/merge-patch+json"})
-    assert patched["spec"] == created["spec"]
-    config = {
-        "apiVersion": "certificates.k8s.io/v1",
-        "kind": "CertificateSigningRequest",
-        "metadata": {"name": "two"},
-        "spec": body["spec"],
-    }
-    applied = await api.ok("PATCH", f"{requests}/two?fieldManager=x", config, headers={**APPLY, "Impersonate-User": "eve"} | bob)
-    assert applied["spec"]["username"] == "bob"
 
 
 async def test_subresources_of_nodes(api: Api):

@@ -1,0 +1,78 @@
+"""`CertificateApproval` and `CertificateSigning`: the permissions to approve requests of a signer, and to answer them.
+
+They are the verbs `approve` and `sign` on `signers` of `certificates.k8s.io`. The name of the resource is that of the signer, or `DOMAIN/*`
+for all signers of a domain.
+
+Source: kubernetes `plugin/pkg/admission/certificates/{approval,signing}` and `pkg/certauthorization`.
+"""
+
+from __future__ import annotations
+
+from kcp_py.apimachinery import errors
+from kcp_py.apis.certificates.install import GROUP, SIGNING_REQUESTS
+from kcp_py.authz.authorizer import Authorizer
+from kcp_py.golang.quoting import go_quote
+from kcp_py.registry.admission import AdmissionPlugin, Attributes, Operation
+from kcp_py.request.requestinfo import UNPARSED
+
+
+class _SignerPermission(AdmissionPlugin):
+    conforming = True
+    operations = frozenset[Operation]({"UPDATE"})
+    resources = frozenset({SIGNING_REQUESTS.group_resource})
+    _verb: str
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        """Prepare. `authorizer` is asked for the verb of the plugin."""
+        self._authorizer = authorizer
+
+    async def _require(self, attributes: Attributes) -> None:
+        # The signer is that of the stored object.
+        signer = ((attributes.old or {}).get("spec") or {}).get("signerName") or ""
+        if not await self._allows(attributes, signer):
+            message = f"user not permitted to {self._verb} requests with signerName {go_quote(signer)}"
+            raise errors.forbidden(attributes.resource.group_resource, attributes.name, message)
+
+    async def _allows(self, attributes: Attributes, signer: str) -> bool:
+        info = UNPARSED._replace(is_resource=True, verb=self._verb, group=GROUP, version="*", resource="signers")
+        for name in (signer, f"{signer.partition('/')[0]}/*"):
+            cluster = attributes.request.target.cluster_state.name
+            decision = await self._authorizer.authorize(attributes.user, cluster, info._replace(name=name))
+            if decision is not None and decision.allowed:
+                return True
+        return False
+
+
+class CertificateApproval(_SignerPermission):
+    """Refuses updates of `/approval` by users who may not approve requests of the signer."""
+
+    name = "CertificateApproval"
+    _verb = "approve"
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Check the caller.
+
+        Raises:
+            StatusError: 403.
+        """
+        if attributes.subresource == "approval":
+            await self._require(attributes)
+
+
+class CertificateSigning(_SignerPermission):
+    """Refuses changes of certificate and conditions through `/status` by users who may not sign for the signer."""
+
+    name = "CertificateSigning"
+    _verb = "sign"
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Check the caller.
+
+        Raises:
+            StatusError: 403.
+        """
+        status, before = ((one or {}).get("status") or {} for one in (attributes.obj, attributes.old))
+        if attributes.subresource == "status" and any(
+            (status.get(field) or None) != (before.get(field) or None) for field in ("certificate", "conditions")
+        ):
+            await self._require(attributes)
