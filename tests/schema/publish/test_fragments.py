@@ -71,7 +71,7 @@ def test_a_document_of_one_kind_is_complete(kind, version):
         ("#/components/schemas/", document["components"]["schemas"]) if version == "v3" else ("#/definitions/", document["definitions"])
     )
     assert set(references(document)) <= {prefix + name for name in models}
-    assert kind.definition in models
+    assert kind.model in models
     assert (kind.list_model in models) is ("list" in kind.verbs)
 
 
