@@ -1,48 +1,227 @@
-"""`withheld`: the parts of an identity that a caller cannot take on, whatever roles in its cluster allow. Pure.
+"""`authorize_impersonation`: what a caller needs to act as another user.
 
-An administrator of a cluster holds the verb `impersonate` there, but these groups and extra fields give permissions in all clusters.
+There are several modes, and one of them is enough. In the constrained modes the caller needs the verb `impersonate:MODE` on every part of
+the other user, and `impersonate-on:MODE:VERB` on the requested resource. In the legacy mode it needs the verb `impersonate` on every part,
+and may then do all that the other user may do.
 
-Source: kcp `pkg/server/filters/impersonation.go` (`WithImpersonationGatekeeper`).
+Source: k8s.io/apiserver `pkg/endpoints/filters/impersonation/mode.go` (KEP-5284).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
 
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.fielderrors import FieldError, aggregate, invalid
+from kcp_py.apimachinery.meta.names import dns_label_problems, dns_subdomain_problems
+from kcp_py.authz.authorizer import Authorizer
+from kcp_py.authz.forbidden import forbidden
+from kcp_py.authz.withheld import withheld
 from kcp_py.golang.quoting import go_quote
 from kcp_py.logicalcluster import ClusterSelection
-from kcp_py.request.user import CLUSTER_NAME_EXTRA, SYSTEM_MASTERS, UserInfo
+from kcp_py.request.requestinfo import UNPARSED, RequestInfo
+from kcp_py.request.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, SERVICE_ACCOUNT_PREFIX, SYSTEM_MASTERS, UserInfo
 
-_GROUPS: Final = "system:kcp:"
-_DOMAINS: Final = ("kcp.io", "kcp-py.io")
+_AUTHENTICATION: Final = "authentication.k8s.io"
+_NODE_PREFIX: Final = "system:node:"
+_NODES: Final = "system:nodes"
+_NODE_NAME_EXTRA: Final = "authentication.kubernetes.io/node-name"
+_ASSOCIATED_NODE_KEYS: Final = "authentication.kubernetes.io/associated-node-keys"
+_MANY: Final = 4
+"""So many groups, or values of extra fields, are first authorized together, by the name `*`."""
+_PATH: Final = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
+_PATH_MISMATCH: Final = f"Invalid path (regex used for validation is '{_PATH.pattern}')"
 
 
-def withheld(user: UserInfo, cluster: ClusterSelection, groups: Sequence[str], extra: Mapping[str, Sequence[str]]) -> str:
-    """Why a caller cannot act with groups and extra fields; empty where it can.
+class Wanted(NamedTuple):
+    """The user as whom a request wants to be made, as the client names it."""
 
-    Members of `system:masters` can take on everything, and other callers what they have themselves. The cluster of a service account can be
-    the cluster of the request.
+    name: str
+    uid: str
+    groups: tuple[str, ...]
+    extra: Mapping[str, tuple[str, ...]]
+
+    @property
+    def is_name_alone(self) -> bool:
+        """Whether the server is to decide on the rest."""
+        return not (self.uid or self.groups or self.extra)
+
+
+class _Mode(NamedTuple):
+    name: str
+    """Empty for the legacy mode."""
+    applies: Callable[[Wanted, UserInfo], bool]
+
+    @property
+    def verb(self) -> str:
+        return f"impersonate:{self.name}" if self.name else "impersonate"
+
+    def verb_on(self, verb: str) -> str:
+        """The verb on the requested resource, from that of the request."""
+        return f"impersonate-on:{self.name}:{verb}" if self.name else "impersonate"
+
+
+async def authorize_impersonation(
+    authorizer: Authorizer, requester: UserInfo, cluster: ClusterSelection, *, info: RequestInfo, wanted: Wanted
+) -> UserInfo:
+    """The user as whom the request goes on.
 
     Args:
-        user: the caller.
+        authorizer: decides about each part.
+        requester: the caller.
         cluster: of the request.
-        groups: of the wanted user.
-        extra: of the wanted user.
+        info: the request.
+        wanted: the other user.
+
+    Raises:
+        StatusError: 403 with the refusal of the first mode, if no mode allows it, and for parts that are `withheld`.
     """
-    if SYSTEM_MASTERS in user.groups:
-        return ""
-    for group in groups:
-        if (group == SYSTEM_MASTERS or group.startswith(_GROUPS)) and group not in user.groups:
-            return f"only members of the group {go_quote(group)} can impersonate it"
+    modes = [mode for mode in _MODES if mode.applies(wanted, requester)]
+    failure: StatusError | None = None
+    for mode in modes:
+        try:
+            await _authorize(authorizer, requester, cluster, info=info, wanted=wanted, mode=mode)
+        except StatusError as error:
+            if error.code != 403:
+                raise
+            failure = failure or error
+        else:
+            user = _user(wanted, mode)
+            if reason := withheld(requester, cluster, user.groups, user.extra):
+                raise forbidden(requester, info._replace(verb=modes[0].verb_on(info.verb)), reason)
+            return user
+    assert failure is not None, "the legacy mode always applies"
+    raise failure
+
+
+async def _authorize(
+    authorizer: Authorizer, requester: UserInfo, cluster: ClusterSelection, *, info: RequestInfo, wanted: Wanted, mode: _Mode
+) -> None:
+    if mode.name == "associated-node":
+        # Authorizers must not decide by the node: every pod of the service account acts as the node that it runs on.
+        requester = requester._replace(extra={_ASSOCIATED_NODE_KEYS: tuple(sorted(requester.extra))})
+
+    async def check(attributes: RequestInfo) -> None:
+        decision = await authorizer.authorize(requester, cluster, attributes)
+        if decision is None or not decision.allowed:
+            raise forbidden(requester, attributes, decision.reason if decision is not None else "")
+
+    async def check_all(together: RequestInfo, each: list[RequestInfo]) -> None:
+        if mode.name and len(each) >= _MANY:
+            try:
+                await check(together)
+            except StatusError:
+                pass
+            else:
+                return
+        for attributes in each:
+            await check(attributes)
+
+    if mode.name:
+        await check(info._replace(verb=mode.verb_on(info.verb)))
+    await check(_name(mode, wanted))
+    part = UNPARSED._replace(is_resource=True, verb=mode.verb, group=_AUTHENTICATION, version="v1")
+    if wanted.uid:
+        await check(part._replace(resource="uids", name=wanted.uid))
+    groups = part._replace(group=_group(mode), resource="groups")
+    if mode.name:
+        _check_groups(requester, groups, wanted)
+    await check_all(groups._replace(name="*"), [groups._replace(name=group) for group in wanted.groups])
+    extra = part._replace(resource="userextras")
+    if mode.name and (problem := next(_extra_problems(wanted.extra), "")):
+        raise forbidden(requester, extra, problem)
+    values = [extra._replace(subresource=key, name=value) for key, found in wanted.extra.items() for value in found]
+    await check_all(extra._replace(subresource="*", name="*"), values)
+
+
+def _name(mode: _Mode, wanted: Wanted) -> RequestInfo:
+    """The part that says who the user is."""
+    part = UNPARSED._replace(is_resource=True, verb=mode.verb, group=_group(mode), version="v1", resource="users", name=wanted.name)
+    if account := service_account(wanted.name):
+        return part._replace(resource="serviceaccounts", namespace=account[0], name=account[1])
+    if mode.name and (node := _node(wanted.name)):
+        return part._replace(resource="nodes", name="*" if mode.name == "associated-node" else node)
+    return part
+
+
+def _group(mode: _Mode) -> str:
+    """The API group of users and groups."""
+    return _AUTHENTICATION if mode.name else ""
+
+
+def _check_groups(requester: UserInfo, groups: RequestInfo, wanted: Wanted) -> None:
+    if "" in wanted.groups:
+        raise forbidden(requester, groups, "impersonating the empty string group is not allowed")
+    if SYSTEM_MASTERS in wanted.groups:
+        raise forbidden(requester, groups._replace(name=SYSTEM_MASTERS), "impersonating the system:masters group is not allowed")
+
+
+def _extra_problems(extra: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     for key, values in extra.items():
-        held = user.extra.get(key, ())
-        own = (cluster,) if key == CLUSTER_NAME_EXTRA else ()
-        if _is_reserved(key) and any(value not in held and value not in own for value in values):
-            return f"only users that have the extra field {go_quote(key)} can impersonate it"
-    return ""
+        if not key:
+            yield "impersonating the empty string key in extra is not allowed"
+        if problems := _key_problems(key):
+            yield f"impersonating an invalid key in extra is not allowed: {aggregate(problems)}"
+        if key != key.lower():
+            yield f"impersonating a non-lowercase key in extra is not allowed: {go_quote(key)}"
+        if "" in values:
+            yield "impersonating the empty string value in extra is not allowed"
 
 
-def _is_reserved(key: str) -> bool:
-    domain = key.partition("/")[0].lower()
-    return domain in _DOMAINS or domain.endswith(tuple(f".{one}" for one in _DOMAINS))
+def _key_problems(key: str) -> list[FieldError]:
+    """Why a text is not a path below a domain, such as `acme.io/foo` (k8s.io/apimachinery `validation.IsDomainPrefixedPath`)."""
+    domain, _, path = key.partition("/")
+    if not domain or not path:
+        return [invalid("extra.key", key, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    problems = [invalid("extra.key", domain, problem) for problem in dns_subdomain_problems(domain)]
+    return problems if _PATH.fullmatch(path) else [*problems, invalid("extra.key", path, _PATH_MISMATCH)]
+
+
+def _user(wanted: Wanted, mode: _Mode) -> UserInfo:
+    """The user with the groups that every such user has, unless the request names groups that say otherwise."""
+    groups = wanted.groups
+    account = service_account(wanted.name)
+    if account and not groups:
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{account[0]}")
+    elif mode.name and _node(wanted.name):
+        groups = (_NODES,)
+    if wanted.name == ANONYMOUS.name:
+        groups = groups if ALL_UNAUTHENTICATED in groups else (*groups, ALL_UNAUTHENTICATED)
+    elif not {ALL_AUTHENTICATED, ALL_UNAUTHENTICATED} & set(groups):
+        groups = (*groups, ALL_AUTHENTICATED)
+    return UserInfo(wanted.name, wanted.uid, groups, wanted.extra)
+
+
+def service_account(name: str) -> tuple[str, str] | None:
+    """Namespace and name of the service account that a user name names; None for other users."""
+    if not name.startswith(SERVICE_ACCOUNT_PREFIX):
+        return None
+    namespace, colon, account = name.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")
+    if not colon or dns_label_problems(namespace) or dns_subdomain_problems(account):
+        return None
+    return namespace, account
+
+
+def _node(name: str) -> str | None:
+    """The node that a user name names; None for other users."""
+    node = name.removeprefix(_NODE_PREFIX)
+    return node if name.startswith(_NODE_PREFIX) and not dns_subdomain_problems(node) else None
+
+
+def _is_associated(wanted: Wanted, requester: UserInfo) -> bool:
+    """Whether a service account wants to be the node that its token is bound to."""
+    node = _node(wanted.name)
+    bound = requester.extra.get(_NODE_NAME_EXTRA)
+    return node is not None and wanted.is_name_alone and service_account(requester.name) is not None and bound == (node,)
+
+
+_MODES: Final = (
+    _Mode("associated-node", _is_associated),
+    _Mode("arbitrary-node", lambda wanted, _: wanted.is_name_alone and _node(wanted.name) is not None),
+    _Mode("serviceaccount", lambda wanted, _: wanted.is_name_alone and service_account(wanted.name) is not None),
+    _Mode("user-info", lambda wanted, _: _node(wanted.name) is None and service_account(wanted.name) is None),
+    _Mode("", lambda _wanted, _requester: True),
+)
+"""The stricter ones first."""

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from kcp_py.apimachinery.errors import bad_request
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.authn.authenticator import Credentials
+from kcp_py.authz.impersonation import Wanted
 from kcp_py.logicalcluster import ROOT, ClusterSelection
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import UNPARSED, Query, RequestInfo, parse_query
@@ -59,7 +60,7 @@ class Exchange:
         info: set by the request-info filter, `UNPARSED` before.
         credentials: those that identified the caller, set by the authentication filter.
         impersonator: who makes the request, where it is made as another user.
-        impersonation: the permissions that the impersonator needed.
+        wanted_user: whom the impersonator asked to be.
         user: set by the authentication filter, together with `context`; `UNKNOWN` before.
         context: all of these, frozen.
         warnings: the list that `context.warnings` is.
@@ -95,7 +96,6 @@ class Exchange:
         "finished",
         "has_duplicates",
         "headers",
-        "impersonation",
         "impersonator",
         "info",
         "leave",
@@ -110,6 +110,7 @@ class Exchange:
         "state",
         "status",
         "user",
+        "wanted_user",
         "warnings",
         "websocket",
     )
@@ -148,7 +149,7 @@ class Exchange:
         self.credentials = _NO_CREDENTIALS
         self.user: UserInfo = UNKNOWN
         self.impersonator: UserInfo | None = None
-        self.impersonation: Sequence[RequestInfo] = ()
+        self.wanted_user: Wanted | None = None
         self.warnings: list[str] = []
         self.resolved: GroupVersionResource | None = None
         self.status = 0
@@ -339,7 +340,7 @@ class Exchange:
         stream = self.continuation()
         self.continuation = self._query = self._body = self.resolved = self.end = None
         self.info = UNPARSED
-        self.impersonation = ()
+        self.wanted_user = None
         self.credentials = _NO_CREDENTIALS
         del self.context, self.headers, self.scope, self.state
         return stream

@@ -7,7 +7,7 @@ back and receives the 401 or 403. See docs/adr/0024.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -18,6 +18,7 @@ from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.authn.authenticator import Authenticator, Credentials
 from kcp_py.authz.authorizer import Decision
+from kcp_py.authz.impersonation import Wanted, authorize_impersonation
 from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.request.user import ANONYMOUS, UserInfo
@@ -72,7 +73,7 @@ class Admitted(Protocol):
     credentials: Credentials
     user: UserInfo
     impersonator: UserInfo | None
-    impersonation: Sequence[RequestInfo]
+    wanted_user: Wanted | None
     cluster: ClusterSelection
     info: RequestInfo
 
@@ -80,14 +81,14 @@ class Admitted(Protocol):
 class LongRequest:
     """A running request. There may be very many: equal parts are shared between requests."""
 
-    __slots__ = ("_owner", "credentials", "end", "impersonation", "impersonator", "info", "user")
+    __slots__ = ("_owner", "credentials", "end", "impersonator", "info", "user", "wanted_user")
 
     def __init__(self, owner: LongRequests, admitted: Admitted, end: Callable[[], None]) -> None:
         self._owner = owner
         self.credentials = owner.reduced(admitted.credentials)
         self.user = admitted.user
         self.impersonator = admitted.impersonator
-        self.impersonation = admitted.impersonation
+        self.wanted_user = admitted.wanted_user
         self.info = owner.shared(admitted.info)
         self.end: Callable[[], None] | None = end
 
@@ -267,10 +268,13 @@ class LongRequests:
                 request.impersonator = user
         if not authorize:
             return True
-        for info in request.impersonation:
-            decision = await authorizer.authorize(user, credentials.cluster, info)
-            if decision is None or not decision.allowed:
-                return False
+        if request.wanted_user is not None:
+            try:
+                await authorize_impersonation(authorizer, user, credentials.cluster, info=request.info, wanted=request.wanted_user)
+            except StatusError as error:
+                if error.code in _REFUSALS:
+                    return False
+                raise
         decision = await authorizer.authorize(request.user, credentials.cluster, request.info)
         return decision is not None and decision.allowed
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from kcp_py.apimachinery.errors import service_unavailable, unauthorized
 from kcp_py.authn.authenticator import Credentials
 from kcp_py.authz import ALLOWED, DENIED, Decision
+from kcp_py.authz.impersonation import Wanted
 from kcp_py.logicalcluster import ClusterSelection, Name
 from kcp_py.request.requestinfo import UNPARSED, RequestInfo
 from kcp_py.request.user import ANONYMOUS, UserInfo
@@ -21,7 +22,7 @@ from kcp_py.server.longrequests import LongRequests, reads_any
 pytestmark = pytest.mark.anyio
 
 WATCH = UNPARSED._replace(is_resource=True, verb="watch", version="v1", resource="configmaps", path="/api/v1/configmaps")
-AS_BOB = UNPARSED._replace(is_resource=True, verb="impersonate", version="v1", resource="users", name="bob")
+AS_BOB = Wanted("bob", "", (), {})
 ALICE = UserInfo("alice", "1", ("dev",))
 TEAM_A = Name("team-a")
 
@@ -63,7 +64,7 @@ class Admitted:
     cluster: ClusterSelection = TEAM_A
     user: UserInfo = ALICE
     impersonator: UserInfo | None = None
-    impersonation: Sequence[RequestInfo] = ()
+    wanted_user: Wanted | None = None
     info: RequestInfo = WATCH
     credentials: Credentials = field(init=False)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -194,15 +195,15 @@ async def test_another_user_with_the_same_token() -> None:
         await ended(mine)
 
 
-@pytest.mark.parametrize("denied", [("alice", "impersonate"), ("bob", "watch")])
-async def test_impersonated_requests(denied: tuple[str, str]) -> None:
-    """The caller must still be allowed to impersonate, and the other user to watch."""
+@pytest.mark.parametrize("denied", [{("alice", "impersonate"), ("alice", "impersonate-on:user-info:watch")}, {("bob", "watch")}])
+async def test_impersonated_requests(denied: set[tuple[str, str]]) -> None:
+    """The caller must still be allowed to impersonate, in one mode at least, and the other user to watch."""
     access = Access()
     found = requests(access)
-    mine = Admitted(user=UserInfo("bob"), impersonator=ALICE, impersonation=(AS_BOB,))
+    mine = Admitted(user=UserInfo("bob"), impersonator=ALICE, wanted_user=AS_BOB)
     found.add(mine, mine.ended.set, changes=0)
     async with running(found.follow):
-        access.denied.add(denied)
+        access.denied |= denied
         found.changed()
         await ended(mine)
 

@@ -82,7 +82,10 @@ async def test_nobody_else_may(ask, probe, chain):
         'namespace "default"'
     )
     answer = await ask(chain, MAPS, headers=[("Impersonate-User", "system:serviceaccount:a:b"), ("Impersonate-Group", "system:masters")])
-    assert 'User "system:anonymous" cannot impersonate-on:serviceaccount:list' in answer.json()["message"]
+    assert answer.json()["message"] == (
+        'serviceaccounts "b" is forbidden: User "system:anonymous" cannot impersonate resource "serviceaccounts" in API group "" in the '
+        'namespace "a"'
+    )
     assert not probe.seen
 
 

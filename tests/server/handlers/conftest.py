@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,12 +31,14 @@ class Api:
         path: str,
         body: Any = None,
         *,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | Sequence[tuple[str, str]] | None = None,
         content: bytes | None = None,
         params: Mapping[str, str] | None = None,
         token: str = ADMIN,
     ) -> httpx.Response:
-        sent = {"Authorization": token, **(headers or {})} if token else dict(headers or {})
+        sent = httpx.Headers({"Authorization": token} if token else {})
+        # A mapping replaces the token; the pairs of a sequence may repeat a name.
+        sent = httpx.Headers({**sent, **headers}) if isinstance(headers, Mapping) else httpx.Headers([*sent.items(), *(headers or ())])
         return await self._client.request(method, path, json=body, content=content, headers=sent, params=params)
 
     async def ok(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
