@@ -93,7 +93,10 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "client": [Row("contract following localreads requests", "client/test_local", "parts of the clients, which one suite compares")],
     "controllers": [Row("content starting", "controllers/test_namespaces", "parts of controllers, run as a whole")],
     "controllers/runtime": [Row("controller", "controllers/runtime/test_loop", "what a loop runs")],
-    "egress": [Row("connecting", "egress/test_caller", "connections are made by calls")],
+    "egress": [
+        Row("connecting", "egress/test_caller", "connections are made by calls"),
+        Row("connections", "client/test_transport", "replaced where credentials are"),
+    ],
     "options": [Row("settings", "options/test_loading", "describes what is loaded")],
     "registry": [
         Row("computed custom_resources subresources", "server/handlers/test_computed", "descriptions, seen in what is served"),

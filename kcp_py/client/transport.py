@@ -6,7 +6,6 @@ The server is the operator's own and is named in a kubeconfig. Endpoints that te
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -18,8 +17,9 @@ import orjson
 from kcp_py._version import __version__
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.client.credentials import Credentials
+from kcp_py.egress.connections import Connections
 from kcp_py.kubeconfig import KubeconfigContext
+from kcp_py.kubeconfig.credentials import Credentials
 
 Query = Sequence[tuple[str, str]]
 Headers = Sequence[tuple[str, str]]
@@ -29,7 +29,6 @@ MAX_RETRIES: Final = 10
 
 _CONNECTIONS: Final = 200
 """Each watch has one of its own."""
-_IDLE_SECONDS: Final = 60.0
 _CONNECT_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 90.0
 """How long the server may be silent: longer than its own timeout of requests."""
@@ -64,7 +63,7 @@ class Transport:
         self._sleep = sleep
         self._credentials = credentials if credentials is not None else Credentials(context)
         self._agent = ("User-Agent", f"kcp-py/{__version__}")
-        self._connections: _Connections | None = None
+        self._connections: Connections | None = None
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -148,7 +147,7 @@ class Transport:
         connections = self._connections
         if connections is None or connections.tls is not loaded.tls:
             # Connections with replaced certificates are closed when the requests on them have ended.
-            replaced, self._connections = connections, _Connections(loaded.tls)
+            replaced, self._connections = connections, Connections(loaded.tls, _CONNECTIONS)
             connections = self._connections
             if replaced is not None:
                 await replaced.retire()
@@ -168,37 +167,6 @@ class Transport:
     def _unreachable(self, error: Exception) -> StatusError:
         reason = " ".join(str(error).split()) or type(error).__name__
         return errors.service_unavailable(f"{self.base_url}: {reason}")
-
-
-class _Connections:
-    """The connections with one TLS context, and how many requests use them."""
-
-    def __init__(self, tls: ssl.SSLContext | None) -> None:
-        self.tls = tls
-        self.pool = httpcore.AsyncConnectionPool(
-            ssl_context=tls, max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS, keepalive_expiry=_IDLE_SECONDS
-        )
-        self._users = 0
-        self._retired = False
-
-    @asynccontextmanager
-    async def used(self) -> AsyncIterator[httpcore.AsyncConnectionPool]:
-        """Within it, a request uses the connections."""
-        self._users += 1
-        try:
-            yield self.pool
-        finally:
-            self._users -= 1
-            await self._close_if_done()
-
-    async def retire(self) -> None:
-        """Take no further request, and close the connections when no request uses them any more."""
-        self._retired = True
-        await self._close_if_done()
-
-    async def _close_if_done(self) -> None:
-        if self._retired and not self._users:
-            await self.pool.aclose()
 
 
 def retry_seconds(code: int, headers: Iterable[tuple[bytes, bytes]]) -> float | None:

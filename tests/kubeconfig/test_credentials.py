@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from kcp_py.client.credentials import READ_SECONDS, Credentials
 from kcp_py.client.transport import Transport
 from kcp_py.kubeconfig import KubeconfigContext, KubeconfigError
+from kcp_py.kubeconfig.credentials import READ_SECONDS, Credentials
 from kcp_py.options import Options
 from kcp_py.serving.certificates import ensure_certificates
 from kcp_py.serving.tls import ReloadingContext

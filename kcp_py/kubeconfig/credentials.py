@@ -28,7 +28,7 @@ from kcp_py.kubeconfig import (
 READ_SECONDS: Final = 50.0
 """How long the content of the files is used before they are read again."""
 
-_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.client")
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.kubeconfig")
 
 
 class Loaded(NamedTuple):
