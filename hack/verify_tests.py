@@ -93,9 +93,13 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "client": [Row("contract following localreads requests", "client/test_local", "parts of the clients, which one suite compares")],
     "controllers": [Row("content starting", "controllers/test_namespaces", "parts of controllers, run as a whole")],
     "controllers/runtime": [Row("controller", "controllers/runtime/test_loop", "what a loop runs")],
+    "authz/rbac": [Row("resolver", "authz/configuration/test_reloading", "rules of all authorizers of a server")],
+    "authz/configuration": [Row("building", "authz/configuration/test_reloading", "authorizers of a server")],
+    "authz/webhook": [Row("metrics", "authz/webhook/test_authorizer", "counts of calls")],
     "egress": [
         Row("connecting", "egress/test_caller", "connections are made by calls"),
         Row("connections", "client/test_transport", "replaced where credentials are"),
+        Row("operatorwebhook", "authz/webhook/test_authorizer", "calls of webhooks over HTTPS"),
     ],
     "options": [Row("settings", "options/test_loading", "describes what is loaded")],
     "registry": [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from kcp_py.logicalcluster import ClusterSelection
@@ -16,7 +18,9 @@ class Decision(NamedTuple):
     reason: str = ""
     """Appended to the message of a denial. It must not contain information that the caller may not read."""
     final: bool = True
-    """Whether other authorizers are not asked any more. An answer that is not final gives a reason alone."""
+    """Whether other authorizers are not asked any more. An answer that is not final gives a reason or an error alone."""
+    error: str = ""
+    """Why the authorizer could not decide. The request is answered with 500 unless another authorizer allows it. Clients see the text."""
 
 
 ALLOWED: Final = Decision(allowed=True)
@@ -35,24 +39,62 @@ class Authorizer(Protocol):
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None: ...
 
 
+class ConfiguredAuthorizer(NamedTuple):
+    """An authorizer of the operator's configuration."""
+
+    authorizer: Authorizer
+    type: str = ""
+    """Such as `RBAC`."""
+    name: str = ""
+    """Distinct within the configuration. It precedes the reasons of decisions that are not final."""
+
+
 class AuthorizerUnion:
-    """Asks authorizers in order and returns the first final decision. Without one the request is denied."""
+    """Asks authorizers in order and returns the first final decision. Without one the request is denied.
+
+    Configured authorizers are the last ones, and can be replaced while the server runs: a decision asks either all old or all new ones.
+    """
 
     def __init__(self, *authorizers: Authorizer) -> None:
-        self._authorizers = authorizers
+        self._first = tuple(ConfiguredAuthorizer(authorizer) for authorizer in authorizers)
+        self._members: Sequence[ConfiguredAuthorizer] = self._first
+        self.decisions: Counter[tuple[str, str, bool]] = Counter()
+        """The number of final decisions of configured authorizers: type, name, whether the request was allowed."""
 
     @property
     def announces_changes(self) -> bool:
         """Whether all authorizers announce changes of their decisions."""
-        return all(getattr(authorizer, "announces_changes", False) for authorizer in self._authorizers)
+        return all(getattr(member.authorizer, "announces_changes", False) for member in self._members)
+
+    @property
+    def configured(self) -> Sequence[ConfiguredAuthorizer]:
+        """The configured authorizers in order."""
+        return self._members[len(self._first) :]
+
+    def configure(self, authorizers: Sequence[ConfiguredAuthorizer]) -> None:
+        """Replace the configured authorizers, for all decisions that begin from now on."""
+        self._members = (*self._first, *authorizers)
 
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision:
         reasons: list[str] = []
-        for authorizer in self._authorizers:
+        problems: list[str] = []
+        for authorizer, kind, name in self._members:
             decision = await authorizer.authorize(user, cluster, info)
             if decision is None:
                 continue
             if decision.final:
+                if kind:
+                    self.decisions[kind, name, decision.allowed] += 1
                 return decision
-            reasons.append(decision.reason)
-        return NO_OPINION._replace(reason="\n".join(reasons)) if reasons else NO_OPINION
+            if decision.reason:
+                reasons.append(f"{name}: {decision.reason}" if name else decision.reason)
+            if decision.error:
+                problems.append(decision.error)
+        if reasons or problems:
+            return NO_OPINION._replace(reason="\n".join(reasons), error=aggregate(problems))
+        return NO_OPINION
+
+
+def aggregate(errors: Sequence[str]) -> str:
+    """Errors as Go prints several of them (apimachinery `util/errors.Aggregate`)."""
+    return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else ""

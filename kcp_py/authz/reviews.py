@@ -6,15 +6,14 @@ Source: kubernetes `pkg/registry/authorization/*/rest.go`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.apis.authorization.validation import local_review_problems, review_problems, self_review_problems
-from kcp_py.authz.authorizer import Authorizer
-from kcp_py.authz.rbac.authorizer import Rules, aggregate
+from kcp_py.authz.authorizer import Authorizer, aggregate
+from kcp_py.authz.rbac.resolver import RuleResolver
 from kcp_py.authz.rbac.rules import PolicyRule
-from kcp_py.logicalcluster import Name
 from kcp_py.registry.rest.storage import Object, RestStorage
 from kcp_py.registry.writerequest import WriteRequest
 from kcp_py.request.requestinfo import UNPARSED, RequestInfo
@@ -26,12 +25,6 @@ Problems = Callable[[Mapping[str, Any]], Sequence[FieldError]]
 
 _MOST_WORDS: Final = 100_000
 """About so many words of rules are in one answer: making it must not hold up the server."""
-
-
-class RuleResolver(Protocol):
-    """Gives the rules that apply to a user."""
-
-    async def rules_for(self, user: UserInfo, cluster: Name, namespace: str) -> Rules: ...
 
 
 class AccessReviews(RestStorage):
@@ -67,8 +60,9 @@ class AccessReviews(RestStorage):
             status["denied"] = True
         if decision is not None and decision.reason:
             status["reason"] = decision.reason
-        if ignored := _ignored_selectors(info.selectors):
-            status["evaluationError"] = "; ".join(ignored)
+        failures = [decision.error] if decision is not None and decision.error else []
+        if failures := [*failures, *_ignored_selectors(info.selectors)]:
+            status["evaluationError"] = "; ".join(failures)
         return {**obj, "status": status}
 
     def _user(self, request: WriteRequest, spec: Mapping[str, Any]) -> UserInfo:
@@ -120,7 +114,7 @@ class SelfRulesReviews(RestStorage):
             "nonResourceRules": [
                 {"verbs": list(rule.verbs), "nonResourceURLs": list(rule.non_resource_urls)} for rule in rules if rule.non_resource_urls
             ],
-            "incomplete": len(rules) < len(found.rules),
+            "incomplete": found.incomplete or len(rules) < len(found.rules),
         }
         if problems:
             status["evaluationError"] = aggregate(problems)

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from kcp_py.authz.authorizer import ALLOWED, Decision
-from kcp_py.logicalcluster import ClusterSelection
+from kcp_py.authz.rbac.resolver import Rules
+from kcp_py.authz.rbac.rules import FULL_AUTHORITY
+from kcp_py.logicalcluster import ClusterSelection, Name
 from kcp_py.request.requestinfo import RequestInfo
-from kcp_py.request.user import SYSTEM_MASTERS, UserInfo
+from kcp_py.request.user import ALL_UNAUTHENTICATED, SYSTEM_MASTERS, UserInfo
 
 PUBLIC_PATHS: Final = ("/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/version", "/version/")
 """Paths that all callers may read, authenticated or not, with or without a cluster in the path."""
@@ -41,3 +43,34 @@ class PrivilegedGroups:
 
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:  # noqa: ARG002 - the protocol
         return None if self._groups.isdisjoint(user.groups) else ALLOWED
+
+
+class AlwaysAllow:
+    """Allows every request of authenticated callers, in every cluster and over all clusters. For tests.
+
+    Callers without credentials are left to other authorizers. kube-apiserver accepts none with this authorizer.
+    """
+
+    announces_changes: Final = True
+
+    async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:  # noqa: ARG002 - the protocol
+        return None if ALL_UNAUTHENTICATED in user.groups else ALLOWED
+
+    async def rules_for(self, user: UserInfo, cluster: Name, namespace: str) -> Rules:
+        """Rules for everything."""
+        del cluster, namespace
+        return Rules(() if ALL_UNAUTHENTICATED in user.groups else FULL_AUTHORITY, ())
+
+
+class AlwaysDeny:
+    """Allows nothing, and leaves requests to other authorizers. For tests."""
+
+    announces_changes: Final = True
+
+    async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:  # noqa: ARG002 - the protocol
+        return Decision(allowed=False, reason="Everything is forbidden.", final=False)
+
+    async def rules_for(self, user: UserInfo, cluster: Name, namespace: str) -> Rules:
+        """No rules."""
+        del user, cluster, namespace
+        return Rules((), ())

@@ -191,6 +191,10 @@ class ControlPlane:
             cluster_uid=cluster_uid,
         )
         supervisor.start("token files", lambda: _reload(token_files, identity.running))
+        supervisor.start("authorization configuration", identity.configured.follow)
+        self._stack.push_async_callback(identity.configured.aclose)
+        self._registry.register(identity.configured)
+        self._registry.register(identity.webhook_metrics)
         supervisor.start("checks of watches", identity.running.sweep)
         supervisor.start("changes of permissions", identity.running.follow)
         root_ca = "" if options.root_ca_file is None else await asyncio.to_thread(read_root_ca, options.root_ca_file)

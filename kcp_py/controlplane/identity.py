@@ -14,10 +14,14 @@ from kcp_py.authn.reviews import SelfSubjectReviews, TokenReviews
 from kcp_py.authn.tokenfile import StaticTokens
 from kcp_py.authn.tokens import AudienceAgnosticTokens, BearerTokens, HeaderTokens, TokenUnion
 from kcp_py.authz.authorizer import Authorizer, AuthorizerUnion
+from kcp_py.authz.configuration.building import AuthorizerFactory
+from kcp_py.authz.configuration.reloading import ConfiguredAuthorization
 from kcp_py.authz.rbac.authorizer import RBACAuthorizer
 from kcp_py.authz.rbac.indexes import RBACIndexes
+from kcp_py.authz.rbac.resolver import ConfiguredRules
 from kcp_py.authz.reviews import AccessReviews, LocalAccessReviews, SelfAccessReviews, SelfRulesReviews
 from kcp_py.authz.static import AlwaysAllowPaths, PrivilegedGroups
+from kcp_py.authz.webhook.metrics import WebhookMetrics
 from kcp_py.options import Options
 from kcp_py.registry.rest.storage import RestStorage
 from kcp_py.registry.store import Access
@@ -30,6 +34,9 @@ class Identity(NamedTuple):
 
     authenticator: Authenticator
     authorizer: Authorizer
+    configured: ConfiguredAuthorization
+    """The authorizers of the operator's configuration, which are a part of `authorizer`."""
+    webhook_metrics: WebhookMetrics
     rbac: RBACIndexes
     running: LongRequests
     """Watches, whose callers are checked again while they run."""
@@ -60,7 +67,9 @@ def build_identity(
     """
     indexes = RBACIndexes(access, fanout, options.etcd_prefix)
     rbac = RBACAuthorizer(indexes, require_access=options.require_cluster_access)
-    authorizer = AuthorizerUnion(AlwaysAllowPaths(), *authorizers, PrivilegedGroups(), rbac)
+    authorizer = AuthorizerUnion(AlwaysAllowPaths(), *authorizers, PrivilegedGroups())
+    webhook_metrics = WebhookMetrics()
+    configured = ConfiguredAuthorization(options, authorizer, AuthorizerFactory(rbac, webhook_metrics))
     audiences = (options.external_url(options.secure_port),)
     bearers = AudienceAgnosticTokens(tokens, audiences)
     further = AudienceAgnosticTokens(HeaderTokens(AuthenticatorUnion(*authenticators)), audiences)
@@ -70,7 +79,7 @@ def build_identity(
         authorization.REVIEWS: AccessReviews(authorizer),
         authorization.LOCAL_REVIEWS: LocalAccessReviews(authorizer),
         authorization.SELF_REVIEWS: SelfAccessReviews(authorizer),
-        authorization.RULES_REVIEWS: SelfRulesReviews(rbac),
+        authorization.RULES_REVIEWS: SelfRulesReviews(ConfiguredRules(authorizer)),
     }
     authenticator = AuthenticatorUnion(*authenticators, ClientCertificates(cluster_uid), BearerTokens(bearers, audiences))
     running = LongRequests(
@@ -81,4 +90,5 @@ def build_identity(
     )
     indexes.listen(running.changed)
     fanout.listen_gaps(running.changed)
-    return Identity(authenticator, authorizer, indexes, running, rests)
+    configured.listen(running.changed)
+    return Identity(authenticator, authorizer, configured, webhook_metrics, indexes, running, rests)

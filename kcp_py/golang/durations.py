@@ -1,6 +1,6 @@
-"""Durations as Go's `time.ParseDuration` reads them: `1h30m`, `-1.5s`, `500ms`, `0`.
+"""Durations as Go reads and prints them: `1h30m`, `-1.5s`, `500ms`, `0`.
 
-Source: Go `time/format.go` (`ParseDuration`).
+Source: Go `time/format.go` (`ParseDuration`) and `time/time.go` (`Duration.String`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 from kcp_py.golang.quoting import go_quote
 
-__all__ = ["SECOND", "DurationError", "DurationTooLongError", "parse_duration"]
+__all__ = ["SECOND", "DurationError", "DurationTooLongError", "format_duration", "parse_duration"]
 
 SECOND: Final = 1_000_000_000
 """Nanoseconds."""
@@ -78,6 +78,28 @@ def parse_duration(text: str) -> int:
     if too_long or not _MIN <= total <= _MAX:
         raise DurationTooLongError(str(_invalid(text)), None if too_long else total)
     return total
+
+
+def format_duration(nanoseconds: int) -> str:
+    """A duration as Go prints it: `1m0s`, `1.5s`, `100ms`."""
+    sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    if rest == 0:
+        return "0s"
+    if rest < SECOND:
+        unit = next(unit for unit in ("ms", "\u00b5s", "ns") if rest >= _UNITS[unit])
+        return f"{sign}{_decimal(rest, _UNITS[unit])}{unit}"
+    hours, rest = divmod(rest, _UNITS["h"])
+    minutes, rest = divmod(rest, _UNITS["m"])
+    seconds = f"{_decimal(rest, SECOND)}s"
+    if hours:
+        return f"{sign}{hours}h{minutes}m{seconds}"
+    return f"{sign}{minutes}m{seconds}" if minutes else f"{sign}{seconds}"
+
+
+def _decimal(value: int, unit: int) -> str:
+    whole, rest = divmod(value, unit)
+    digits = len(str(unit)) - 1
+    return f"{whole}.{rest:0{digits}d}".rstrip("0") if rest else str(whole)
 
 
 def _invalid(text: str, rest: str = "") -> DurationError:

@@ -176,6 +176,28 @@ def _parse_list(text: str) -> tuple[str, ...]:
     return tuple(item for item in (part.strip() for part in text.split(",")) if item)
 
 
+_MODES: Final = ("RBAC", "Webhook", "AlwaysAllow", "AlwaysDeny")
+_ABSENT_MODES: Final = {
+    "Node": "logical clusters have no nodes, so there are no kubelets to confine",
+    "ABAC": "roles and bindings replace files of policies",
+}
+
+
+def _parse_authorizers(text: str) -> tuple[str, ...]:
+    modes = _parse_list(text)
+    if not modes:
+        raise ValueError("at least one authorization-mode must be passed")
+    for mode in modes:
+        if mode in _ABSENT_MODES:
+            raise ValueError(f'authorization-mode "{mode}" is not available: {_ABSENT_MODES[mode]}')
+        if mode not in _MODES:
+            raise ValueError(f'authorization-mode "{mode}" is not a valid mode')
+    if len(set(modes)) != len(modes):
+        shown = " ".join(f'"{mode}"' for mode in modes)
+        raise ValueError(f"authorization-mode [{shown}] has mode specified more than once")
+    return modes
+
+
 def _parse_urls(text: str) -> tuple[str, ...]:
     urls = _parse_list(text)
     for url in urls:
@@ -224,6 +246,7 @@ HOST: Final = Kind("HOST", _parse_host, str, _STRING)
 OPTIONAL_CLUSTER: Final = Kind("NAME", _parse_optional_cluster, str, _STRING)
 HEADER: Final = Kind("HEADER", _parse_header, str, _STRING)
 LIST: Final = Kind("NAME,…", _parse_list, ",".join, _STRINGS)
+AUTHORIZERS: Final = Kind("NAME,…", _parse_authorizers, ",".join, _STRINGS)
 URLS: Final = Kind("URL,…", _parse_urls, ",".join, _STRINGS)
 NETWORKS: Final = Kind("NETWORK,…", _parse_networks, ",".join, _STRINGS)
 PREFIX: Final = Kind("PREFIX", _parse_prefix, str, _STRING)

@@ -155,6 +155,7 @@ def _check_together(options: Options, origins: Mapping[str, str]) -> list[str]:
         problems.append(f"{origin('etcd_servers')}: only used with --storage etcd, which is {options.storage}")
     if options.cluster_hostnames and not is_dns_name(options.external_hostname):
         problems.append(f"{origin('cluster_hostnames')}: needs --external-hostname with a DNS name")
+    problems += _check_authorization(options, origins)
     for one, other in (
         ("tls_cert_file", "tls_private_key_file"),
         ("etcd_certfile", "etcd_keyfile"),
@@ -164,6 +165,23 @@ def _check_together(options: Options, origins: Mapping[str, str]) -> list[str]:
             if getattr(options, first) is not None and getattr(options, second) is None:
                 problems.append(f"{origin(first)}: needs --{second.replace('_', '-')} too")
     return problems
+
+
+def _check_authorization(options: Options, origins: Mapping[str, str]) -> list[str]:
+    """The problems of the settings of authorizers, in upstream's words (kubernetes `pkg/kubeapiserver/options/authorization.go`)."""
+    flags = [name for name in origins if name == "authorization_mode" or name.startswith("authorization_webhook_")]
+    if options.authorization_config is not None:
+        if not flags:
+            return []
+        excluded = "--authorization-mode or --authorization-webhook-* flags are defined"
+        return [f"{origins[flags[0]]}: --authorization-config can not be specified when {excluded}"]
+    asked, file = "Webhook" in options.authorization_mode, options.authorization_webhook_config_file
+    if asked and file is None:
+        return [f"{origins['authorization_mode']}: authorization-mode Webhook's authorization config file not passed"]
+    if file is not None and not asked:
+        origin = origins["authorization_webhook_config_file"]
+        return [f"{origin}: cannot specify --authorization-webhook-config-file without mode Webhook"]
+    return []
 
 
 def _suggestion(word: str, known: Iterable[str]) -> str:

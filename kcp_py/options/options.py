@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from kcp_py.options.kinds import (
     ADDRESS,
+    AUTHORIZERS,
     BOOLEAN,
     DURATION,
     ENDPOINT,
@@ -185,6 +186,32 @@ class Options:
         text="Whether requests without credentials are made as system:anonymous (which can read only health and version) or refused.",
     )
 
+    authorization_mode: tuple[str, ...] = _setting(
+        AUTHORIZERS,
+        ("RBAC",),
+        AUTHORIZATION,
+        "Authorizers in the order in which they are asked: RBAC, Webhook, AlwaysAllow, AlwaysDeny. "
+        "The group system:masters is always allowed.",
+    )
+    authorization_webhook_config_file: Path | None = _setting(
+        OPTIONAL_PATH, None, AUTHORIZATION, "Kubeconfig of the webhook of --authorization-mode=Webhook."
+    )
+    authorization_webhook_version: Literal["v1", "v1beta1"] = _setting(
+        choice("v1", "v1beta1"), "v1beta1", AUTHORIZATION, "Version of the SubjectAccessReview that is sent to the webhook."
+    )
+    authorization_webhook_cache_authorized_ttl: float = _setting(
+        DURATION, 300.0, AUTHORIZATION, "How long answers of the webhook that allow are kept; 0: not at all."
+    )
+    authorization_webhook_cache_unauthorized_ttl: float = _setting(
+        DURATION, 30.0, AUTHORIZATION, "How long other answers of the webhook are kept; 0: not at all."
+    )
+    authorization_config: Path | None = _setting(
+        OPTIONAL_PATH,
+        None,
+        AUTHORIZATION,
+        "File with an AuthorizationConfiguration (apiserver.config.k8s.io), instead of --authorization-mode and --authorization-webhook-*. "
+        "Changes take effect without a restart.",
+    )
     require_cluster_access: bool = _setting(
         BOOLEAN,
         default=True,

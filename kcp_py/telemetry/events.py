@@ -32,6 +32,17 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         "application_failed": _event(
             "error", "reason", "A request ended without an answer of the API because of a fault in the program: please report it."
         ),
+        "authorization_configuration_not_reloaded": _event(
+            "error", "file error", "The changed file of `--authorization-config` cannot be used. The present configuration stays in use."
+        ),
+        "authorization_configuration_reloaded": _event(
+            "info", "file", "The changed file of `--authorization-config` is in use. Kept answers of webhooks are dropped."
+        ),
+        "authorization_webhook_failed": _event(
+            "warning",
+            "webhook error",
+            "A webhook of the authorization configuration gave no decision. Logged every 10 s at most for each webhook.",
+        ),
         "certificate_expires_soon": _event(
             "warning",
             "file not_after",

@@ -4,6 +4,8 @@ import pytest
 
 from kcp_py.authn import UserInfo
 from kcp_py.authz import ALLOWED, DENIED, NO_OPINION, AuthorizerUnion, Decision
+from kcp_py.authz.authorizer import ConfiguredAuthorizer
+from kcp_py.authz.static import AlwaysDeny
 from kcp_py.logicalcluster import ROOT
 from kcp_py.request.requestinfo import parse_request
 
@@ -38,3 +40,25 @@ class Fixed:
 async def test_union(opinions, expected):
     """The first opinion counts, and none at all denies."""
     assert await AuthorizerUnion(*map(Fixed, opinions)).authorize(UserInfo("alice"), ROOT, INFO) == expected
+
+
+async def test_configured_authorizers() -> None:
+    """They come last, their reasons have their names, and what they decide is counted. They are replaced together."""
+    union = AuthorizerUnion(Fixed(NO_OPINION._replace(reason="first")))
+    union.configure([ConfiguredAuthorizer(Fixed(NO_OPINION._replace(reason="b", error="e")), "Webhook", "hook")])
+    undecided = await union.authorize(UserInfo("alice"), ROOT, INFO)
+    assert undecided == NO_OPINION._replace(reason="first\nhook: b", error="e")
+    assert not union.announces_changes
+    union.configure([ConfiguredAuthorizer(Fixed(ALLOWED), "RBAC", "rbac"), ConfiguredAuthorizer(Fixed(DENIED), "Webhook", "hook")])
+    assert await union.authorize(UserInfo("alice"), ROOT, INFO) is ALLOWED
+    assert union.decisions == {("RBAC", "rbac", True): 1}
+    union.configure([ConfiguredAuthorizer(AlwaysDeny(), "AlwaysDeny", "alwaysdeny")])
+    assert len(union.configured) == 1
+    refused = await union.authorize(UserInfo("alice"), ROOT, INFO)
+    assert refused.reason == "first\nalwaysdeny: Everything is forbidden."
+
+
+async def test_an_error_does_not_outweigh_a_decision() -> None:
+    """A later authorizer can allow what an earlier one could not decide."""
+    union = AuthorizerUnion(Fixed(NO_OPINION._replace(error="e")), Fixed(ALLOWED))
+    assert await union.authorize(UserInfo("alice"), ROOT, INFO) is ALLOWED

@@ -92,8 +92,10 @@ def http(status: int, body: bytes = b"", *headers: str) -> bytes:
 class HttpsServer:
     """The server. `respond` may be replaced at any time."""
 
-    def __init__(self, certificate: Certificate, respond: Respond) -> None:
+    def __init__(self, certificate: Certificate, respond: Respond, *, client_authority: bytes | None = None) -> None:
+        """Prepare. With an authority (PEM) clients need a certificate of it."""
         self.certificate = certificate
+        self._client_authority = client_authority
         self.respond = respond
         self.requests: list[Request] = []
         self.connections = 0
@@ -108,6 +110,9 @@ class HttpsServer:
     async def __aenter__(self) -> Self:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate.chain_file)
+        if self._client_authority is not None:
+            context.load_verify_locations(cadata=self._client_authority.decode())
+            context.verify_mode = ssl.CERT_REQUIRED
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=context, limit=2**24)
         self.port = self._server.sockets[0].getsockname()[1]
         return self

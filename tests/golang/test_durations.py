@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcp_py.golang.durations import SECOND, DurationTooLongError, parse_duration
+from kcp_py.golang.durations import SECOND, DurationTooLongError, format_duration, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,17 @@ def test_durations_of_more_than_64_bits_are_refused(text):
     """Go's durations are 64 bits of nanoseconds; texts that are longer than any of them are not read."""
     with pytest.raises(DurationTooLongError, match="time: invalid duration"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [(0, "0s"), (1, "1ns"), (1_100, "1.1µs"), (2_200_000, "2.2ms"), (SECOND, "1s"), (90 * SECOND, "1m30s"), (60 * SECOND, "1m0s"),
+     (3600 * SECOND, "1h0m0s"), (SECOND + 500_000_000, "1.5s"), (-30 * SECOND, "-30s"), (3661 * SECOND + 1, "1h1m1.000000001s")],
+)  # fmt: skip
+def test_durations_are_printed(nanoseconds, text):
+    """The text is that of Go, and reads as the same duration."""
+    assert format_duration(nanoseconds) == text
+    assert parse_duration(text) == nanoseconds
 
 
 def test_digits_below_a_nanosecond_are_cut_off():

@@ -251,3 +251,54 @@ def test_the_samples_load(sample):
     """The configuration files in config/ are accepted."""
     path = Path(__file__).resolve().parents[2] / "config" / sample
     assert load(config_file=str(path)) != Options(secure_port=1)
+
+
+HOOK = {"authorization_mode": "RBAC,Webhook", "authorization_webhook_config_file": "/hook"}
+
+
+def test_authorizers():
+    """They are asked in the order in which they are given; a webhook needs its kubeconfig."""
+    options = load(flags=HOOK)
+    assert options.authorization_mode == ("RBAC", "Webhook")
+    assert options.authorization_webhook_config_file == Path("/hook")
+    assert load(flags={"authorization_config": "/file"}).authorization_config == Path("/file")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"authorization_mode": ""}, "--authorization-mode: at least one authorization-mode must be passed"),
+        ({"authorization_mode": "Foo"}, '--authorization-mode: authorization-mode "Foo" is not a valid mode'),
+        (
+            {"authorization_mode": "Node,RBAC"},
+            (
+                '--authorization-mode: authorization-mode "Node" is not available: '
+                "logical clusters have no nodes, so there are no kubelets to confine"
+            ),
+        ),
+        (
+            {"authorization_mode": "RBAC,RBAC"},
+            '--authorization-mode: authorization-mode ["RBAC" "RBAC"] has mode specified more than once',
+        ),
+        (
+            {"authorization_mode": "Webhook"},
+            "--authorization-mode: authorization-mode Webhook's authorization config file not passed",
+        ),
+        (
+            {"authorization_webhook_config_file": "/hook"},
+            "--authorization-webhook-config-file: cannot specify --authorization-webhook-config-file without mode Webhook",
+        ),
+        (
+            {"authorization_config": "/file", "authorization_webhook_version": "v1"},
+            (
+                "--authorization-webhook-version: --authorization-config can not be specified when --authorization-mode or "
+                "--authorization-webhook-* flags are defined"
+            ),
+        ),
+    ],
+)
+def test_authorizers_that_exclude_each_other(flags, message):
+    """The texts behind the flag are those of kube-apiserver."""
+    with pytest.raises(OptionsError) as caught:
+        load(flags=flags)
+    assert str(caught.value) == message

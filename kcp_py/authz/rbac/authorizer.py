@@ -6,14 +6,13 @@ Source: kubernetes `plugin/pkg/auth/authorizer/rbac/rbac.go`; the permission to 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kcp_py.aio.lru import LRU
-from kcp_py.authz.authorizer import DENIED, Decision
+from kcp_py.authz.authorizer import DENIED, Decision, aggregate
 from kcp_py.authz.rbac.index import RBACIndex
 from kcp_py.authz.rbac.indexes import RBACIndexes
-from kcp_py.authz.rbac.rules import PolicyRule
+from kcp_py.authz.rbac.resolver import Rules
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.request.user import CLUSTER_NAME_EXTRA, SERVICE_ACCOUNT_PREFIX, UserInfo
@@ -26,13 +25,6 @@ _KEPT_DECISIONS: Final = 4096
 _LONGEST_QUESTION: Final = 1000
 """Characters of the user, of the path and of the name. Decisions about longer ones are not kept: impersonated users and objects of field
 selectors have names of many kilobytes."""
-
-
-class Rules(NamedTuple):
-    """The rules that apply to a user, and errors about those that could not be found."""
-
-    rules: Sequence[PolicyRule]
-    errors: Sequence[str]
 
 
 class _Decided(NamedTuple):
@@ -95,7 +87,7 @@ class RBACAuthorizer:
         errors = index.missing_roles(user, info.namespace)
         if not errors:
             return None
-        return Decision(allowed=False, reason=f"rbac: RBAC: {aggregate(errors)}", final=False)
+        return Decision(allowed=False, reason=f"RBAC: {aggregate(errors)}", final=False)
 
     async def rules_for(self, user: UserInfo, cluster: Name, namespace: str) -> Rules:
         """The rules that apply to a user in a namespace of a cluster.
@@ -111,8 +103,3 @@ class RBACAuthorizer:
 def _lives_in(user: UserInfo, cluster: Name) -> bool:
     """Whether the user is a service account of the cluster, which needs no permission to be there."""
     return user.name.startswith(SERVICE_ACCOUNT_PREFIX) and user.extra.get(CLUSTER_NAME_EXTRA) == (cluster,)
-
-
-def aggregate(errors: Sequence[str]) -> str:
-    """Errors as Go prints several of them (apimachinery `util/errors.Aggregate`)."""
-    return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"

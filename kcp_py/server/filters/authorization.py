@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kcp_py.apimachinery import errors
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.forbidden import forbidden
 from kcp_py.server.exchange import Exchange, Handler
@@ -9,7 +10,7 @@ from kcp_py.server.longrequests import LongRequests
 
 
 class AuthorizationFilter:
-    """Lets only allowed requests through; everything else is 403 with upstream's text."""
+    """Lets only allowed requests through. Others are 403 with upstream's text, or 500 where an authorizer failed."""
 
     def __init__(self, handler: Handler, *, authorizer: Authorizer, running: LongRequests | None = None) -> None:
         """Wrap `handler`.
@@ -29,6 +30,8 @@ class AuthorizationFilter:
         changes = running.changes if running is not None else 0
         decision = await self._authorizer.authorize(context.user, context.cluster, context.info)
         if decision is None or not decision.allowed:
+            if decision is not None and decision.error:
+                raise errors.internal(decision.error)
             raise forbidden(context.user, context.info, decision.reason if decision is not None else "")
         await self._handler(exchange)
         if exchange.end is not None and running is not None:
