@@ -91,7 +91,10 @@ class DefaultEvents:
             return False
         if route.prefix != self._cluster_keys.prefix:
             return route.name == self._crd_name
-        if event.previous is None or event.value is None:
+        if event.previous is None:
+            # A cluster that has just begun has no CRD but what was created in the same revision, whose event concerns it.
+            return self._crd_keys is None
+        if event.value is None:
             return True
         # Namespaces stay until their cluster is gone, everything in them is content.
         return self._keys.namespaced and (DELETION_MARK in event.value) is not (DELETION_MARK in event.previous.value)
