@@ -86,6 +86,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("arguments exits flags groups version", "cli/test_root", "parts of the command line, seen as a user sees them"),
         Row("backup copies", "../e2e/test_storage_faults", "commands about a database in use"),
         Row("clusterapi", "cli/test_cluster", "the requests of the command"),
+        Row("credentialrequests", "cli/test_clusterkubeconfig", "the requests of the command"),
         Row("controllersprocess", "cli/test_controllers", "the process of the command; e2e/test_controllers_apart.py runs it whole"),
         Row("doctor", "cli/test_examination", "prints what the examination finds"),
         Row("start", "cli/test_process", "the command of a process"),

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-import os
-import stat
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 import click
 
@@ -20,19 +17,18 @@ from kcp_py.cli.clusterapi import (
     find_cluster,
     is_absent,
     object_path,
-    require_cluster,
     undelete_hint,
 )
+from kcp_py.cli.clusterkubeconfig import kubeconfig_
 from kcp_py.cli.clusterlabels import annotate, label, parse_pairs
 from kcp_py.cli.clustermembers import grant, members, parse_subjects, revoke
 from kcp_py.cli.clusterviews import describe, get, list_
 from kcp_py.cli.exits import CommandError, UsageError
-from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags, create_flag
+from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags
 from kcp_py.cli.groups import CommandGroup
-from kcp_py.cli.remote import RemoteError, RemoteServer, command_errors, load_context
+from kcp_py.cli.remote import RemoteError, RemoteServer, load_context
 from kcp_py.logicalcluster import ROOT, is_system
 from kcp_py.options.kinds import parse_duration
-from kcp_py.serving.files import write_private_file
 
 FIRST_POLL: Final = 0.05
 SLOWEST_POLL: Final = 1.0
@@ -168,72 +164,8 @@ def undelete(name: str, kubeconfig: str | None, context: str | None) -> None:
     click.echo(f"logical cluster {name} undeleted")
 
 
-for _command in (annotate, describe, get, grant, label, list_, members, revoke):
+for _command in (annotate, describe, get, grant, kubeconfig_, label, list_, members, revoke):
     cluster.add_command(_command)
-
-
-@cluster.command(
-    name="kubeconfig",
-    epilog=f"{EXIT_CODES}\n\n\b\nExample:\n  kcp-py cluster kubeconfig team-a -o team-a.kubeconfig\n"
-    "  kubectl --kubeconfig team-a.kubeconfig get namespaces",
-)
-@click.argument("name", type=ClusterName())
-@click.option(
-    "-o", "--output", type=click.Path(), metavar="FILE", help="Write FILE, readable for its owner only. Without it, or as -: print."
-)
-@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@create_flag
-@access_flags
-def kubeconfig_(name: str, output: str | None, kubeconfig: str | None, context: str | None, *, force: bool, create: bool) -> None:
-    """Make a kubeconfig for the logical cluster NAME, with the same credentials.
-
-    The credentials are in it: keep the file as private as the kubeconfig that they come from.
-    """
-    from kcp_py.cli.credentials import render_kubeconfig
-
-    if output is not None and not output:
-        raise UsageError("--output: the path is empty")
-    access = load_context(kubeconfig, context)
-    with command_errors():
-        document = access.kubeconfig_for(name)
-    with RemoteServer(access) as server:
-        require_cluster(server, name, create=create)
-    content = render_kubeconfig(document)
-    if output in {None, "-"}:
-        if _is_open_file(sys.stdout):
-            click.echo("warning: other users can read this file, and it holds credentials; -o FILE writes a private one", err=True)
-        click.echo(content, nl=False)
-    else:
-        _write_kubeconfig(Path(output or ""), content, force=force)
-
-
-def _write_kubeconfig(path: Path, content: bytes, *, force: bool) -> None:
-    """Write a kubeconfig for its owner alone. One that has this content already only gets the mode.
-
-    Raises:
-        CommandError: another file is there, or it cannot be written.
-    """
-    try:
-        if path.exists() and not path.is_file():
-            raise CommandError(f"{path}: not a regular file")
-        if not force and path.exists() and path.read_bytes() == content:
-            path.chmod(0o600)
-        else:
-            write_private_file(path, content, replace=force)
-    except FileExistsError:
-        raise CommandError(f"{path} exists already; --force replaces it") from None
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror or error}") from None
-    click.echo(f"kubeconfig written to {path}")
-
-
-def _is_open_file(stream: TextIO) -> bool:
-    """Whether the output goes to a file that users other than its owner can read."""
-    try:
-        mode = os.fstat(stream.fileno()).st_mode
-    except (OSError, ValueError):
-        return False
-    return stat.S_ISREG(mode) and bool(mode & 0o077)
 
 
 def _duration(flag: str, text: str) -> float:

@@ -64,23 +64,6 @@ class KubeconfigContext:
             user["token"] = _read_token(self, path)
         return cluster, user
 
-    def kubeconfig_for(self, name: str) -> dict[str, Any]:
-        """A kubeconfig whose only context is a logical cluster of this server, with the same credentials.
-
-        Raises:
-            KubeconfigError: a file that holds a credential cannot be read.
-        """
-        cluster, user = self.embedded()
-        return {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": name, "cluster": {**cluster, "server": f"{self.base_url}/clusters/{name}"}}],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": self.user_name}}],
-            "current-context": name,
-            "preferences": {},
-            "users": [{"name": self.user_name, "user": user}],
-        }
-
     @classmethod
     def load(cls, path: str | None, context: str | None) -> Self:
         """Read a kubeconfig.
@@ -109,6 +92,37 @@ class KubeconfigContext:
         if user and not isinstance(user, dict):
             raise KubeconfigError(f"{file}: no usable kubeconfig: {_WRONG_FORM}")
         return cls(file, cluster, user or {}, chosen["user"])
+
+
+def kubeconfig_of(
+    cluster: Mapping[str, Any],
+    user: Mapping[str, Any],
+    *,
+    cluster_name: str,
+    user_name: str,
+    context_name: str,
+    namespace: str = "",
+) -> dict[str, Any]:
+    """A kubeconfig with one context.
+
+    Args:
+        cluster: the server, as it stands in a kubeconfig.
+        user: the credentials, as they stand in a kubeconfig.
+        cluster_name: the name of the cluster in the file.
+        user_name: the name of the user in the file.
+        context_name: the name of the context.
+        namespace: of the context; empty for the default one.
+    """
+    context = {"cluster": cluster_name, "user": user_name, **({"namespace": namespace} if namespace else {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": cluster_name, "cluster": dict(cluster)}],
+        "contexts": [{"name": context_name, "context": context}],
+        "current-context": context_name,
+        "preferences": {},
+        "users": [{"name": user_name, "user": dict(user)}],
+    }
 
 
 def context_names(path: str | None) -> list[str]:

@@ -10,9 +10,11 @@ import asyncio
 import json
 import sys
 import types
+from pathlib import Path
 
 from cryptography import x509
 
+import kcp_py
 from kcp_py.telemetry.gauges import Gauges
 
 PREFIX = "/clusters/"
@@ -120,6 +122,8 @@ async def _answer(send, status, body):
 def main() -> None:
     module = types.ModuleType("kcp_py.controlplane")
     module.ControlPlane = ControlPlane  # type: ignore[attr-defined]
+    # The other modules of the package are the real ones.
+    module.__path__ = [str(Path(kcp_py.__file__).with_name("controlplane"))]
     sys.modules["kcp_py.controlplane"] = module
     from kcp_py.__main__ import main as program
 
