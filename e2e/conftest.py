@@ -194,9 +194,11 @@ class Kubectl:
     def json(self, *arguments: str) -> Any:
         return json.loads(self.run(*arguments, "-o", "json"))
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """Run a command in the background, such as a watch."""
-        return subprocess.Popen([*self._command(), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        command = [*self._command(), *arguments]
+        everything = {**os.environ, **(environment or {})}
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=everything)
 
     def _command(self) -> list[str]:
         server = ["--server", self.server] if self.server else []
