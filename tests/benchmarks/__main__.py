@@ -14,13 +14,30 @@ from rich.table import Table
 
 from tests.benchmarks.abuse import ABUSE_ROWS
 from tests.benchmarks.checksums import CHECKSUM_ROWS
-from tests.benchmarks.definitions import DEFINITION_ROWS
+from tests.benchmarks.clusters import CLUSTER_ROWS
+from tests.benchmarks.crds import CRD_ROWS
 from tests.benchmarks.deletions import DELETION_ROWS
+from tests.benchmarks.expressions import EXPRESSION_ROWS
+from tests.benchmarks.lists import LIST_ROWS
 from tests.benchmarks.permissions import PERMISSION_ROWS
 from tests.benchmarks.processes import LOAD_CORE
-from tests.benchmarks.rows import ROWS as GENERAL_ROWS
+from tests.benchmarks.requests import REQUEST_ROWS
+from tests.benchmarks.starting import START_ROWS
+from tests.benchmarks.watches import WATCH_ROWS
 
-ROWS = {**GENERAL_ROWS, **DEFINITION_ROWS, **DELETION_ROWS, **CHECKSUM_ROWS, **ABUSE_ROWS, **PERMISSION_ROWS}
+ROWS = {
+    **REQUEST_ROWS,
+    **LIST_ROWS,
+    **WATCH_ROWS,
+    **CLUSTER_ROWS,
+    **START_ROWS,
+    **EXPRESSION_ROWS,
+    **CRD_ROWS,
+    **DELETION_ROWS,
+    **CHECKSUM_ROWS,
+    **ABUSE_ROWS,
+    **PERMISSION_ROWS,
+}
 
 
 async def _run(names: list[str], console: Console) -> None:

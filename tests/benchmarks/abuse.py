@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from tests.benchmarks.attackers import ATTACKS
 from tests.benchmarks.load import Result, Target
 from tests.benchmarks.processes import Process, kcp
-from tests.benchmarks.rows import Row
+from tests.benchmarks.row import Row
 
 SECONDS: Final = 8.0
 """That the neighbour is measured for, a second after the attack has begun."""

@@ -13,7 +13,8 @@ import apsw
 from kcp_py.storage.contract import Put
 from kcp_py.storage.sqlite import SQLiteStorage
 from kcp_py.storage.sqlite.checksums import connect
-from tests.benchmarks.rows import KILOBYTE, Row
+from tests.benchmarks.objects import KILOBYTE
+from tests.benchmarks.row import Row
 
 _OBJECTS: Final = 20_000
 _AT_ONCE: Final = 500

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.benchmarks.load import Result, Target, run
 from tests.benchmarks.processes import Process, kcp
-from tests.benchmarks.rows import Row, percentiles
+from tests.benchmarks.row import Row, percentiles
 
 _DEPENDENTS = int(os.environ.get("BENCH_DEPENDENTS", "100000"))
 _SECONDS = 4.0

@@ -21,8 +21,9 @@ from kcp_py.storage.keys import resource_keys
 from kcp_py.storage.memory import MemoryStorage
 from tests.authz.conftest import GROUP, binding
 from tests.benchmarks.load import Target, run
+from tests.benchmarks.objects import KILOBYTE
 from tests.benchmarks.processes import kcp
-from tests.benchmarks.rows import KILOBYTE, Row
+from tests.benchmarks.row import Row
 from tests.client.registry import ROOT, Registry, open_registry
 
 CLUSTER: Final = Name("a")

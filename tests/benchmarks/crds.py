@@ -26,19 +26,20 @@ from kcp_py.registry.catalog.compilation import CompiledCRD, CompiledCRDs, Malfo
 from kcp_py.schema.compilation import StructuralSchema, compile_schema
 from kcp_py.schema.crd.validation import default_crd, initial_status
 from tests.benchmarks.load import Target, run
+from tests.benchmarks.objects import crd_body
 from tests.benchmarks.processes import kcp
-from tests.benchmarks.rows import Row, definition
+from tests.benchmarks.row import Row
 from tests.corpus import CORPUS, read, rows
 
-DEFINITIONS = "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CRDS = "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 AGGREGATED = b"Accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\r\n"
 LOOP_HELD = "loop held <= 50 ms"
 
 
 async def _fill(target: Target, count: int) -> None:
-    """So many definitions, ten to a group, and wait until the last is served."""
-    bodies = [definition(f"gadget{number}s", f"g{number // 10}.example.com") for number in range(count)]
-    await run(target, iter([(target.head("POST", DEFINITIONS, len(body)), body) for body in bodies]), connections=8, expect=b" 201 ")
+    """So many CRDs, ten to a group, and wait until the last is served."""
+    bodies = [crd_body(f"gadget{number}s", f"g{number // 10}.example.com") for number in range(count)]
+    await run(target, iter([(target.head("POST", CRDS, len(body)), body) for body in bodies]), connections=8, expect=b" 201 ")
     for number in range(count):
         path = f"/clusters/a/apis/g{number // 10}.example.com/v1/gadget{number}s"
         while b" 200 " not in (await target.one("GET", path))[:16]:
@@ -91,8 +92,8 @@ def _names(name: bytes, answer: bytes) -> bool:
     return name in answer
 
 
-async def definitions_row(directory: Path) -> AsyncIterator[Row]:
-    """From the create of a definition until it is served, discovered and published, asked for one after the other."""
+async def crds_row(directory: Path) -> AsyncIterator[Row]:
+    """From the create of a CRD until it is served, discovered and published, asked for one after the other."""
     for count in (10, 500, 2_000):
         with kcp(directory / f"definitions-{count}") as ours:
             target = ours.target
@@ -103,10 +104,10 @@ async def definitions_row(directory: Path) -> AsyncIterator[Row]:
             held = []
             for number in range(10):
                 group = f"new{number}.example.org"
-                body = definition("things", group)
+                body = crd_body("things", group)
                 with _beside(target) as slowest:
                     start = time.perf_counter()
-                    await target.one("POST", DEFINITIONS, body)
+                    await target.one("POST", CRDS, body)
                     resource, version = f"/clusters/a/apis/{group}/v1/things", f"/clusters/a/openapi/v3/apis/{group}/v1"
                     named = partial(_names, group.encode())
                     seconds = (
@@ -129,7 +130,7 @@ def _milliseconds(seconds: Iterable[float]) -> str:
 
 
 async def openapi_row(directory: Path) -> AsyncIterator[Row]:
-    """Both documents of a cluster with 500 definitions, the first time and again."""
+    """Both documents of a cluster with 500 CRDs, the first time and again."""
     with kcp(directory / "openapi") as ours:
         target = ours.target
         await _fill(target, 500)
@@ -161,22 +162,22 @@ def _used(compiled: CompiledCRD) -> None:
 
 
 async def compiled_row(directory: Path) -> AsyncIterator[Row]:
-    """Time and memory of every compiled definition of the corpus, prepared to the last as by a first object."""
+    """Time and memory of every compiled CRD of the corpus, prepared to the last as by a first object."""
     del directory
     if CORPUS is None:
         return
     files = [row["file"] for row in rows("crds-index.jsonl") if row["file"].startswith(("crds/", "crds-huge/"))]
     seconds: list[tuple[float, str]] = []
     sizes: list[tuple[int, str]] = []
-    definitions = CompiledCRDs("/registry", upstream=UpstreamKinds())
+    compiled = CompiledCRDs("/registry", upstream=UpstreamKinds())
     gc.collect()
-    # Collecting after each definition is to look at what that one has left, not at the whole process.
+    # Collecting after each CRD is to look at what that one has left, not at the whole process.
     gc.freeze()
     for file in files:
         crd = _stored(read(file))
         try:
             start = time.perf_counter()
-            _used(definitions.compile(crd))
+            _used(compiled.compile(crd))
             seconds.append((time.perf_counter() - start, file))
         except MalformedCRDError:
             continue  # one of the few that validation refuses
@@ -243,8 +244,8 @@ async def schema_row(directory: Path) -> AsyncIterator[Row]:
         yield Row(f"prune, default and validate a Prometheus, {name}", f"{micros:.0f} us", "", "", wanted, f"{size}, {found} errors told")
 
 
-DEFINITION_ROWS: dict[str, Callable[[Path], AsyncIterator[Row]]] = {
-    "definitions": definitions_row,
+CRD_ROWS: dict[str, Callable[[Path], AsyncIterator[Row]]] = {
+    "definitions": crds_row,
     "openapi": openapi_row,
     "compiled": compiled_row,
     "schema": schema_row,

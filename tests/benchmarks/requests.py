@@ -1,0 +1,71 @@
+"""Single requests: GET and create of a 1 KB object, without and with CEL rules."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from itertools import islice
+from pathlib import Path
+
+from tests.benchmarks.load import run
+from tests.benchmarks.objects import creates, gadget, gadgets, install, repeated
+from tests.benchmarks.processes import bare, kcp
+from tests.benchmarks.row import Row, percentiles
+
+
+async def get_row(directory: Path) -> AsyncIterator[Row]:
+    """GET of a 1 KB object, plain and on TLS."""
+    for plain in (True, False):
+        root = directory / f"get-{plain}"
+        with kcp(root, plain=plain) as ours:
+            await install(ours.target, "a")
+            created = await ours.target.one("POST", gadgets("a"), gadget("one"))
+            path = f"{gadgets('a')}/one"
+            size = len(created.partition(b"\r\n\r\n")[2])
+            await run(ours.target, repeated(ours.target.head("GET", path), 2_000), connections=32)
+            mine = await run(ours.target, repeated(ours.target.head("GET", path), 20_000), connections=32)
+        with bare(directory, None if plain else root / "pki") as other:
+            await run(other.target, repeated(other.target.head("GET", f"/fixed/{size}"), 2_000), connections=32)
+            theirs = await run(other.target, repeated(other.target.head("GET", f"/fixed/{size}"), 20_000), connections=32)
+        name = f"GET of a 1 KB object, {'plain' if plain else 'TLS'}"
+        ratio = f"{mine.rate / theirs.rate:.0%}"
+        yield Row(name, f"{mine.rate:,.0f}/s", f"{theirs.rate:,.0f}/s", ratio, ">= 45 %", percentiles(mine))
+
+
+async def create_row(directory: Path) -> AsyncIterator[Row]:
+    """Durable creates of a validated 1 KB custom resource by 64 clients."""
+    for plain in (True, False):
+        root = directory / f"create-{plain}"
+        with kcp(root, plain=plain) as ours:
+            await install(ours.target, "a")
+            names = (f"g{number}" for number in range(10**9))
+            await run(ours.target, creates(ours.target, gadgets("a"), islice(names, 2_000)), connections=64, expect=b" 201 ")
+            mine = await run(ours.target, creates(ours.target, gadgets("a"), islice(names, 20_000)), connections=64, expect=b" 201 ")
+        with bare(directory, None if plain else root / "pki") as other:
+            names = (f"g{number}" for number in range(10**9))
+            await run(other.target, creates(other.target, "/commit", islice(names, 2_000)), connections=64)
+            theirs = await run(other.target, creates(other.target, "/commit", islice(names, 20_000)), connections=64)
+        name = f"create of a 1 KB CR, durable, 64 clients, {'plain' if plain else 'TLS'}"
+        ratio = f"{mine.rate / theirs.rate:.0%}"
+        yield Row(name, f"{mine.rate:,.0f}/s", f"{theirs.rate:,.0f}/s", ratio, ">= 40 %", percentiles(mine))
+
+
+async def rules_row(directory: Path) -> AsyncIterator[Row]:
+    """Creates of a custom resource whose schema has CEL rules, compared with one without rules."""
+    with kcp(directory / "rules") as ours:
+        plain = 0.0
+        for rules in (0, 10, 100):
+            cluster = f"rules-{rules}"
+            await install(ours.target, cluster, rules=rules)
+            names = (f"g{number}" for number in range(10**9))
+            await run(ours.target, creates(ours.target, gadgets(cluster), islice(names, 1_000)), connections=64, expect=b" 201 ")
+            mine = await run(ours.target, creates(ours.target, gadgets(cluster), islice(names, 10_000)), connections=64, expect=b" 201 ")
+            plain = plain or mine.rate
+            name = f"create of a 1 KB CR with {rules} CEL rules, durable, 64 clients"
+            yield Row(name, f"{mine.rate:,.0f}/s", "", f"{mine.rate / plain:.0%}", "", percentiles(mine))
+
+
+REQUEST_ROWS: dict[str, Callable[[Path], AsyncIterator[Row]]] = {
+    "get": get_row,
+    "create": create_row,
+    "rules": rules_row,
+}
