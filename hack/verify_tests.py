@@ -47,7 +47,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         ),
     ],
     "apis/apiextensions": [
-        Row("columns install", "server/handlers/test_definitions", "install the rules and columns of the group, seen in answers")
+        Row("columns install", "server/handlers/test_crds", "install the rules and columns of the group, seen in answers")
     ],
     "apis/authentication": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],
     "apis/authorization": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],
@@ -176,7 +176,7 @@ SUITES: Final[dict[str, tuple[str, str]]] = {
     "cel": ("conformance differential init", "compare the whole language with other implementations"),
     "controllers/garbage": ("model", "random histories of owners and dependents"),
     "controlplane": ("cluster_annotation controllers corpus filters keys revocation", "features of the whole control plane"),
-    "schema": ("corpus definition_tables hostile properties schema_tables", "real and hostile definitions, upstream's tables"),
+    "schema": ("corpus hostile properties schema_tables", "real and hostile definitions, upstream's tables"),
     "schema/rules": ("costs", "estimated against real costs of rules"),
     "server": ("raw_requests", "every byte of a request, through all parts of the edge"),
     "server/handlers": ("*", "features of the API over HTTP, each through all handlers"),

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.fuzz import definitions, documents, expressions, heads, messages, patches, requests
+from tests.fuzz import crds, documents, expressions, heads, messages, patches, requests
 from tests.fuzz.target import Target
 
 TARGETS: Mapping[str, Target] = {
-    target.name: target
-    for module in (documents, messages, patches, expressions, heads, definitions, requests)
-    for target in module.targets()
+    target.name: target for module in (documents, messages, patches, expressions, heads, crds, requests) for target in module.targets()
 }
 """Every parser, by the name that the command line takes."""

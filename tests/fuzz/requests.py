@@ -25,7 +25,7 @@ from kcp_py.controlplane import ControlPlane
 from kcp_py.options import Options
 from kcp_py.storage.contract import Storage
 from kcp_py.storage.memory import MemoryStorage
-from tests.fuzz import definitions, documents, heads, messages, patches
+from tests.fuzz import crds, documents, heads, messages, patches
 from tests.fuzz.mutation import mutated_bytes, mutated_json, mutated_text, written
 from tests.fuzz.target import Target
 
@@ -42,7 +42,7 @@ FIVE_HUNDREDS = (
 )
 """How upstream's own answers with 500 begin."""
 
-WIDGET: Mapping[str, Any] = definitions.OBJECTS[0]
+WIDGET: Mapping[str, Any] = crds.OBJECTS[0]
 VALID_WIDGET: Mapping[str, Any] = {**WIDGET, "spec": {"name": "a", "list": [{"k": "x", "v": 1}]}}
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 COLLECTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -52,7 +52,7 @@ COLLECTIONS: Mapping[str, Mapping[str, Any]] = {
     "/apis/coordination.k8s.io/v1/namespaces/default/leases": documents.LEASE,
     "/apis/rbac.authorization.k8s.io/v1/clusterroles": documents.ROLE,
     "/api/v1/namespaces": {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}},
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": definitions.DEFINITION,
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": crds.DEFINITION,
     WIDGETS: VALID_WIDGET,
 }
 OTHERS = (

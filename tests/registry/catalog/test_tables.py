@@ -1,4 +1,4 @@
-"""The resources of a cluster follow from its own CRDs, whoever wrote them."""
+"""The resources of a cluster follow from its own CRDs. All clusters share the built-in ones."""
 
 from __future__ import annotations
 
