@@ -57,8 +57,11 @@ SERVED = {
     ("coordination_v1", "Lease"): ("io.k8s.api.coordination.v1.", [], []),
 }
 META_KINDS = ["APIGroup", "APIGroupList", "APIResourceList", "DeleteOptions", "ObjectMeta", "ListMeta", "Patch", "Status", "WatchEvent"]
-SUBRESOURCE_KINDS = {("autoscaling", "v1"): "io.k8s.api.autoscaling.v1.Scale"}
-"""What custom resources have as subresources, by group and version."""
+SUBRESOURCE_KINDS = {
+    ("autoscaling", "v1"): "io.k8s.api.autoscaling.v1.Scale",
+    ("authentication.k8s.io", "v1"): "io.k8s.api.authentication.v1.TokenRequest",
+}
+"""The kinds of subresources that are not those of their resources, by group and version."""
 OWN_KINDS = [
     {
         "group": "core.kcp.io",
@@ -75,7 +78,7 @@ OWN_KINDS = [
 ]
 VERBS = {"post": "create", "put": "update"}
 FILE_OF = {"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions": "apiextensions.k8s.io", "io.k8s.api.rbac": "rbac.authorization.k8s.io"}
-SERVED_SUBRESOURCES = {"approval", "finalize", "status"}
+SERVED_SUBRESOURCES = {"approval", "finalize", "status", "token"}
 
 
 def kinds() -> list[dict[str, Any]]:

@@ -27,6 +27,9 @@ from typing import Any
 BOOTSTRAP = Path("kcp_py/bootstrap")
 PROGRAM = Path("hack/go_fields")
 
+SUBRESOURCES = [{"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"}]
+"""Kinds that are those of subresources alone."""
+
 
 def describe(kinds: list[dict[str, Any]]) -> dict[str, Any]:
     """What the program prints of some kinds."""
@@ -49,7 +52,7 @@ def compact(value: Any) -> str:
 def main() -> None:
     builtin = [row for row in json.loads((BOOTSTRAP / "kinds.json").read_text()) if not row["group"].endswith("kcp.io")]
     known = json.loads((BOOTSTRAP / "upstream" / "kinds.json").read_text())
-    first, rest = describe(builtin), describe(known)
+    first, rest = describe(builtin + SUBRESOURCES), describe(known)
     for name in first["structures"].keys() & rest["structures"].keys():
         del rest["structures"][name]
     write(BOOTSTRAP / "go_fields.json", first)

@@ -28,6 +28,7 @@ from kcp_py.controllers.signingrequests import AuthorityFiles, SigningController
 from kcp_py.controlplane.catalog import Api, build_catalog
 from kcp_py.controlplane.identity import Identity, build_identity
 from kcp_py.controlplane.rootca import read_root_ca
+from kcp_py.controlplane.serviceaccounts import ServiceAccounts, build_service_accounts
 from kcp_py.egress import Caller, Networks, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
@@ -181,6 +182,7 @@ class ControlPlane:
             state = await clusters.state(cluster)
             return None if state is None else state.uid
 
+        service_accounts = build_service_accounts(access, fanout, options)
         identity = build_identity(
             access,
             fanout,
@@ -188,6 +190,7 @@ class ControlPlane:
             authenticators=self._authenticators,
             authorizers=self._authorizers,
             tokens=token_files.tokens,
+            service_accounts=service_accounts,
             cluster_uid=cluster_uid,
         )
         supervisor.start("token files", lambda: _reload(token_files, identity.running))
@@ -201,6 +204,8 @@ class ControlPlane:
         catalog = build_catalog(access, fanout, options, apis=self._apis, rests=identity.rests, webhooks=webhooks, root_ca=root_ca)
         tables = catalog.tables
         clusters = LogicalClusters(access, fanout, root=root, url=options.external_url(options.secure_port), builtins=catalog.builtins)
+
+        service_accounts.connect(tables, clusters)
 
         def forget(cluster: Name) -> None:
             tables.invalidate(cluster)
@@ -225,6 +230,8 @@ class ControlPlane:
         supervisor.start("feed", lambda: self._follow(fanout, started))
         await started.wait()
         await clusters.ensure(ROOT)
+        await service_accounts.keyring.start()
+        supervisor.start("service account keys", service_accounts.keyring.run)
         self.backend = Backend(
             access=access,
             tables=tables,
@@ -251,7 +258,7 @@ class ControlPlane:
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
         self._start_monitoring(supervisor, storage, clusters.prefix)
         self._start_compaction(supervisor, storage)
-        self.app = self._edge(storage, identity)
+        self.app = self._edge(storage, identity, service_accounts)
         supervisor.start("preload", _preload)
 
     def _signer(self) -> SigningController:
@@ -287,7 +294,7 @@ class ControlPlane:
         finally:
             self._feed_running = False
 
-    def _edge(self, storage: Storage, identity: Identity) -> ASGIApp:
+    def _edge(self, storage: Storage, identity: Identity, service_accounts: ServiceAccounts) -> ASGIApp:
         options = self._options
         checks = HealthChecks()
         checks.add("etcd", storage.check)
@@ -308,6 +315,7 @@ class ControlPlane:
             default_cluster=parse_name(options.default_cluster) if options.default_cluster else None,
             cluster_header=options.cluster_header,
             cluster_hosts=ClusterHosts(options.external_hostname) if options.cluster_hostnames else None,
+            token_cluster=service_accounts.tokens.cluster_of,
             request_timeout=options.request_timeout,
             bodies=BodyBudget(options.max_body_bytes_in_flight, options.max_cluster_body_bytes_in_flight),
             further=self._filters,
@@ -380,8 +388,9 @@ async def _token_key(storage: Storage, root: str) -> bytes:
 
 
 async def _preload() -> None:
-    """Import modules that the start does not need but that would block the event loop at the first definition with rules."""
+    """Import modules that the start does not need but that would block the event loop when they are first used: rules, and tokens."""
     await offload(importlib.import_module, "kcp_py.schema.crd.rule_checks")
+    await offload(importlib.import_module, "kcp_py.authn.serviceaccount.keys")
 
 
 async def _reload(token_files: TokenFiles, running: LongRequests) -> None:

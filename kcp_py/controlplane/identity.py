@@ -8,6 +8,7 @@ from typing import NamedTuple
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apis.authentication import install as authentication
 from kcp_py.apis.authorization import install as authorization
+from kcp_py.apis.core import install as core
 from kcp_py.authn.authenticator import Authenticator, AuthenticatorUnion
 from kcp_py.authn.certificate import ClientCertificates, ClusterUid
 from kcp_py.authn.reviews import SelfSubjectReviews, TokenReviews
@@ -22,6 +23,7 @@ from kcp_py.authz.rbac.resolver import ConfiguredRules
 from kcp_py.authz.reviews import AccessReviews, LocalAccessReviews, SelfAccessReviews, SelfRulesReviews
 from kcp_py.authz.static import AlwaysAllowPaths, PrivilegedGroups
 from kcp_py.authz.webhook.metrics import WebhookMetrics
+from kcp_py.controlplane.serviceaccounts import ServiceAccounts
 from kcp_py.options import Options
 from kcp_py.registry.rest.storage import RestStorage
 from kcp_py.registry.store import Access
@@ -41,7 +43,7 @@ class Identity(NamedTuple):
     running: LongRequests
     """Watches, whose callers are checked again while they run."""
     rests: Mapping[GroupResource, RestStorage]
-    """What serves the reviews of users and of access."""
+    """What serves the reviews of users and of access, and the subresource that issues tokens."""
 
 
 def build_identity(
@@ -52,6 +54,7 @@ def build_identity(
     authenticators: Sequence[Authenticator],
     authorizers: Sequence[Authorizer],
     tokens: StaticTokens,
+    service_accounts: ServiceAccounts,
     cluster_uid: ClusterUid,
 ) -> Identity:
     """Put authentication and authorization together.
@@ -63,6 +66,7 @@ def build_identity(
         authenticators: of a library user; asked before those of the server.
         authorizers: of a library user; asked before those of the server, except the paths that every caller may read.
         tokens: the static tokens.
+        service_accounts: verifies the tokens of service accounts.
         cluster_uid: is asked about the clusters that credentials are bound to.
     """
     indexes = RBACIndexes(access, fanout, options.etcd_prefix)
@@ -70,8 +74,8 @@ def build_identity(
     authorizer = AuthorizerUnion(AlwaysAllowPaths(), *authorizers, PrivilegedGroups())
     webhook_metrics = WebhookMetrics()
     configured = ConfiguredAuthorization(options, authorizer, AuthorizerFactory(rbac, webhook_metrics))
-    audiences = (options.external_url(options.secure_port),)
-    bearers = AudienceAgnosticTokens(tokens, audiences)
+    audiences = service_accounts.audiences
+    bearers = TokenUnion(service_accounts.tokens, AudienceAgnosticTokens(tokens, audiences))
     further = AudienceAgnosticTokens(HeaderTokens(AuthenticatorUnion(*authenticators)), audiences)
     rests: dict[GroupResource, RestStorage] = {
         authentication.SELF_REVIEWS: SelfSubjectReviews(access.now),
@@ -80,6 +84,7 @@ def build_identity(
         authorization.LOCAL_REVIEWS: LocalAccessReviews(authorizer),
         authorization.SELF_REVIEWS: SelfAccessReviews(authorizer),
         authorization.RULES_REVIEWS: SelfRulesReviews(ConfiguredRules(authorizer)),
+        core.TOKENS: service_accounts.requests,
     }
     authenticator = AuthenticatorUnion(*authenticators, ClientCertificates(cluster_uid), BearerTokens(bearers, audiences))
     running = LongRequests(
@@ -89,6 +94,7 @@ def build_identity(
         reads_header=reads_any if authenticators else reads_authorization,
     )
     indexes.listen(running.changed)
+    service_accounts.facts.listen(running.changed)
     fanout.listen_gaps(running.changed)
     configured.listen(running.changed)
     return Identity(authenticator, authorizer, configured, webhook_metrics, indexes, running, rests)

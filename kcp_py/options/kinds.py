@@ -211,6 +211,26 @@ def _parse_urls(text: str) -> tuple[str, ...]:
     return urls
 
 
+def _parse_paths(text: str) -> tuple[Path, ...]:
+    return tuple(_parse_path(item) for item in _parse_list(text))
+
+
+def _parse_issuers(text: str) -> tuple[str, ...]:
+    found = _parse_list(text)
+    for url in found:
+        parts = urlsplit(_parse_text(url))
+        if parts.scheme != "https" or not parts.netloc or parts.query or parts.fragment or url.endswith(("/", "?", "#")):
+            raise ValueError(f'"{url}" is not a URL that begins with https:// and ends without a slash, a query and a fragment')
+    return found
+
+
+def _parse_token_lifetime(text: str) -> float:
+    seconds = parse_duration(text)
+    if seconds and not 3600 <= seconds <= 2**32:
+        raise ValueError("must be between 1 hour and 2^32 seconds, or 0")
+    return seconds
+
+
 def _parse_networks(text: str) -> tuple[str, ...]:
     names = _parse_list(text)
     for name in names:
@@ -248,6 +268,9 @@ HEADER: Final = Kind("HEADER", _parse_header, str, _STRING)
 LIST: Final = Kind("NAME,…", _parse_list, ",".join, _STRINGS)
 AUTHORIZERS: Final = Kind("NAME,…", _parse_authorizers, ",".join, _STRINGS)
 URLS: Final = Kind("URL,…", _parse_urls, ",".join, _STRINGS)
+PATHS: Final = Kind("PATH,…", _parse_paths, lambda paths: ",".join(map(str, paths)), _STRINGS)
+ISSUERS: Final = Kind("URL,…", _parse_issuers, ",".join, _STRINGS)
+TOKEN_LIFETIME: Final = Kind("DURATION", _parse_token_lifetime, render_duration, _STRING)
 NETWORKS: Final = Kind("NETWORK,…", _parse_networks, ",".join, _STRINGS)
 PREFIX: Final = Kind("PREFIX", _parse_prefix, str, _STRING)
 

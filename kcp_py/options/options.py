@@ -15,13 +15,16 @@ from kcp_py.options.kinds import (
     ENDPOINT,
     HEADER,
     HOST,
+    ISSUERS,
     LIST,
     NETWORKS,
     OPTIONAL_CLUSTER,
     OPTIONAL_PATH,
     PATH,
+    PATHS,
     PREFIX,
     SIZE,
+    TOKEN_LIFETIME,
     URLS,
     Kind,
     above_zero,
@@ -184,6 +187,51 @@ class Options:
         default=True,
         section=AUTHENTICATION,
         text="Whether requests without credentials are made as system:anonymous (which can read only health and version) or refused.",
+    )
+
+    service_account_issuer: tuple[str, ...] = _setting(
+        ISSUERS,
+        (),
+        AUTHENTICATION,
+        "What the issuers of service account tokens begin with; /clusters/NAME follows. The first one issues, tokens of all are accepted. "
+        "Default: the URL of the server. Servers of one store need the same.",
+    )
+    api_audiences: tuple[str, ...] = _setting(
+        LIST,
+        (),
+        AUTHENTICATION,
+        "Audiences of the server: tokens must be for one of them, and are for all of them by default. Default: --service-account-issuer.",
+    )
+    service_account_signing_key_file: Path | None = _setting(
+        OPTIONAL_PATH,
+        None,
+        AUTHENTICATION,
+        "Private key (PEM, RSA or elliptic curve) that signs service account tokens, instead of one that the server makes, keeps in the "
+        "store and replaces.",
+    )
+    service_account_key_file: tuple[Path, ...] = _setting(
+        PATHS, (), AUTHENTICATION, "Further keys (PEM, public or private) whose service account tokens are accepted."
+    )
+    service_account_signing_algorithm: Literal["ES256", "RS256"] = _setting(
+        choice("ES256", "RS256"), "ES256", AUTHENTICATION, "Algorithm of the keys that the server makes for service account tokens."
+    )
+    service_account_key_max_age: float = _setting(
+        DURATION,
+        90 * 86400.0,
+        AUTHENTICATION,
+        "Age at which the server replaces a key that it has made for service account tokens; 0: never. Issued tokens stay valid.",
+    )
+    service_account_max_token_expiration: float = _setting(
+        TOKEN_LIFETIME,
+        0.0,
+        AUTHENTICATION,
+        "Longest lifetime of requested service account tokens, at least 1h; longer ones are shortened. 0: no limit.",
+    )
+    service_account_extend_token_expiration: bool = _setting(
+        BOOLEAN,
+        default=True,
+        section=AUTHENTICATION,
+        text="Whether tokens that kubelets request for pods that may not read them again (3607 s) are valid for a year.",
     )
 
     authorization_mode: tuple[str, ...] = _setting(

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, Protocol
 
 from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.registry.scale import ScalePaths
+from kcp_py.schema.contract import CompiledSchema
 
 
 class Code(Protocol):
@@ -31,6 +32,8 @@ class Subresource(NamedTuple):
     """Where the object has what its Scale shows; None for all but `scale`."""
     rest: Code | None = None
     """What serves it; None for a view of the stored object."""
+    schema: CompiledSchema | None = None
+    """Of `kind`; None allows any object."""
 
 
 APPROVAL: Final = Subresource("approval", ("get", "patch", "update"))

@@ -27,6 +27,8 @@ _CLUSTERLESS_BELOW: Final = ("/healthz/", "/livez/", "/readyz/", "/.well-known/"
 
 _OF_A_CLUSTER: Final = frozenset(("", "api", "apis", "openapi"))
 """First segments of the paths whose answers are those of a logical cluster: resources, discovery, OpenAPI, and the index of them."""
+_OF_EACH_CLUSTER: Final = frozenset(("/version", "/version/", "/.well-known/openid-configuration", "/openid/v1/jwks"))
+"""Other paths that each cluster answers, for those of its callers that may read them."""
 
 
 class Target(NamedTuple):
@@ -97,6 +99,15 @@ def _parse_target(raw_path: bytes, header: Sequence[bytes], default: Name | None
         # Answered in plain text, as kcp does: the errors filter writes errors without a reason in this way.
         raise StatusError(501, "", "shard-level endpoint not available at workspace scope")
     return Target(named, True, path)
+
+
+def belongs_to_cluster(path: str) -> bool:
+    """Whether the answer to a path is that of a logical cluster, which a token can name in the place of the path.
+
+    Args:
+        path: decoded, without the prefix of a cluster.
+    """
+    return path.split("/", 2)[1] in _OF_A_CLUSTER or path in _OF_EACH_CLUSTER
 
 
 @lru_cache(maxsize=4096)

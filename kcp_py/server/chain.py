@@ -17,7 +17,7 @@ from kcp_py.server.bodybudget import BodyBudget
 from kcp_py.server.exchange import Exchange, Handler
 from kcp_py.server.filters.authentication import AuthenticationFilter
 from kcp_py.server.filters.authorization import AuthorizationFilter
-from kcp_py.server.filters.cluster import ClusterFilter, Resolve, resolve_nothing
+from kcp_py.server.filters.cluster import ClusterFilter, Resolve, TokenCluster, resolve_nothing
 from kcp_py.server.filters.concurrency import ConcurrencyFilter, Fairness, InFlight
 from kcp_py.server.filters.errors import ErrorsFilter
 from kcp_py.server.filters.impersonation import ImpersonationFilter
@@ -51,6 +51,7 @@ class ChainSettings:
     default_cluster: Name | None = ROOT
     cluster_header: str = "X-Kubernetes-Cluster"
     cluster_hosts: ClusterHosts | None = None
+    token_cluster: TokenCluster | None = None
     resolve: Resolve = resolve_nothing
     request_timeout: float = 60.0
     fairness: Fairness = field(default_factory=InFlight)
@@ -71,6 +72,7 @@ def filters(settings: ChainSettings) -> tuple[Filter, ...]:
             default_cluster=settings.default_cluster,
             header=settings.cluster_header,
             hosts=settings.cluster_hosts,
+            token_cluster=settings.token_cluster,
             resolve=settings.resolve,
         ),
         RequestInfoFilter,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
-from kcp_py.apimachinery.kinds import GroupResource, GroupVersion
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersion, GroupVersionKind
 from kcp_py.apimachinery.serializer.protobuf import has_message
 from kcp_py.apis.apiextensions import install as apiextensions
 from kcp_py.apis.authentication import install as authentication
@@ -22,10 +22,13 @@ from kcp_py.bootstrap.kinds import BuiltinKind, builtin_kinds, models
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ServedResource, storage_version_hash
 from kcp_py.registry.strategy import Strategy
-from kcp_py.registry.subresources import Code, table_of
+from kcp_py.registry.subresources import Code, Subresource, table_of
 from kcp_py.schema.models import validation_schema
 from kcp_py.schema.structural.nodes import Node, NodesByName
 from kcp_py.storage.keys import resource_keys
+
+_REQUEST_KIND: Final = GroupVersionKind("authentication.k8s.io", "v1", "TokenRequest")
+_REQUEST_MODEL: Final = "io.k8s.api.authentication.v1.TokenRequest"
 
 
 @cache
@@ -43,7 +46,7 @@ def builtin_resources(
     Args:
         root: the store's prefix, such as `/registry`.
         strategies: instead of those of the groups, where a server has settings for them.
-        rests: what serves the kinds that no store holds. Those without an entry are described, and answer no request.
+        rests: what serves the kinds and subresources that no store holds. Those without an entry are described, and answer no request.
     """
     kinds = builtin_kinds()
     schemas = {
@@ -53,7 +56,7 @@ def builtin_resources(
     }
     strategies, rests = strategies or {}, rests or {}
     return tuple(
-        _served(kind, root, schemas, strategy=strategies.get(resource), rest=rests.get(resource))
+        _served(kind, root, schemas, strategy=strategies.get(resource), rests=rests)
         for kind in kinds
         for resource in (GroupResource(kind.group, kind.plural),)
     )
@@ -76,7 +79,7 @@ def _documents(plural: str, storage_group: str) -> Mapping[str, Mapping[str, Any
 
 
 def _served(
-    kind: BuiltinKind, root: str, schemas: Mapping[str, DeferredSchema], *, strategy: Strategy | None, rest: Code | None
+    kind: BuiltinKind, root: str, schemas: Mapping[str, DeferredSchema], *, strategy: Strategy | None, rests: Mapping[GroupResource, Code]
 ) -> ServedResource:
     rules = kind_rules()[GroupResource(kind.group, kind.plural)]
     storage_group = kind.group if rules.storage_group is None else rules.storage_group
@@ -104,15 +107,18 @@ def _served(
         short_names=tuple(kind.short_names),
         categories=tuple(kind.categories),
         verbs=tuple(kind.verbs),
-        subresources=table_of(
-            approval="approval" in kind.subresources, finalize="finalize" in kind.subresources, status="status" in kind.subresources
-        ),
+        subresources={
+            **table_of(
+                approval="approval" in kind.subresources, finalize="finalize" in kind.subresources, status="status" in kind.subresources
+            ),
+            **({"token": _token(rests.get(core.TOKENS))} if "token" in kind.subresources else {}),
+        },
         typed=rules.typed,
         protobuf=has_message(str(GroupVersion(kind.group, kind.version)), kind.kind),
         field_labels=rules.field_labels,
         strategic_merge=document if rules.typed else None,
         storage_version_hash=storage_version_hash(stored.group, stored.version, kind.kind) if "list" in kind.verbs else "",
-        rest=rest,
+        rest=rests.get(GroupResource(kind.group, kind.plural)),
         # Reviews are answers, which do not belong to the cluster as objects do.
         annotated="get" in kind.verbs,
         document=document,
@@ -120,3 +126,13 @@ def _served(
         models=models(),
         merge_types=MergeTypes(NodesByName(_documents(kind.plural, storage_group)), _models()),
     )
+
+
+@cache
+def _token_schema() -> DeferredSchema:
+    return DeferredSchema(validation_schema, _REQUEST_MODEL, typed=True)
+
+
+def _token(rest: Code | None) -> Subresource:
+    """`/token` of service accounts."""
+    return Subresource("token", ("create",), _REQUEST_KIND, rest=rest, schema=_token_schema())

@@ -14,6 +14,9 @@ from kcp_py.apis.core.namespaces import NamespaceStrategy
 from kcp_py.apis.kindrules import Installed, KindRules
 from kcp_py.registry.namespaces import default_namespaces
 
+TOKENS: Final = GroupResource("", "serviceaccounts/token")
+"""The subresource that issues tokens."""
+
 _EVENTS: Final = ("events.k8s.io", "events")
 
 

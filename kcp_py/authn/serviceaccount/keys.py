@@ -30,7 +30,7 @@ _Private = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 _Public = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 
 
-class KeyFileError(ValueError):
+class UnusableKeyError(ValueError):
     """A text holds no usable key. `str()` is one line without any of its content."""
 
 
@@ -88,19 +88,19 @@ def parse_private(pem: bytes) -> SigningKey:
     """The first private key of a PEM text: PKCS #8, PKCS #1 or SEC 1, without a password.
 
     Raises:
-        KeyFileError: there is none, or not one of RSA, P-256, P-384 or P-521.
+        UnusableKeyError: there is none, or not one of RSA, P-256, P-384 or P-521.
     """
     for kind, block in _blocks(pem):
         if kind.endswith("PRIVATE KEY"):
             return _signing(_loaded_private(block))
-    raise KeyFileError("it holds no private key")
+    raise UnusableKeyError("it holds no private key")
 
 
 def parse_public(pem: bytes) -> Sequence[VerifyingKey]:
     """The keys of a PEM text: public ones, those of certificates, and the public parts of private ones.
 
     Raises:
-        KeyFileError: there is none, or one that is not RSA, P-256, P-384 or P-521.
+        UnusableKeyError: there is none, or one that is not RSA, P-256, P-384 or P-521.
     """
     found: list[VerifyingKey] = []
     for kind, block in _blocks(pem):
@@ -112,9 +112,9 @@ def parse_public(pem: bytes) -> Sequence[VerifyingKey]:
             elif kind.endswith("PRIVATE KEY"):
                 found.append(_signing(_loaded_private(block)).public)
         except (ValueError, UnsupportedAlgorithm) as error:
-            raise error if isinstance(error, KeyFileError) else KeyFileError("it holds a key that cannot be read") from None
+            raise error if isinstance(error, UnusableKeyError) else UnusableKeyError("it holds a key that cannot be read") from None
     if not found:
-        raise KeyFileError("it holds no key")
+        raise UnusableKeyError("it holds no key")
     return found
 
 
@@ -132,12 +132,12 @@ def _loaded_private(block: bytes) -> object:
     try:
         return serialization.load_pem_private_key(block, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise KeyFileError("it holds a private key that cannot be read") from None
+        raise UnusableKeyError("it holds a private key that cannot be read") from None
 
 
 def _signing(key: object) -> SigningKey:
     if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
-        raise KeyFileError("its key is neither RSA nor of an elliptic curve")
+        raise UnusableKeyError("its key is neither RSA nor of an elliptic curve")
     public = _verifying(key.public_key())
     return SigningKey(public, RSAKey(key, key) if isinstance(key, rsa.RSAPrivateKey) else ECKey(key, key))
 
@@ -146,8 +146,8 @@ def _verifying(key: object) -> VerifyingKey:
     if isinstance(key, rsa.RSAPublicKey):
         return VerifyingKey(key_id(key), "RS256", RSAKey(key, key))
     if not isinstance(key, ec.EllipticCurvePublicKey):
-        raise KeyFileError("its key is neither RSA nor of an elliptic curve")
+        raise UnusableKeyError("its key is neither RSA nor of an elliptic curve")
     algorithm = _CURVES.get(key.curve.name)
     if algorithm is None:
-        raise KeyFileError(f"the curve {key.curve.name} is not one of P-256, P-384 and P-521")
+        raise UnusableKeyError(f"the curve {key.curve.name} is not one of P-256, P-384 and P-521")
     return VerifyingKey(key_id(key), algorithm, ECKey(key, key))

@@ -20,7 +20,7 @@ ANY_OBJECT: Final[Mapping[str, Any]] = {"type": "object", "x-kubernetes-preserve
 
 
 class _ForeignKind(NamedTuple):
-    """A `BodyKind` of which nothing is known but its name."""
+    """A `BodyKind` that is not the kind of a resource."""
 
     group: str
     version: str
@@ -36,8 +36,8 @@ def body_kind(target: Resolved) -> BodyKind:
         return target.served.resource
     if target.subresource == "scale":
         return SCALE
-    kind = target.served.resource.subresources[target.subresource].kind
-    return target.served.resource if kind is None else _foreign(kind)
+    subresource = target.served.resource.subresources[target.subresource]
+    return target.served.resource if subresource.kind is None else _foreign(subresource.kind, subresource.schema)
 
 
 async def body_of(obj: Mapping[str, Any], target: Resolved) -> dict[str, Any]:
@@ -54,6 +54,10 @@ async def body_of(obj: Mapping[str, Any], target: Resolved) -> dict[str, Any]:
     return copied
 
 
+def _foreign(kind: GroupVersionKind, schema: CompiledSchema | None) -> BodyKind:
+    return _ForeignKind(kind.group, kind.version, kind.kind, str(kind.group_version), True, schema or _any_object())
+
+
 @cache
-def _foreign(kind: GroupVersionKind) -> BodyKind:
-    return _ForeignKind(kind.group, kind.version, kind.kind, str(kind.group_version), True, compile_schema(ANY_OBJECT))
+def _any_object() -> CompiledSchema:
+    return compile_schema(ANY_OBJECT)

@@ -10,13 +10,17 @@ from starlette.types import Scope
 from kcp_py.aio.offload import OFFLOAD_OWNER
 from kcp_py.apimachinery.errors import StatusError, bad_request, not_found, unknown_path
 from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.authn.tokens import bearer_token
 from kcp_py.logicalcluster import Name, Path
 from kcp_py.request.clusterhost import ClusterHosts
-from kcp_py.request.clusterpath import parse_target
+from kcp_py.request.clusterpath import belongs_to_cluster, parse_target
 from kcp_py.server.exchange import SERVER_NAME, Exchange, Handler
 
 Resolve = Callable[[Path], Awaitable[Name | None]]
 """From a path of several segments to the logical cluster at its end, None where there is none."""
+
+TokenCluster = Callable[[bytes], Name | None]
+"""From a bearer token to the logical cluster that it claims to be of; None where it claims none. The claim is not verified."""
 
 _WORKSPACES: Final = GroupResource("tenancy.kcp.io", "workspaces")
 
@@ -35,6 +39,7 @@ class ClusterFilter:
         default_cluster: Name | None,
         header: str = "X-Kubernetes-Cluster",
         hosts: ClusterHosts | None = None,
+        token_cluster: TokenCluster | None = None,
         resolve: Resolve = resolve_nothing,
     ) -> None:
         """Wrap `handler`.
@@ -44,6 +49,7 @@ class ClusterFilter:
             default_cluster: of requests that name none; None refuses them, unless they are for pages of the server itself.
             header: which may name the cluster; empty switches it off.
             hosts: the host names of clusters; None where they have none.
+            token_cluster: the cluster of bearer tokens, for requests that name none; None where tokens have none.
             resolve: what knows the tree of workspaces.
         """
         self._handler = handler
@@ -52,6 +58,7 @@ class ClusterFilter:
         also = f" or in the header {header}" if header else ""
         self._no_cluster = f"the request names no logical cluster: name it in the server URL (https://HOST:PORT/clusters/NAME){also}"
         self._hosts = hosts
+        self._token_cluster = token_cluster
         self._resolve = resolve
 
     def __call__(self, exchange: Exchange) -> Awaitable[None]:
@@ -60,6 +67,10 @@ class ClusterFilter:
         path: bytes = _path_below_root(scope) if scope.get("root_path") else scope["raw_path"]
         host = None if self._hosts is None else _cluster_of_host(exchange, self._hosts)
         selection, exchange.explicit_cluster, exchange.path = parse_target(path, header, self._default, host=host)
+        if not exchange.explicit_cluster and self._token_cluster is not None and belongs_to_cluster(exchange.path):
+            # Nothing is verified yet: a token chooses no more than a path can, and is a credential of this cluster or of none.
+            token = bearer_token(exchange.headers)
+            selection = (self._token_cluster(token) if token is not None else None) or selection
         if selection is None:
             raise bad_request(self._no_cluster)
         if isinstance(selection, str) and ":" in selection and not selection.startswith("system:"):

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from joserfc import jws
 from joserfc.jwk import OctKey
 
-from kcp_py.authn.serviceaccount.keys import KeyFileError, SigningKey, generate_pem, parse_private, parse_public
+from kcp_py.authn.serviceaccount.keys import SigningKey, UnusableKeyError, generate_pem, parse_private, parse_public
 
 UPSTREAM_KEY = b"""-----BEGIN PUBLIC KEY-----
 MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA249XwEo9k4tM8fMxV7zx
@@ -162,10 +162,10 @@ def test_unusable_keys_are_refused() -> None:
         (edwards.private_bytes(*form), "neither RSA"),
         (small.private_bytes(*form), "the curve secp256k1"),
     ):
-        with pytest.raises(KeyFileError, match=problem):
+        with pytest.raises(UnusableKeyError, match=problem):
             parse_private(pem)
     for pem, problem in ((b"x", "holds no key"), (b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "cannot be read")):
-        with pytest.raises(KeyFileError, match=problem):
+        with pytest.raises(UnusableKeyError, match=problem):
             parse_public(pem)
 
 

@@ -1,0 +1,237 @@
+"""`ServiceAccountTokens`: verifies tokens of service accounts, wherever in the server they are used.
+
+A token is verified once, by its signature, and its claims are kept by its hash. Its dates, its audiences, its account and the object to
+which it is bound are checked at each use, in the cluster that issued it.
+
+Source: kubernetes `pkg/serviceaccount/{jwt,claims,legacy}.go`. The names of service accounts in other clusters are kcp's
+(`pkg/authorization/workspace_content_authorizer.go`).
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
+
+from kcp_py.aio.lru import LRU
+from kcp_py.apimachinery.errors import service_unavailable
+from kcp_py.authn.certificate import CREDENTIAL_ID
+from kcp_py.authn.serviceaccount import claims as tokenclaims
+from kcp_py.authn.serviceaccount.claims import Account, Issuers, Reference, TokenClaims
+from kcp_py.authn.serviceaccount.facts import Fact, ObjectFacts
+from kcp_py.authn.serviceaccount.keyring import Keyring
+from kcp_py.authn.tokens import MAX_TOKEN_BYTES, Audiences, AuthenticatedToken
+from kcp_py.logicalcluster import ClusterSelection, Name
+from kcp_py.registry.clusterstate import ClusterState, StaleStateError
+from kcp_py.registry.store.access import translate
+from kcp_py.request.user import ALL_AUTHENTICATED, CLUSTER_NAME_EXTRA, UserInfo
+from kcp_py.storage.contract import StorageError
+from kcp_py.storage.keys import InvalidSegmentError
+
+FOREIGN_PREFIX: Final = "system:kcp:serviceaccount:"
+"""How the names of service accounts begin in other clusters than their own; cluster, namespace and name follow."""
+LEEWAY: Final = 60.0
+"""Seconds by which clocks may differ, and for which an object that is being deleted still counts."""
+
+_KEPT_BYTES: Final = 8 * 1024 * 1024
+_ENTRY_BYTES: Final = 2048
+"""What a verified token takes, at least. So the number of tokens is bounded, too."""
+_ATTEMPTS: Final = 8
+_EXTRA: Final = "authentication.kubernetes.io/"
+
+Checked = Callable[[Name, str, str, Fact], None]
+"""Called with cluster, namespace and name of the secret of each legacy token that is used, and with the fact about it."""
+
+
+class States(Protocol):
+    """The logical clusters: `tenancy.LogicalClusters`."""
+
+    def cached(self, cluster: Name) -> ClusterState | None:
+        """The state of a cluster, if it is at hand."""
+        ...
+
+    async def state(self, cluster: Name) -> ClusterState | None:
+        """The state of an existing cluster."""
+        ...
+
+    def invalidate(self, cluster: Name) -> None:
+        """Forget a cluster's state."""
+        ...
+
+
+class _Verified(NamedTuple):
+    """A token with a valid signature."""
+
+    claims: TokenClaims
+    user: UserInfo
+    """In the cluster of the token."""
+    foreign: UserInfo
+    """In other clusters."""
+    digest: bytes
+    """SHA-256 of the token."""
+    generation: object
+    """Of the keys when the signature was verified."""
+    size: int
+
+
+class ServiceAccountTokens:
+    """A `TokenAuthenticator` of the tokens that this server, and others of its store, have issued."""
+
+    def __init__(self, keyring: Keyring, issuers: Issuers, facts: ObjectFacts, *, audiences: Audiences, now: Callable[[], float]) -> None:
+        """Prepare.
+
+        Args:
+            keyring: the keys.
+            issuers: of the clusters.
+            facts: about accounts and the objects to which tokens are bound.
+            audiences: of this server, for tokens that name none.
+            now: the present in unix seconds.
+        """
+        self._keyring = keyring
+        self._issuers = issuers
+        self._facts = facts
+        self._audiences = audiences
+        self._now = now
+        self._states: States | None = None
+        self._legacy_used: Checked | None = None
+        self._verified: LRU[bytes, _Verified] = LRU(_KEPT_BYTES, weigh=lambda verified: verified.size)
+
+    def connect(self, states: States, legacy_used: Checked | None = None) -> None:
+        """Say where the states of clusters come from, and what to call when the token of a secret is used."""
+        self._states = states
+        self._legacy_used = legacy_used
+
+    def cluster_of(self, token: bytes) -> Name | None:
+        """The cluster that a token claims to be of; None for tokens of others. Nothing is verified unless the token was used before."""
+        if len(token) > MAX_TOKEN_BYTES:
+            return None
+        verified = self._verified.get(sha256(token).digest())
+        if verified is not None:
+            return verified.claims.account.cluster
+        payload = tokenclaims.unverified_payload(token)
+        return None if payload is None else tokenclaims.unverified_cluster(payload, self._issuers)
+
+    async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
+        """See `TokenAuthenticator`.
+
+        Raises:
+            StatusError: 500 and above where the store cannot be read.
+        """
+        digest = sha256(token).digest()
+        verified = self._verified.get(digest)
+        if verified is None or verified.generation is not self._keyring.generation:
+            verified = self._verify(token, digest)
+            if verified is None:
+                return None
+            self._verified.set(digest, verified)
+        claims = verified.claims
+        now = self._now()
+        if now - LEEWAY > claims.expires or now + LEEWAY < claims.not_before:
+            return None
+        given = claims.audiences or self._audiences
+        shared = audiences if given == audiences else tuple(audience for audience in given if audience in audiences)
+        if not shared:
+            return None
+        own = claims.account.cluster
+        try:
+            if not await self._exists(verified, now, elsewhere=own != cluster):
+                return None
+        except InvalidSegmentError:
+            return None
+        except StorageError as error:
+            raise translate(error) from error
+        return AuthenticatedToken(verified.user if own == cluster else verified.foreign, shared)
+
+    def _verify(self, token: bytes, digest: bytes) -> _Verified | None:
+        """The token if it is of one of our issuers, and one of our keys has signed it."""
+        if len(token) > MAX_TOKEN_BYTES:
+            return None
+        payload = tokenclaims.unverified_payload(token)
+        if payload is None or tokenclaims.unverified_cluster(payload, self._issuers) is None:
+            return None
+        generation = self._keyring.generation
+        key = self._keyring.verifying().get(tokenclaims.unverified_key(token))
+        signed = key.verify(token) if key is not None else None
+        claims = tokenclaims.read_claims(signed, self._issuers) if signed is not None else None
+        if claims is None:
+            return None
+        size = _ENTRY_BYTES + 2 * len(token)
+        return _Verified(claims, _user(claims), _foreign_user(claims), digest, generation, size)
+
+    async def _exists(self, verified: _Verified, now: float, *, elsewhere: bool) -> bool:
+        """Whether the cluster, the account and the bound object are those of the token."""
+        account, states = verified.claims.account, self._states
+        assert states is not None, "connected while the server starts"
+        for _ in range(_ATTEMPTS):
+            state = states.cached(account.cluster) or await states.state(account.cluster)
+            # A cluster without an object has no accounts. One that is switched off has no say in others.
+            if state is None or not state.created_revision or state.delete_after or (elsewhere and state.inactive):
+                return False
+            try:
+                if not await self._holds(state, account, verified.claims, now):
+                    return False
+                return not verified.claims.legacy or await self._is_of_secret(state, verified)
+            except StaleStateError:
+                states.invalidate(account.cluster)
+        raise service_unavailable("the logical cluster is changing, please try again", retry_after_seconds=1)
+
+    async def _holds(self, state: ClusterState, account: Account, claims: TokenClaims, now: float) -> bool:
+        facts, namespace = self._facts, account.namespace
+        found = facts.cached(state, "serviceaccounts", namespace, account.name) or await facts.account(state, namespace, account.name)
+        if claims.legacy:
+            return found.uid == account.uid and not found.deleted_at
+        if not _is_alive(found, account.uid, now - LEEWAY):
+            return False
+        if claims.secret is not None:
+            return await _alive(claims.secret, facts.secret(state, namespace, claims.secret.name), now)
+        if claims.pod is not None:
+            # The node of a pod is told, and not checked.
+            return await _alive(claims.pod, facts.pod(state, namespace, claims.pod.name), now)
+        if claims.node is not None:
+            return await _alive(claims.node, facts.node(state, claims.node.name), now)
+        return True
+
+    async def _is_of_secret(self, state: ClusterState, verified: _Verified) -> bool:
+        """Whether the secret of a legacy token holds this token, and is not being deleted."""
+        account, secret = verified.claims.account, verified.claims.secret
+        assert secret is not None, "legacy tokens name their secret"
+        fact = await self._facts.secret(state, account.namespace, secret.name)
+        if not fact.uid or fact.deleted_at or not hmac.compare_digest(fact.token_hash, verified.digest):
+            return False
+        if self._legacy_used is not None:
+            self._legacy_used(account.cluster, account.namespace, secret.name, fact)
+        return not fact.invalid
+
+
+async def _alive(reference: Reference, fact: Awaitable[Fact], now: float) -> bool:
+    return _is_alive(await fact, reference.uid, now - LEEWAY)
+
+
+def _is_alive(fact: Fact, uid: str, deleted_since: float) -> bool:
+    """Whether an object exists with a uid, and was not deleted before a time."""
+    return bool(fact.uid) and fact.uid == uid and not (fact.deleted_at and fact.deleted_at < deleted_since)
+
+
+def _user(claims: TokenClaims) -> UserInfo:
+    account = claims.account
+    extra = {CLUSTER_NAME_EXTRA: (account.cluster,), **_credential(claims)}
+    for kind, reference in (("pod", claims.pod), ("node", claims.node)):
+        if reference is not None:
+            extra[f"{_EXTRA}{kind}-name"] = (reference.name,)
+            if reference.uid:
+                extra[f"{_EXTRA}{kind}-uid"] = (reference.uid,)
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}", ALL_AUTHENTICATED)
+    return UserInfo(account.user_name, account.uid, groups, MappingProxyType(extra))
+
+
+def _foreign_user(claims: TokenClaims) -> UserInfo:
+    account = claims.account
+    name = f"{FOREIGN_PREFIX}{account.cluster}:{account.namespace}:{account.name}"
+    extra = {CLUSTER_NAME_EXTRA: (account.cluster,), **_credential(claims)}
+    return UserInfo(name, account.uid, (ALL_AUTHENTICATED,), MappingProxyType(extra))
+
+
+def _credential(claims: TokenClaims) -> dict[str, tuple[str, ...]]:
+    return {CREDENTIAL_ID: (f"JTI={claims.token_id}",)} if claims.token_id else {}

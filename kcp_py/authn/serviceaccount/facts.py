@@ -1,0 +1,220 @@
+"""`ObjectFacts`: what tokens depend on of stored objects, right from the answer to each write on, and without a read for each request.
+
+Verifying a token asks whether its account and the object to which it is bound exist. The answers are kept by the keys of the objects, in a
+bounded number. A write of an object drops its answer when it begins and when it ends, and none is kept that was read in between; writes of
+other servers come with the feed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from kcp_py.aio.lru import LRU
+from kcp_py.apimachinery.meta.timestamps import parse_time
+from kcp_py.golang.base64 import decode_base64
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.clusterstate import ClusterState
+from kcp_py.registry.namespaces import namespace_keys
+from kcp_py.registry.resource import Served
+from kcp_py.registry.store import Access
+from kcp_py.registry.store.read import find
+from kcp_py.storage.contract import KeyValue
+from kcp_py.storage.keys import CUSTOM_RESOURCES, ResourceKeys, resource_keys
+from kcp_py.watchcache import Fanout, ObjectEvent
+
+_KEPT: Final = 16384
+"""Objects, about 400 bytes each. Reading one again costs one read."""
+_INVALID_SINCE: Final = "kubernetes.io/legacy-token-invalid-since"
+_LAST_USED: Final = "kubernetes.io/legacy-token-last-used"
+_RESOURCES: Final = {"serviceaccounts": True, "secrets": True, "pods": True, "nodes": False}
+
+
+class Fact(NamedTuple):
+    """What tokens depend on of one object."""
+
+    uid: str = ""
+    """Empty where there is no object."""
+    deleted_at: float = 0.0
+    """Unix seconds of the deletion timestamp; 0 where the object is not being deleted."""
+    token_hash: bytes = b""
+    """SHA-256 of the token that a secret holds."""
+    invalid: bool = False
+    """Whether the token of a secret has been marked as invalid."""
+    last_used: str = ""
+    """The day of the last use of the token of a secret, as its label says it."""
+
+
+_ABSENT: Final = Fact()
+
+
+class _Entry(NamedTuple):
+    fact: Fact
+    life: int
+    """`ClusterState.created_revision` of the cluster: another cluster of its name has other objects."""
+    namespace: object
+    """The state of the namespace: a default account ends with its namespace, without a write of its own."""
+
+
+class ObjectFacts:
+    """A `WriteObserver` of the objects to which tokens are bound."""
+
+    def __init__(self, access: Access, fanout: Fanout, root: str) -> None:
+        """Begin to follow writes. `root` is the prefix of the store's keys."""
+        self._access = access
+        self._accounts: Served | None = None
+        self._keys = {plural: resource_keys(root, "", plural, namespaced=namespaced) for plural, namespaced in _RESOURCES.items()}
+        self._custom = {
+            plural: resource_keys(root, "", plural, namespaced=_RESOURCES[plural], identity=CUSTOM_RESOURCES)
+            for plural in ("pods", "nodes")
+        }
+        self._namespaces = namespace_keys(root)
+        self._entries: LRU[str, _Entry] = LRU(_KEPT)
+        self._states: LRU[str, object] = LRU(_KEPT)
+        """Key of a namespace -> another object after each of its writes."""
+        self._loading: dict[str, object] = {}
+        self._writing: Counter[str] = Counter()
+        self._listeners: list[Callable[[Name], None]] = []
+        followed = [*self._keys.values(), *self._custom.values(), self._namespaces]
+        for keys in followed:
+            access.observe(keys.prefix, self)
+            fanout.listen(keys.prefix, self._event)
+        fanout.listen_gaps(self._clear)
+
+    def connect(self, accounts: Served) -> None:
+        """Say how service accounts are served: there are such that no store holds."""
+        self._accounts = accounts
+
+    def listen(self, listener: Callable[[Name], None]) -> None:
+        """Call a function with the cluster of each change of an object that a token in use depends on. It must not block or raise."""
+        self._listeners.append(listener)
+
+    def cached(self, cluster_state: ClusterState, resource: str, namespace: str, name: str) -> Fact | None:
+        """The fact about a built-in resource's object, if it is at hand."""
+        keys = self._keys[resource]
+        entry = self._entries.get(keys.object_key(cluster_state.name, namespace, name))
+        return entry.fact if entry is not None and self._holds(entry, cluster_state, namespace) else None
+
+    async def account(self, cluster_state: ClusterState, namespace: str, name: str) -> Fact:
+        """The fact about a service account, stored or not.
+
+        Raises:
+            StaleStateError: the cluster changed meanwhile.
+            StorageError: the store cannot be read.
+        """
+        accounts = self._accounts
+        assert accounts is not None, "connected while the server starts"
+
+        async def read() -> KeyValue | None:
+            return await find(self._access, cluster_state, accounts, namespace, name)
+
+        return await self._get(cluster_state, self._keys["serviceaccounts"], namespace, name, read=read)
+
+    async def secret(self, cluster_state: ClusterState, namespace: str, name: str) -> Fact:
+        """The fact about a secret. Errors as `account`."""
+        return await self._stored(cluster_state, self._keys["secrets"], namespace, name)
+
+    async def pod(self, cluster_state: ClusterState, namespace: str, name: str) -> Fact:
+        """The fact about a pod, whether pods are built in or defined by a CRD. Errors as `account`."""
+        return await self._either(cluster_state, "pods", namespace, name)
+
+    async def node(self, cluster_state: ClusterState, name: str) -> Fact:
+        """The fact about a node, as `pod`."""
+        return await self._either(cluster_state, "nodes", "", name)
+
+    async def _either(self, cluster_state: ClusterState, resource: str, namespace: str, name: str) -> Fact:
+        found = await self._stored(cluster_state, self._keys[resource], namespace, name)
+        return found if found.uid else await self._stored(cluster_state, self._custom[resource], namespace, name)
+
+    async def _stored(self, cluster_state: ClusterState, keys: ResourceKeys, namespace: str, name: str) -> Fact:
+        key = keys.object_key(cluster_state.name, namespace, name)
+        return await self._get(cluster_state, keys, namespace, name, read=lambda: self._access.storage.get(key))
+
+    async def _get(
+        self, cluster_state: ClusterState, keys: ResourceKeys, namespace: str, name: str, *, read: Callable[[], Awaitable[KeyValue | None]]
+    ) -> Fact:
+        key = keys.object_key(cluster_state.name, namespace, name)
+        entry = self._entries.get(key)
+        if entry is not None and self._holds(entry, cluster_state, namespace):
+            return entry.fact
+        place = self._place(cluster_state.name, namespace)
+        state = self._states.setdefault(place, object())
+        token = self._loading[key] = object()
+        try:
+            fact = _fact_of(await read())
+        finally:
+            unchanged = self._loading.get(key) is token
+            if unchanged:
+                del self._loading[key]
+        if unchanged and key not in self._writing and place not in self._writing:
+            self._entries.set(key, _Entry(fact, cluster_state.created_revision, state))
+        return fact
+
+    def _holds(self, entry: _Entry, cluster_state: ClusterState, namespace: str) -> bool:
+        if entry.life != cluster_state.created_revision:
+            return False
+        return entry.namespace is self._states.get(self._place(cluster_state.name, namespace))
+
+    def _place(self, cluster: Name, namespace: str) -> str:
+        """The key of the namespace; that of the cluster's objects for objects without one."""
+        return self._namespaces.object_key(cluster, "", namespace) if namespace else self._namespaces.cluster_prefix(cluster)
+
+    # WriteObserver
+
+    def writing(self, cluster: Name, keys: Sequence[str] = ()) -> None:
+        """A write begins."""
+        self._writing.update(keys)
+        self._drop(cluster, keys)
+
+    def written(self, cluster: Name, keys: Sequence[str] = ()) -> None:
+        """The write finished, successfully or not."""
+        self._writing.subtract(keys)
+        for key in keys:
+            if not self._writing[key]:
+                del self._writing[key]
+        self._drop(cluster, keys)
+
+    def _event(self, event: ObjectEvent) -> None:
+        self._drop(Name(event.route.cluster), (event.route.key,))
+
+    def _drop(self, cluster: Name, keys: Sequence[str]) -> None:
+        used = False
+        for key in keys:
+            self._loading.pop(key, None)
+            used |= self._entries.pop(key) is not None
+            used |= self._states.pop(key) is not None
+        if not keys:
+            self._clear()
+        if used:
+            for listener in self._listeners:
+                listener(cluster)
+
+    def _clear(self) -> None:
+        self._entries.clear()
+        self._states.clear()
+        self._loading.clear()
+
+
+def _fact_of(item: KeyValue | None) -> Fact:
+    if item is None:
+        return _ABSENT
+    try:
+        obj: dict[str, Any] = orjson.loads(item.value)
+        metadata = obj["metadata"]
+        deleted = metadata.get("deletionTimestamp")
+        labels = metadata.get("labels") or {}
+        token = (obj.get("data") or {}).get("token")
+        return Fact(
+            metadata["uid"],
+            parse_time(deleted) if deleted else 0.0,
+            hashlib.sha256(decode_base64(token)).digest() if isinstance(token, str) and obj.get("kind") == "Secret" else b"",
+            bool(labels.get(_INVALID_SINCE)),
+            labels.get(_LAST_USED, ""),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        # Other software has stored something else: no token is valid by it.
+        return _ABSENT
