@@ -18,14 +18,14 @@ from kcp_py.authn.serviceaccount.claims import Account, Lifetime, Reference
 from kcp_py.authn.serviceaccount.issuer import TokenIssuer
 from kcp_py.authn.tokens import Audiences
 from kcp_py.registry.catalog.tables import ResourceTables
-from kcp_py.registry.clusterstate import ClusterState
+from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.resource import Served
 from kcp_py.registry.rest.storage import Object, RestStorage
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.access import translate
 from kcp_py.registry.store.read import find
 from kcp_py.registry.writerequest import Resolved, WriteRequest
-from kcp_py.storage.contract import StorageError
+from kcp_py.storage.contract import ConflictError, StorageError
 from kcp_py.storage.keys import InvalidSegmentError
 
 _KIND: Final = GroupResource("authentication.k8s.io", "TokenRequest")
@@ -86,6 +86,7 @@ class TokenRequests(RestStorage):
             problem = invalid("metadata.name", given, "must match the service account name if specified")
             raise errors.invalid(_GROUP_KIND, target.name, [problem])
         found = await self._read(target.cluster_state, target.served, target.namespace, target.name)
+        await self._create_cluster(target.cluster_state)
         uid = found["metadata"]["uid"]
         if (given := metadata.get("uid")) and given != uid:
             detail = f"the UID in the token request ({given}) does not match the UID of the service account ({uid})"
@@ -110,6 +111,22 @@ class TokenRequests(RestStorage):
         filled = {**metadata, "name": target.name, "namespace": target.namespace, "uid": uid, "creationTimestamp": format_time(now)}
         status = {"token": token, "expirationTimestamp": format_time(now + spec["expirationSeconds"])}
         return {"metadata": filled, "spec": spec, "status": status}
+
+    async def _create_cluster(self, state: ClusterState) -> None:
+        """Create a cluster that has no object yet, as writes do: the uids of its accounts follow from its own.
+
+        Raises:
+            StaleStateError: it was created.
+        """
+        if state.created_revision:
+            return
+        try:
+            await self._access.storage.transact(state.guard, state.create_with)
+        except ConflictError as error:
+            raise StaleStateError(error.key) from error
+        except StorageError as error:
+            raise translate(error) from error
+        raise StaleStateError(state.create_with[0].key)
 
     def _lifetime(self, spec: Object, now: float, warnings: list[str], *, pod: bool) -> Lifetime:
         """When the token is valid. A lifetime that is too long is shortened in the spec, with a warning."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import httpx
@@ -12,8 +14,9 @@ import orjson
 import pytest
 
 from kcp_py.authn.serviceaccount.keys import SigningKey, parse_private
+from kcp_py.controlplane import ControlPlane
 from tests.authz.conftest import api as _api
-from tests.server.handlers.conftest import Api
+from tests.server.handlers.conftest import Api, options
 
 api = _api
 CORE: Final = "/clusters/team-a/api/v1/namespaces/default"
@@ -21,6 +24,16 @@ WHOAMI: Final = "apis/authentication.k8s.io/v1/selfsubjectreviews"
 KEYS: Final = "/registry/.kcp-py/service-account-keys"
 SERVER: Final = "https://127.0.0.1:6443"
 Sign = Callable[[Mapping[str, Any]], str]
+
+
+@asynccontextmanager
+async def server(root: Path, **more: Any) -> AsyncIterator[Api]:
+    """A control plane with options, as its administrator."""
+    async with (
+        ControlPlane(options(root, **more)) as control_plane,
+        httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client,
+    ):
+        yield Api(client, control_plane)
 
 
 class Issued(NamedTuple):

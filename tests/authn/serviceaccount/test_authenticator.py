@@ -5,16 +5,14 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-import httpx
 import orjson
 import pytest
 
 from kcp_py.apimachinery.meta.timestamps import format_time
-from kcp_py.controlplane import ControlPlane
 from kcp_py.storage.contract import Put
-from tests.authn.serviceaccount.conftest import CORE, SERVER, Issued, Sign, issue, now, review, whoami
+from tests.authn.serviceaccount.conftest import CORE, SERVER, Issued, Sign, issue, now, review, server, whoami
 from tests.authz.conftest import RBAC, binding, let_in
-from tests.server.handlers.conftest import Api, Watch, options
+from tests.server.handlers.conftest import Api, Watch
 
 pytestmark = pytest.mark.anyio
 
@@ -147,11 +145,7 @@ async def _age(api: Api, key: str, seconds: int) -> None:
 
 async def test_bound_pods_and_nodes(tmp_path: Path) -> None:
     """The user of a token that is bound to a pod names pod and node. Either one ends the tokens that are bound to it."""
-    async with (
-        ControlPlane(options(tmp_path, builtin_kinds=("pods", "nodes"))) as control_plane,
-        httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client,
-    ):
-        api = Api(client, control_plane)
+    async with server(tmp_path, builtin_kinds=("pods", "nodes")) as api:
         node = await api.ok("POST", "/clusters/team-a/api/v1/nodes", {"metadata": {"name": "n1"}})
         spec = {"serviceAccountName": "builder", "nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}
         pod = await api.ok("POST", f"{CORE}/pods", {"metadata": {"name": "p1"}, "spec": spec})

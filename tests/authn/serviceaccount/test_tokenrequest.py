@@ -6,15 +6,13 @@ import base64
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
 import orjson
 import pytest
 
 from kcp_py.apimachinery.meta.timestamps import parse_time
-from kcp_py.controlplane import ControlPlane
-from tests.authn.serviceaccount.conftest import CORE, SERVER, Issued, claims_of, issue, server_key, whoami
+from tests.authn.serviceaccount.conftest import CORE, SERVER, Issued, claims_of, issue, server, server_key, whoami
 from tests.authz.conftest import ALICE, RBAC, binding, let_in, role, rule
-from tests.server.handlers.conftest import Api, options
+from tests.server.handlers.conftest import Api, Watch
 
 pytestmark = pytest.mark.anyio
 
@@ -130,13 +128,43 @@ async def test_refused_bindings(api: Api, issued: Issued, reference: dict[str, s
 
 
 async def test_only_posts_to_existing_accounts_are_answered(api: Api, issued: Issued) -> None:
-    """Other methods are 405, other accounts 404, also in a cluster that does not exist."""
+    """Other methods are 405, other accounts 404, also in a cluster that does not exist, which is not created then."""
     del issued
     for method in ("GET", "PUT", "PATCH", "DELETE"):
         await api.fails(405, method, TOKEN, {} if method != "GET" else None)
     for path in (f"{CORE}/serviceaccounts/none/token", TOKEN.replace("team-a", "team-z")):
         answer = await api.fails(404, "POST", path, {})
         assert answer["message"] in {'serviceaccounts "none" not found', 'serviceaccounts "builder" not found'}
+    await api.fails(404, "GET", "/clusters/team-z/apis/core.kcp.io/v1alpha1/logicalclusters/cluster")
+
+
+async def test_a_default_account(api: Api) -> None:
+    """The token of an account that no store holds is valid, and creates its cluster. It ends with the account."""
+    core = "/clusters/fresh/api/v1/namespaces/default"
+    answer = await api.ok("POST", f"{core}/serviceaccounts/default/token", {})
+    token = answer["status"]["token"]
+    account = await api.ok("GET", f"{core}/serviceaccounts/default")
+    assert account["metadata"]["uid"] == answer["metadata"]["uid"] == claims_of(token)["kubernetes.io"]["serviceaccount"]["uid"]
+    for _ in range(2):
+        assert (await whoami(api, token, "/clusters/fresh")).status_code == 201
+    await api.ok("DELETE", f"{core}/serviceaccounts/default")
+    assert (await whoami(api, token, "/clusters/fresh")).status_code == 401
+
+
+async def test_a_namespace_that_ends_takes_the_token_of_its_default_account_along(tmp_path: Path) -> None:
+    """The account has no object of its own whose deletion could be seen."""
+    namespaces, core = "/clusters/team-a/api/v1/namespaces", "/clusters/team-a/api/v1/namespaces/shop"
+    async with server(tmp_path, namespace_deletion_grace=0.0) as api:
+        await api.ok("POST", namespaces, {"metadata": {"name": "shop"}})
+        token = (await api.ok("POST", f"{core}/serviceaccounts/default/token", {}))["status"]["token"]
+        assert (await whoami(api, token)).status_code == 201
+        async with Watch(api, namespaces) as watch:
+            await api.ok("DELETE", f"{namespaces}/shop")
+            while (event := await watch.next()) is not None and event["type"] != "DELETED":
+                pass
+        assert (await whoami(api, token)).status_code == 401
+        await api.ok("POST", namespaces, {"metadata": {"name": "shop"}})
+        assert (await whoami(api, token)).status_code == 401
 
 
 async def test_unknown_fields(api: Api, issued: Issued) -> None:
@@ -184,18 +212,13 @@ async def test_requests_need_the_permission_for_the_subresource(api: Api, issued
 
 async def test_options(tmp_path: Path) -> None:
     """Issuer, audiences, the longest lifetime and the algorithm are the operator's."""
-    settings = options(
-        tmp_path,
-        service_account_issuer=("https://kcp.example", "https://old.example"),
-        api_audiences=("api", "other"),
-        service_account_max_token_expiration=7200.0,
-        service_account_signing_algorithm="RS256",
-    )
-    async with (
-        ControlPlane(settings) as control_plane,
-        httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client,
-    ):
-        api = Api(client, control_plane)
+    settings: dict[str, Any] = {
+        "service_account_issuer": ("https://kcp.example", "https://old.example"),
+        "api_audiences": ("api", "other"),
+        "service_account_max_token_expiration": 7200.0,
+        "service_account_signing_algorithm": "RS256",
+    }
+    async with server(tmp_path, **settings) as api:
         issued = await issue(api)
         assert (issued.claims["iss"], issued.claims["aud"]) == ("https://kcp.example/clusters/team-a", ["api", "other"])
         response = await api("POST", TOKEN, {"spec": {"expirationSeconds": 7201}})
@@ -213,12 +236,7 @@ async def test_options(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("extend", "seconds"), [(True, 365 * 86400), (False, 3607)])
 async def test_tokens_of_kubelets_are_extended(tmp_path: Path, *, extend: bool, seconds: int) -> None:
     """A token of a pod that asks for 3607 seconds is valid for a year, and the claim says from when on that is a mistake."""
-    settings = options(tmp_path, builtin_kinds=("pods",), service_account_extend_token_expiration=extend)
-    async with (
-        ControlPlane(settings) as control_plane,
-        httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client,
-    ):
-        api = Api(client, control_plane)
+    async with server(tmp_path, builtin_kinds=("pods",), service_account_extend_token_expiration=extend) as api:
         pod = {"serviceAccountName": "builder", "containers": [{"name": "c", "image": "i"}]}
         await api.ok("POST", f"{CORE}/pods", {"metadata": {"name": "p1"}, "spec": pod})
         spec: dict[str, Any] = {"expirationSeconds": 3607, "boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p1"}}
