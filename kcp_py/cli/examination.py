@@ -79,6 +79,8 @@ def files(options: Options) -> Iterator[Finding]:
     secret.append(options.serving_key_file)
     if options.storage == "sqlite":
         secret.append(options.database_file)
+    if options.dev_users:
+        secret.append(options.dev_token_file)
     if options.token_auth_file is not None:
         secret.append(options.token_auth_file)
     for path in dict.fromkeys(secret):

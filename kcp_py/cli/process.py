@@ -13,7 +13,7 @@ import platform
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -24,6 +24,7 @@ from kcp_py._version import __version__
 from kcp_py.authn.tokenfile import TokenFileError
 from kcp_py.authz.configuration.document import ConfigurationError
 from kcp_py.cli.credentials import ensure_token_file, write_kubeconfig
+from kcp_py.cli.devusers import DevUser, describe_dev_users, ensure_dev_users
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.logforwarding import forward_standard_logging
 from kcp_py.cli.memory import INTERVAL, Trimmer
@@ -72,6 +73,7 @@ def run_server(options: Options, *, out: IO[str]) -> int:
             options = dataclasses.replace(options, secure_port=listener.getsockname()[1])
             issued = ensure_certificates(options, now=_now())
             ensure_token_file(options)
+            dev_users = ensure_dev_users(options)
             tls = None if options.plain_http else ReloadingContext(options)
         except ListenError as error:
             raise CommandError(f"cannot listen on {error}") from None
@@ -80,13 +82,20 @@ def run_server(options: Options, *, out: IO[str]) -> int:
         except (CertificateError, ValueError) as error:
             raise CommandError(str(error)) from None
         with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
-            runner.run(_run(options, listener, began, tls=tls, issued=issued, out=out))
+            runner.run(_run(options, listener, began, tls=tls, issued=issued, dev_users=dev_users, out=out))
         _log.info("server_stopped", uptime_seconds=round(time.monotonic() - began, 1))
     return 0
 
 
 async def _run(
-    options: Options, listener: socket.socket, began: float, *, tls: ReloadingContext | None, issued: bool, out: IO[str]
+    options: Options,
+    listener: socket.socket,
+    began: float,
+    *,
+    tls: ReloadingContext | None,
+    issued: bool,
+    dev_users: Sequence[DevUser],
+    out: IO[str],
 ) -> None:
     from kcp_py.bootstrap import descriptions
     from kcp_py.controlplane import ControlPlane
@@ -128,7 +137,7 @@ async def _run(
             if not descriptions.are_installed():
                 _log.info("descriptions_missing", reason=descriptions.MISSING)
             _log.info("server_started", **started, seconds=round(time.monotonic() - began, 3))
-            out.write(_next_steps(options))
+            out.write(_next_steps(options, dev_users))
             out.flush()
 
         await serve(
@@ -157,7 +166,7 @@ async def _description(options: Options, control_plane: ControlPlane) -> dict[st
     }
 
 
-def _next_steps(options: Options) -> str:
+def _next_steps(options: Options, dev_users: Sequence[DevUser]) -> str:
     return (
         f"kcp-py serves {options.external_url(options.secure_port)} ({options.storage} storage). In another terminal:\n"
         f"\n"
@@ -165,6 +174,7 @@ def _next_steps(options: Options) -> str:
         f"  kubectl get namespaces\n"
         f"  {_own_command()} cluster create team-a\n"
         f"\n"
+        f"{describe_dev_users(dev_users, options)}"
         f"Ctrl-C stops the server.\n"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import ipaddress
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -155,6 +156,8 @@ def _check_together(options: Options, origins: Mapping[str, str]) -> list[str]:
         problems.append(f"{origin('etcd_servers')}: only used with --storage etcd, which is {options.storage}")
     if options.cluster_hostnames and not is_dns_name(options.external_hostname):
         problems.append(f"{origin('cluster_hostnames')}: needs --external-hostname with a DNS name")
+    if options.dev_users and not ipaddress.ip_address(options.bind_address).is_loopback:
+        problems.append(f"{origin('dev_users')}: only on a loopback address, and --bind-address is {options.bind_address}")
     problems += _check_authorization(options, origins)
     for one, other in (
         ("tls_cert_file", "tls_private_key_file"),

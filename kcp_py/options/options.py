@@ -176,6 +176,13 @@ class Options:
     token_auth_file: Path | None = _setting(
         OPTIONAL_PATH, None, AUTHENTICATION, 'CSV file of further bearer tokens that are accepted: token,user,uid,"group1,group2".'
     )
+    dev_users: bool = _setting(
+        BOOLEAN,
+        default=False,
+        section=AUTHENTICATION,
+        text="Whether there are users for development, alice (group team-a) and bob (group team-b), whose tokens are printed at the start. "
+        "Only on a loopback address.",
+    )
     cluster_signing_duration: float = _setting(
         above_zero(DURATION),
         31_536_000.0,
@@ -404,9 +411,15 @@ class Options:
         return self.root_directory / "admin-tokens.csv"
 
     @property
+    def dev_token_file(self) -> Path:
+        """The token file of the users for development."""
+        return self.root_directory / "dev-tokens.csv"
+
+    @property
     def token_auth_files(self) -> tuple[Path, ...]:
         """Every file of accepted bearer tokens, the server's own first."""
-        return (self.admin_token_file,) if self.token_auth_file is None else (self.admin_token_file, self.token_auth_file)
+        own = (self.admin_token_file, self.dev_token_file) if self.dev_users else (self.admin_token_file,)
+        return own if self.token_auth_file is None else (*own, self.token_auth_file)
 
     @property
     def database_file(self) -> Path:
