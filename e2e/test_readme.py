@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 BLOCK = re.compile(r"^```sh\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 AGE = re.compile(r"\b[0-9]+(?:s|m|m[0-9]+s)\b")
+TIME = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z")
 DOCUMENTS = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
 OWN_COMMAND = re.compile(r"\bkcp-py ((?:[a-z]+ ?){1,2})((?:[^\n`|>]*)?)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
@@ -46,8 +47,8 @@ COMMANDS = {
 
 
 def plain(output: str) -> list[str]:
-    """Lines without what differs from run to run: ages, and how wide columns are."""
-    return [" ".join(AGE.sub("AGE", line).split()) for line in output.splitlines() if line.strip()]
+    """Lines without what differs from run to run: ages, times, and how wide columns are."""
+    return [" ".join(TIME.sub("TIME", AGE.sub("AGE", line)).split()) for line in output.splitlines() if line.strip()]
 
 
 def test_tour(new_server: Callable[..., ServerProcess], kubectl_binary: str, tmp_path: Path):
@@ -79,7 +80,7 @@ def test_tour(new_server: Callable[..., ServerProcess], kubectl_binary: str, tmp
 @pytest.mark.skipif(shutil.which("git") is None or not (ROOT / ".gitignore").exists(), reason="not a checkout, or no git")
 def test_tour_leaves_nothing_for_git(tmp_path: Path):
     """Git ignores every file and directory that the tour makes, so that no key is committed by mistake."""
-    made = re.findall(r"(?:--root-directory|--data-dir|mkdir|cluster kubeconfig \S+ -o) (\S+)", README)
+    made = re.findall(r"(?:--root-directory|--data-dir|mkdir|cluster kubeconfig [^\n]+ -o) (\S+)", README)
     assert {".etcd", ".kcp-1", ".kcp-2", "team-a.kubeconfig"} <= set(made)
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     shutil.copy(ROOT / ".gitignore", tmp_path)
