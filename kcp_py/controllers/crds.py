@@ -22,7 +22,7 @@ from kcp_py.controllers.runtime.controller import ControllerSource
 from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import Name
 from kcp_py.schema.crd.conditions import may_lack_structure, set_approval, set_structure
-from kcp_py.schema.crd.names_conditions import accepted_names, is_condition_true
+from kcp_py.schema.crd.names_conditions import accepted_names, holds_its_names, is_condition_true
 
 _ESTABLISHED: Final = b'"InitialNamesAccepted"'
 _CONFLICT: Final = b'Conflict"'
@@ -80,7 +80,7 @@ class CRDController:
 
     async def _name(self, key: Key, crd: dict[str, Any]) -> None:
         """Decide on the names and establish the CRD once it has them."""
-        others = await self._others(key, crd["spec"]["group"])
+        others = () if holds_its_names(crd) else await self._others(key, crd["spec"]["group"])
         builtins = (await self._tap.builtin_names()).get(crd["spec"]["group"], ())
         now = self._now()
         decided = accepted_names(crd, others, builtins, now=now)

@@ -8,10 +8,13 @@ controller waits, ours does not: a CRD whose names are accepted is established a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kcp_py.golang.quoting import go_quote
 from kcp_py.schema.crd.conversion import bundle_errors
+
+_CLAIMED: Final = ("plural", "singular", "shortNames", "kind", "listKind")
+"""The fields of `names` that only one CRD of a group can hold."""
 
 
 class BuiltinNames(NamedTuple):
@@ -75,6 +78,12 @@ def accepted_names(
     kept = next((one for one in conditions if one.get("type") == "Established" and one.get("status") == "True"), established)
     set_condition(conditions, kept, now=now, generation=generation)
     return NamesStatus(accepted, conditions)
+
+
+def holds_its_names(crd: Mapping[str, Any]) -> bool:
+    """Whether a CRD holds every name that it asks for: `accepted_names` then decides in the same way whatever others hold."""
+    asked, held = crd["spec"]["names"], (crd.get("status") or {}).get("acceptedNames") or {}
+    return all((asked.get(field) or None) == (held.get(field) or None) for field in _CLAIMED)
 
 
 def is_condition_true(crd: Mapping[str, Any], name: str) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.schema.crd.names_conditions import BuiltinNames, accepted_names
+from kcp_py.schema.crd.names_conditions import BuiltinNames, accepted_names, holds_its_names
 
 NOW = "2026-01-02T03:04:05Z"
 THEN = "2025-01-02T03:04:05Z"
@@ -129,3 +129,14 @@ def test_a_webhook_that_nobody_can_trust_is_not_established(bundle: str | None, 
         assert conditions["Established"] == ("False", reason, "The conversion webhook CABundle is invalid")
     held = {**definition, "status": holding(crd())["status"]}
     assert by_type(accepted_names(held, [], now=NOW).conditions)["Established"][0] == "True"
+
+
+def test_held_names_need_no_look_at_others():
+    """A CRD that holds what it asks for keeps it, even where another one claims to hold the same."""
+    held = holding(crd(shortNames=["x"]))
+    assert holds_its_names(held)
+    assert accepted_names(held, [holding(crd(plural="bravos", shortNames=["x"]))], now=NOW) == accepted_names(held, [], now=NOW)
+    assert not holds_its_names(crd())
+    changes: list[dict[str, Any]] = [{"shortNames": ["y"]}, {"shortNames": []}, {"singular": "one"}, {"listKind": "Alfas"}]
+    for change in changes:
+        assert not holds_its_names({**held, "spec": {"group": "example.com", "names": {**held["spec"]["names"], **change}}})
