@@ -7,13 +7,17 @@ back and receives the 401 or 403. See docs/adr/0024.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+import random
+import time
+import types
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 
-from kcp_py.aio.cooperative import TimeSlice
+from kcp_py.aio.cooperative import Throttle
 from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.authn.authenticator import Authenticator, Credentials
@@ -23,16 +27,18 @@ from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.request.user import ANONYMOUS, UserInfo
 
-ROUND_SECONDS: Final = 30.0
-"""All requests are checked in a round. A request that begins during a round is checked in the next one, so within a minute."""
+CHECK_SECONDS: Final = 50.0
+"""The longest time between two checks of a request. Each is chosen at random, down to four fifths of it, which spreads the checks."""
 TICK_SECONDS: Final = 1.0
-"""Interval of the parts of a round."""
+"""Interval at which due requests are looked for."""
 CHANGE_SECONDS: Final = 0.25
 """Interval of the checks that changes cause: changes that follow each other closely are handled together."""
-_CHECK_SECONDS: Final = 30.0
+_LONGEST_CHECK_SECONDS: Final = 30.0
 """The duration of one check. A request whose check takes longer is ended."""
 _CHECKS: Final = 16
 """Concurrent checks. Most do not wait for anything; those that ask a webhook do."""
+_LOOKED_AT: Final = 2000
+"""Requests that are looked at in one turn of the event loop, which takes a fraction of a millisecond."""
 _SHARED: Final = 4096
 _LONGEST_SHARED: Final = 512
 _NO_HEADERS: Final[Mapping[bytes, bytes]] = MappingProxyType({})
@@ -107,6 +113,7 @@ class LongRequests:
         *,
         anonymous: bool = True,
         reads_header: Callable[[bytes], bool] = reads_authorization,
+        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         """Begin without requests.
@@ -116,15 +123,19 @@ class LongRequests:
             authorizer: that of the authorization filter.
             anonymous: whether requests without credentials are those of `system:anonymous`.
             reads_header: whether authenticators read a header, by its name in lower case. Others are not kept while a request runs.
+            clock: seconds.
             sleep: waits for seconds; replaced in tests.
         """
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._anonymous = anonymous
         self._reads_header = reads_header
+        self._clock = clock
         self._sleep = sleep
+        self._throttle = Throttle()
         self._requests: set[LongRequest] = set()
-        self._round: list[LongRequest] = []
+        # By the second in which they are due. Requests that have ended stay until then.
+        self._due: dict[int, list[LongRequest]] = {}
         self._some = asyncio.Event()
         self._changed_clusters: set[ClusterSelection] = set()
         self._changed_requests: set[LongRequest] = set()
@@ -148,6 +159,7 @@ class LongRequests:
         """
         request = LongRequest(self, admitted, end)
         self._requests.add(request)
+        self._postpone(request)
         self._some.set()
         if changes != self.changes:
             self._changed_requests.add(request)
@@ -176,21 +188,23 @@ class LongRequests:
     # In the background
 
     async def sweep(self) -> None:
-        """Check all requests in rounds, each in parts that are spread over `ROUND_SECONDS`."""
+        """Check each request again and again."""
         while True:
-            if not self._requests:
+            if not self._due:
                 self._some.clear()
                 await self._some.wait()
-            self._round = list(self._requests)
-            part = max(1, -(-len(self._round) * TICK_SECONDS // ROUND_SECONDS))
-            loop = asyncio.get_running_loop()
-            end = loop.time() + ROUND_SECONDS
-            while self._round:
-                await self._sleep(TICK_SECONDS)
-                portion = self._round[-int(part) :]
-                del self._round[-int(part) :]
-                await self._check_all(portion, authorize=not self._authorizer.announces_changes)
-            await self._sleep(max(0.0, end - loop.time()))
+            await self._sleep(TICK_SECONDS)
+            now = self._clock()
+            for second in [second for second in self._due if second <= now]:
+                requests = [request for request in self._due.pop(second) if request.end is not None]
+                await self._check_all(requests, authorize=not self._authorizer.announces_changes)
+                for request in requests:
+                    if request.end is not None:
+                        self._postpone(request)
+
+    def _postpone(self, request: LongRequest) -> None:
+        second = int(self._clock() + CHECK_SECONDS * random.uniform(0.8, 1))
+        self._due.setdefault(second, []).append(request)
 
     async def follow(self) -> None:
         """Check the requests that changes concern, soon after the changes."""
@@ -200,38 +214,42 @@ class LongRequests:
             everything, self._everything_changed = self._everything_changed, False
             clusters, self._changed_clusters = self._changed_clusters, set()
             requests, self._changed_requests = self._changed_requests, set()
-            if everything:
-                concerned: Iterable[LongRequest] = list(self._requests)
-            elif clusters:
-                concerned = [one for one in self._requests if one.credentials.cluster in clusters or one in requests]
-            else:
-                concerned = requests
-            await self._check_all(concerned, authorize=True)
+            if everything or clusters:
+                requests |= await self._concerned(None if everything else clusters)
+            await self._check_all(requests, authorize=True)
             await self._sleep(CHANGE_SECONDS)
 
-    async def _check_all(self, requests: Iterable[LongRequest], *, authorize: bool) -> None:
+    async def _concerned(self, clusters: set[ClusterSelection] | None) -> set[LongRequest]:
+        """The requests to some clusters; to all where none are given."""
+        found: set[LongRequest] = set()
+        requests = list(self._requests)
+        for start in range(0, len(requests), _LOOKED_AT):
+            await self._throttle.take()
+            part = requests[start : start + _LOOKED_AT]
+            found.update(part if clusters is None else (one for one in part if one.credentials.cluster in clusters))
+        return found
+
+    async def _check_all(self, requests: Collection[LongRequest], *, authorize: bool) -> None:
         # The workers share the iterator.
         remaining = iter(requests)
         async with asyncio.TaskGroup() as workers:
-            for _ in range(min(_CHECKS, len(self._requests))):
+            for _ in range(min(_CHECKS, len(requests))):
                 workers.create_task(self._check_each(remaining, authorize=authorize))
 
     async def _check_each(self, remaining: Iterator[LongRequest], *, authorize: bool) -> None:
-        turns = TimeSlice()
         for request in remaining:
             if request.end is None:
                 continue
+            await self._throttle.take()
             try:
-                async with asyncio.timeout(_CHECK_SECONDS):
-                    allowed = await self._is_allowed(request, authorize=authorize)
+                allowed = await _bounded(self._is_allowed(request, authorize=authorize))
             except TimeoutError:
                 allowed = False
-            except Exception as error:  # noqa: BLE001 - a failure of the store must not end all watches; the next round checks again
+            except Exception as error:  # noqa: BLE001 - a failure of the store must not end all watches; the next check decides
                 _log.warning("long_request_not_checked", error=str(error) or type(error).__name__)
                 allowed = True
             if not allowed:
                 self._end(request)
-            await turns.yield_if_due()
 
     def _end(self, request: LongRequest) -> None:
         end = request.end
@@ -295,3 +313,35 @@ class LongRequests:
         selectors = info.selectors
         length = len(info.path) + (0 if selectors is None else len(selectors.field) + len(selectors.label))
         return info if length > _LONGEST_SHARED else self._infos.setdefault(info, info)
+
+
+async def _bounded(check: Coroutine[Any, Any, bool]) -> bool:
+    """The result of a check.
+
+    Nearly all checks find what they need in memory. Only those that wait get a timer, which costs as much as the whole check.
+
+    Raises:
+        TimeoutError: it takes too long.
+    """
+    try:
+        waiting = check.send(None)
+    except StopIteration as done:
+        return bool(done.value)
+    async with asyncio.timeout(_LONGEST_CHECK_SECONDS):
+        return await _rest_of(check, waiting)
+
+
+@types.coroutine
+def _rest_of(check: Coroutine[Any, Any, bool], waiting: Any) -> Generator[Any, Any, bool]:
+    """The rest of a coroutine that waits for `waiting`, in the task in which it began."""
+    while True:
+        try:
+            value = yield waiting
+        except BaseException as error:  # noqa: BLE001 - the coroutine receives it, cancellation above all
+            step: Callable[[], Any] = partial(check.throw, error)
+        else:
+            step = partial(check.send, value)
+        try:
+            waiting = step()
+        except StopIteration as done:
+            return bool(done.value)

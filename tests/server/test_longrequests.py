@@ -34,12 +34,17 @@ class Access:
         self.users: dict[bytes, UserInfo] = {b"Bearer alice": ALICE}
         self.failing = False
         self.asked = 0
+        self.slow: ClusterSelection | None = None
+        self.gate, self.waiting = asyncio.Event(), asyncio.Event()
         self.denied: set[tuple[str, str]] = set()
         self.announces_changes = True
         self.decisions = 0
 
     async def authenticate(self, credentials: Credentials) -> UserInfo | None:
         self.asked += 1
+        if credentials.cluster == self.slow:
+            self.waiting.set()
+            await self.gate.wait()
         if self.failing:
             raise service_unavailable("the provider does not answer")
         token = credentials.headers.get(b"authorization")
@@ -74,8 +79,18 @@ class Admitted:
         self.credentials = Credentials(headers, None, self.cluster, self.info.path)
 
 
-async def now(_: float) -> None:
-    await asyncio.sleep(0)
+class Clock:
+    """Time that passes where it is slept away."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        await asyncio.sleep(0)
 
 
 @asynccontextmanager
@@ -89,7 +104,8 @@ async def running(run: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator
 
 
 def requests(access: Access, *, anonymous: bool = True) -> LongRequests:
-    return LongRequests(access, access, anonymous=anonymous, sleep=now)
+    clock = Clock()
+    return LongRequests(access, access, anonymous=anonymous, clock=clock, sleep=clock.sleep)
 
 
 async def ended(request: Admitted) -> None:
@@ -272,3 +288,29 @@ async def test_equal_parts_are_shared() -> None:
         headers={b"x-key": b"k", b"user-agent": b"x", b"impersonate-user": b"bob", b"accept": b"*/*"}
     )
     assert every.add(admitted, lambda: None, changes=0).credentials.headers == {b"x-key": b"k"}
+
+
+async def test_a_check_that_waits() -> None:
+    """Others go on meanwhile. It is finished in the end, or cancelled with the server."""
+    access = Access()
+    access.slow = Name("slow")
+    found = requests(access)
+    slow, other = Admitted("eve", cluster=access.slow), Admitted("eve")
+    for one in (slow, other):
+        found.add(one, one.ended.set, changes=0)
+    async with running(found.follow):
+        found.changed()
+        await ended(other)
+        async with asyncio.timeout(30):
+            await access.waiting.wait()
+        assert not slow.ended.is_set()
+        access.gate.set()
+        await ended(slow)
+        access.gate.clear()
+        access.waiting.clear()
+        again = Admitted("eve", cluster=access.slow)
+        found.add(again, again.ended.set, changes=0)
+        found.changed()
+        async with asyncio.timeout(30):
+            await access.waiting.wait()
+    assert not again.ended.is_set()
