@@ -32,8 +32,8 @@ NO_OPINION: Final = Decision(allowed=False, final=False)
 class Authorizer(Protocol):
     """Decides about a request, or returns None to leave the decision to other authorizers.
 
-    Decisions about running watches are made again every 30 seconds. The attribute `announces_changes` of a class says that this is not
-    necessary: its decisions never change, or each change is announced (`server.longrequests`).
+    Decisions about running watches are made again every 40 to 50 seconds. The attribute `announces_changes` of a class says that this is
+    not necessary: its decisions never change, or each change is announced (`server.longrequests`).
     """
 
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None: ...

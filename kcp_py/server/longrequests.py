@@ -68,7 +68,7 @@ class WatchedAuthorizer(Protocol):
 
     @property
     def announces_changes(self) -> bool:
-        """Whether `LongRequests.changed` is called for each change of a decision. If not, decisions are made again in each round."""
+        """Whether `LongRequests.changed` is called for each change of a decision. If not, each check decides again."""
 
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None: ...
 
