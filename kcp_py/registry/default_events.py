@@ -92,7 +92,7 @@ class DefaultEvents:
         if route.prefix != self._cluster_keys.prefix:
             return route.name == self._crd_name
         if event.previous is None:
-            # A cluster that has just begun has no CRD but what was created in the same revision, whose event concerns it.
+            # The only CRDs of a new cluster are those that are created in the same revision. Their own events concern it.
             return self._crd_keys is None
         if event.value is None:
             return True

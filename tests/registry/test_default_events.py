@@ -40,7 +40,7 @@ def event(keys: ResourceKeys, name: str, value: bytes | None, previous: bytes | 
 
 
 def test_the_birth_of_a_cluster_brings_its_namespaces_alone() -> None:
-    """No CRD is read for a new cluster, which has none but what is created with it: mass creations must not delay other events."""
+    """No CRD is read for a new cluster, which has only those that are created with it: mass creations must not delay other events."""
     birth = event(CLUSTERS, "cluster", b"{}", None)
     assert NAMESPACES.concerns(birth)
     assert not KUBERNETES.concerns(birth)
