@@ -105,7 +105,6 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "options": [Row("settings", "options/test_loading", "describes what is loaded")],
     "registry": [
         Row("computed custom_resources subresources", "server/handlers/test_computed", "descriptions, seen in what is served"),
-        Row("default_events", "server/handlers/test_default_revisions", "events are seen by watches"),
         Row("namespace_events", "server/handlers/test_namespace_objects", "events are seen by watches"),
         Row("clusterstate writerequest strategy", "registry/store", "values and hooks of every write"),
     ],
