@@ -33,7 +33,7 @@ class Supervisor:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def nested(self) -> Supervisor:
-        """Another supervisor, which reports and sleeps as this one does."""
+        """A new supervisor with the same `report` and `sleep`."""
         return Supervisor(self._report, sleep=self._sleep)
 
     def start(self, name: str, run: Callable[[], Awaitable[None]]) -> None:

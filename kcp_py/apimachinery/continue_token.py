@@ -2,7 +2,7 @@
 
 A token is the unpadded base64url of `{"v":"meta.k8s.io/v1","rv":N,"start":"..."}`, as upstream's (apiserver `pkg/storage/continue.go`),
 followed by a dot and a message authentication code. The code also covers a scope, the text that identifies the list (cluster incarnation,
-resource, namespace or wildcard), which the token does not disclose. Upstream does without, because its key prefix is fixed; here a token
+resource, namespace or wildcard), which the token does not disclose. Upstream needs no code, because its key prefix is fixed; here a token
 of one cluster must not read another.
 """
 
@@ -39,7 +39,7 @@ class ContinueTokens:
         """A token.
 
         Args:
-            scope: What tells this list from all others.
+            scope: The text that distinguishes this list from all others.
             revision: Of the snapshot that is being listed, or `INCONSISTENT`.
             start: The first key of the next page, relative to the scope.
         """

@@ -1,4 +1,4 @@
-"""Manifests as a server would judge them on create, without a server: decoding, pruning, defaults, schema, CEL rules, the kind's own rules.
+"""Checks manifests as a server does on create, without a server: decoding, pruning, defaults, schema, CEL rules and the rules of the kind.
 
 Each step is the one of the server: `registry.rest.conform` brings objects into the form of their kind, `registry.store` prepares and checks
 them. What depends on the state of a cluster is not checked: names that are taken, namespaces, quotas, and what only an update may change.
@@ -64,7 +64,7 @@ class Fault:
 
     @property
     def text(self) -> str:
-        """Field and message, as they stand in a server's answer."""
+        """Field and message, as in the response of a server."""
         return f"{self.field}: {self.message}" if self.field else self.message
 
 
@@ -74,7 +74,7 @@ class _Object(NamedTuple):
     document: Document
     value: dict[str, Any]
     repeated: list[str]
-    """What strict decoding has against its document."""
+    """The errors of strict decoding of its document."""
 
 
 class Validator:
@@ -140,7 +140,7 @@ class Validator:
                 yield _Object(element, value, repeated)
 
     async def _define(self, item: _Object) -> list[Fault]:
-        """Judge a CRD, and know the kind that it defines from here on."""
+        """Check a CRD. The kind that it defines is known from then on."""
         document, crd, _ = item
         kinds = list(_kinds_of(crd.get("spec")))
         faults = await self._check(item)
@@ -162,7 +162,7 @@ class Validator:
         return faults
 
     async def _check(self, item: _Object) -> list[Fault]:
-        """What a create of an object would be answered with, every fault of it."""
+        """Every fault that the response to a create of an object would report."""
         document, obj, repeated = item
         kind = (obj["apiVersion"], obj["kind"])
         report = _Report(document, obj)
@@ -227,7 +227,7 @@ class _Report:
         self.faults.append(Fault(self._document.file, self._document.line(""), self._kind, self._name, "warning", "", message))
 
     def strict(self, text: str, head: str) -> None:
-        """Add what strict decoding refuses."""
+        """Add the errors of strict decoding."""
         found = _STRICT.fullmatch(text)
         assert found is not None
         if found["line"]:
@@ -237,7 +237,7 @@ class _Report:
             self.error(head + text, found["path"])
 
     def refusal(self, error: StatusError) -> None:
-        """Add what the server would answer, one fault for each cause."""
+        """Add the causes of the response of the server, one fault for each."""
         causes = (error.details or {}).get("causes") or ()
         for cause in causes:
             field = "" if cause["field"] == "<nil>" else cause["field"]

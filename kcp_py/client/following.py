@@ -14,7 +14,7 @@ from kcp_py.storage.keys import ResourceKeys
 from kcp_py.watchcache import Fanout, WatchEndedError, WatchOverflowError
 
 _CHUNK: Final = 50
-"""Objects that are looked at between changes. Definitions are large, so there are few."""
+"""Existing objects that are read at once, between changes. CRDs are large, so there are few."""
 
 
 async def scan_changes(

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def with_condition(status: Mapping[str, Any], condition: Mapping[str, Any], now: str) -> dict[str, Any] | None:
-    """The status with a condition, or None where it says so already. The time of transition changes with the condition's status alone.
+    """The status with a condition, or None if it has it already. The time of transition changes only with the status of the condition.
 
     Args:
         status: unchanged.

@@ -31,16 +31,16 @@ DefinesKind = Callable[[Mapping[str, Any]], bool]
 
 
 class _Sources(NamedTuple):
-    """What default objects follow from."""
+    """The stored objects from which default objects are derived."""
 
     cluster: KeyValue | None
     """The LogicalCluster."""
     crd: KeyValue | None
-    """The CRD; None where there is none, and for kinds that are served without one."""
+    """The CRD; None if it does not exist, and for kinds that are served without a CRD."""
 
 
 class DefaultEvents:
-    """Works out the events of one resource that has default objects. Implements `watchcache.fanout.Derivation`."""
+    """Computes the events of one resource that has default objects. Implements `watchcache.fanout.Derivation`."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class DefaultEvents:
         Args:
             storage: where sources are read.
             keys: of the resource.
-            objects: what a cluster has of it by default.
+            objects: the default objects of a cluster.
             cluster_keys: of LogicalClusters.
             crd_keys: of CRDs, where one defines the kind.
             resource: what that CRD defines.
@@ -124,7 +124,7 @@ class DefaultEvents:
             if event is not None:
                 old, new = event.previous or old, item_after(event) or new
             elif old == new or (not born and await self._read(route, revision) is not None):
-                # A cluster that has just begun holds nothing but what came with it.
+                # A new cluster holds only objects that were created in the same revision.
                 continue
             found += difference(route, old, new, revision)
         return found
@@ -164,14 +164,14 @@ class DefaultEvents:
 
 
 def difference(route: Route, old: KeyValue | None, new: KeyValue | None, revision: int) -> Iterable[ObjectEvent]:
-    """What watches get of a change from one object to another in the same place."""
+    """The events that watches receive when one object replaces another in the same place."""
     item = new or old
     if item is None:
         return
     if old is None or new is None or _uid_of(old.value) == _uid_of(new.value):
         yield ObjectEvent(route, Event(item.key, new and new.value, revision, item.create_revision, old))
         return
-    # An object ends and another one begins, in one revision. Who has heard of the end alone resumes before both.
+    # One revision ends an object and begins another. A client that received only the end resumes before both events.
     end = ObjectEvent(route, Event(old.key, None, revision, old.create_revision, old))
     end.resource_version = revision - 1
     yield end
@@ -191,7 +191,7 @@ def _uid_of(value: bytes) -> str:
     try:
         uid: str = orjson.loads(value)["metadata"]["uid"]
     except (KeyError, TypeError, ValueError):
-        # Others have written it into the store.
+        # Other software has written it into the store.
         return ""
     return uid
 
@@ -202,7 +202,7 @@ def origin_of_cluster(item: KeyValue) -> Origin:
 
 
 def origin_of_crd(item: KeyValue) -> Origin:
-    """What default objects of the kind that a CRD defines come with.
+    """The origin of default objects of the kind that a CRD defines.
 
     Their revision is that of the last write of the CRD: nothing stored tells when it was established. Each write of it is a change of them.
     """

@@ -16,21 +16,21 @@ from kcp_py.golang.types import go_type
 
 _MAX_INT32: Final = 2**31 - 1
 _UNSET: Final = -(2**31)
-"""The replicas of a Scale before an update, where the object has none: the update has to say how many."""
+"""The replicas of a Scale before an update if the object has no replicas. The update must set them."""
 
 Fields = tuple[str, ...]
 """The keys on the way to a value, one within the other. Brackets have no meaning: `replicas[0]` is a key."""
 
 
 class ScalePaths(NamedTuple):
-    """Where an object has what its Scale shows."""
+    """The paths in an object of the values that its Scale shows."""
 
     replicas: Fields
     status_replicas: Fields
     selector: Fields
-    """Of the selector as a text; empty where the definition names none."""
+    """Path of the selector as text; empty if the CRD names no such path."""
     label_selector: Fields = ()
-    """Of the selector as an object of Kubernetes' own kinds: a LabelSelector, or in the oldest of them a map of labels."""
+    """Path of the selector as an object, in Kubernetes' own kinds: a LabelSelector, or in the oldest of them a map of labels."""
 
 
 class _AccessError(Exception):
@@ -86,7 +86,7 @@ def apply_scale(scale: Mapping[str, Any], obj: dict[str, Any], paths: ScalePaths
     Args:
         scale: of the right types.
         obj: with the resourceVersion that it has; a Scale without one is for whatever version there is.
-        paths: the definition's.
+        paths: of the CRD.
 
     Raises:
         StatusError: 400 where neither object nor Scale say how many; 500 where the object has something else on the way to them.

@@ -32,14 +32,14 @@ MAX_VALUE_DEPTH: Final = 256
 """Nesting of values under a recursive schema. Under any other the schema's own depth bounds every walk."""
 
 MAX_PRINTED_DEPTH: Final = 240
-"""Nesting of values whose errors are told in full, because errors print values."""
+"""Nesting of values whose errors are reported in full: errors print values."""
 
 
 WIDE: Final = 100
-"""Nodes that look at one value up to which the product with the size of any body is affordable."""
+"""Nodes that check one value. Up to this number, the product with the size of any body is affordable."""
 
 MAX_CHECKS: Final = 100_000_000
-"""What that product may be."""
+"""The largest product of nodes for one value and bytes of a body."""
 
 
 def compile_schema(
@@ -112,7 +112,7 @@ class StructuralSchema:
         """See `contract.CompiledSchema.validate`."""
         if (early := self._early_errors(obj)) is not None:
             return early
-        errors = Reporter(self.definitions).report(self.root, obj, was=self._beside(obj, old))
+        errors = Reporter(self.definitions).report(self.root, obj, was=self._correlated(obj, old))
         errors.extend(structure_errors(self.definitions, self.root, obj, "", list_types=False))
         return errors + self._list_errors(obj, old)
 
@@ -148,12 +148,12 @@ class StructuralSchema:
             return [invalid(NO_FIELD, "", f"must not be nested deeper than {MAX_VALUE_DEPTH if deep else MAX_PRINTED_DEPTH} levels")]
         return None
 
-    def _beside(self, obj: dict[str, Any], old: dict[str, Any] | None) -> Correlated | None:
+    def _correlated(self, obj: dict[str, Any], old: dict[str, Any] | None) -> Correlated | None:
         """The object paired with the old one; None for built-in kinds, which have their own rules for updates."""
         return None if old is None or not self._custom else Correlated(self.root, obj, old, top=True)
 
     def _list_errors(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
-        """A list that was already wrong must not stop the repair of something else."""
+        """Errors in the types of lists. A list that was already wrong does not prevent changes of other fields."""
         if old is not None and structure_errors(self.definitions, self.root, old, "", list_types=True):
             return []
         return structure_errors(self.definitions, self.root, obj, "", list_types=True)
@@ -164,7 +164,7 @@ class StructuralSchema:
 
     @cached_property
     def _width(self) -> int:
-        # Those of built-in kinds refer to themselves, and have no alternatives.
+        # Schemas of built-in kinds refer to themselves, and have no alternatives.
         return 1 if self._recursive else width(self.root)
 
     @cached_property

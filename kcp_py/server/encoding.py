@@ -81,7 +81,7 @@ class ListEncoding:
         """
         match self._media:
             case "yaml":
-                # Items of a list stand in the column of its key.
+                # Items of a list are in the column of its key.
                 return encode_yaml([document])
             case "json":
                 # Strings have no line feeds of their own in JSON.

@@ -24,7 +24,7 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.servi
 
 
 class CycleConnection(Protocol):
-    """What a cycle needs of its connection."""
+    """The methods of a connection that a cycle calls."""
 
     @property
     def transport(self) -> Transport: ...

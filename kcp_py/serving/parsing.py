@@ -16,9 +16,9 @@ from typing import Final, Protocol
 PLACES: Final = 16
 """Large heads that are parsed at the same time."""
 SHARE: Final = 4
-"""One client address has at most one of so many parts of the places."""
+"""One client address has at most this fraction of the places: one in four."""
 BREAK: Final = 2.0
-"""How long the break behind a turn is, in turns."""
+"""The length of the break after a turn, as a multiple of the turn."""
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Bytes of incomplete heads in all; half of it for one client address."""
 
@@ -47,7 +47,7 @@ class ParsingQueue:
         # The connections with a place, with their client addresses, and how many places each address has.
         self._entered: dict[QueuedConnection, str] = {}
         self._taken: dict[str, int] = {}
-        # Those without a place, in the order in which they came.
+        # The connections without a place, in the order in which they came.
         self._waiting: dict[QueuedConnection, str] = {}
         self._ready: deque[QueuedConnection] = deque()
         self._timer: asyncio.Handle | None = None

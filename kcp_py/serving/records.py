@@ -1,4 +1,4 @@
-"""`Records`: hands a connection what TLS decrypts, about a record at a time.
+"""`Records`: passes decrypted bytes of TLS to a connection, about one record at a time.
 
 The event loops decrypt all that has been received, up to 256 KiB, before the protocol sees the first byte. Of a request that is refused for
 its head, everything behind the head would be decrypted for nothing, for a client that is not authenticated. With a buffer of the protocol's
@@ -20,7 +20,7 @@ MOST_BYTES: Final = 256 * 1024
 
 
 class Receiver(Protocol):
-    """What a connection has to have."""
+    """A connection that receives decrypted bytes."""
 
     @property
     def reads_body(self) -> bool:
@@ -36,7 +36,7 @@ class Receiver(Protocol):
 
 
 class Buffer:
-    """What decrypted bytes are put into for a moment. One serves all connections of an event loop, and those of no other."""
+    """Memory that receives decrypted bytes before they are passed on. All connections of one event loop share one."""
 
     __slots__ = ("most", "record")
 
@@ -78,7 +78,7 @@ class Records(asyncio.BufferedProtocol):
             receiver.connection_lost(exc)
 
     def leave(self) -> None:
-        """Forget the connection: transports keep the methods above, and would keep it, too."""
+        """Release the connection. Transports keep references to the methods above, and so to this object."""
         self._receiver = None
 
 
@@ -109,7 +109,7 @@ def discard(descriptor: int, buffer: Buffer, most: int) -> int | None:
 
     Args:
         descriptor: of a socket that does not block.
-        buffer: has no use for its content.
+        buffer: its content is overwritten.
         most: bytes; the last read may bring up to `MOST_BYTES` more.
 
     Returns:

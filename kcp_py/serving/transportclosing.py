@@ -18,7 +18,7 @@ class TransportClosing:
 
         Args:
             transport: of the connection.
-            buffer: has no use for its content.
+            buffer: its content is overwritten.
         """
         self._transport = transport
         self._buffer = buffer

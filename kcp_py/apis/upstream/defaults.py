@@ -92,7 +92,7 @@ def _default_pod(obj: Object) -> None:
 
 
 def _default_addresses(status: Object) -> None:
-    """The one address and the list of them say the same; the one is right where they do not."""
+    """Make the single address and the list of addresses agree. The single address wins."""
     address = status.get("podIP")
     addresses = list(_maps(status, "podIPs"))
     if address and (not addresses or addresses[0].get("ip") != address):

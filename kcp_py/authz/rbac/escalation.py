@@ -24,7 +24,7 @@ from kcp_py.request.user import SYSTEM_MASTERS, UserInfo
 _ROLES: Final = frozenset((GroupResource(GROUP, "roles"), GroupResource(GROUP, "clusterroles")))
 _BINDINGS: Final = frozenset((GroupResource(GROUP, "rolebindings"), GroupResource(GROUP, "clusterrolebindings")))
 _MOST_COMPARISONS: Final = 10_000
-"""More comparisons of words with rules are made in a thread."""
+"""Comparisons of words with rules. A check that needs more runs in a thread."""
 _AGGREGATION_REFUSED: Final = "must have cluster-admin privileges to use the aggregationRule"
 _OF_THE_COLLECTOR: Final = ("ownerReferences", "finalizers")
 _OF_THE_SERVER: Final = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink")

@@ -17,15 +17,15 @@ from kcp_py.request.requestinfo import UNPARSED, RequestInfo
 from kcp_py.request.user import UserInfo
 
 ACCESS: Final = UNPARSED._replace(verb="access", path="/")
-"""What everyone who enters a cluster needs: the verb `access` on the URL `/`."""
+"""The request that a user must be allowed to enter a cluster: the verb `access` on the URL `/`."""
 
 _MOST_ENTERING: Final = 1000
 _LONGEST_ENTERING: Final = 1000
 """Characters of the name and of the groups of a user whose permission to enter is kept: reviews name users of megabytes."""
 _MOST_GROUPS: Final = 64
-"""Of a user with more groups, those that no binding has are left out before anything is decided."""
+"""Groups of a user beyond which `known` removes those that no binding names."""
 _MOST_ENTRIES: Final = 100_000
-"""Tables of a cluster with more entries together have none: 10,000 roles could make tables of gigabytes."""
+"""Entries of all tables of a cluster. Roles beyond have tables without entries: 10,000 roles could make tables of gigabytes."""
 _MOST_UNMERGED: Final = 8
 """A subject with more bindings in one place has a table of its own. The bindings of others use the tables that roles share."""
 
@@ -52,7 +52,7 @@ class _Budget:
 
 
 class _Role:
-    """The rules of a role, and their table from its first use on."""
+    """The rules of a role, and their table, which is built when it is first used."""
 
     __slots__ = ("_budget", "_table", "rules")
 
@@ -69,7 +69,7 @@ class _Role:
         return self._table
 
     def give_back(self) -> None:
-        """Count the table no more: the role is gone."""
+        """Return the entries of the table to the budget: the role is removed."""
         if self._table is not None:
             self._budget.left += self._table.size
 
@@ -98,7 +98,7 @@ class RBACIndex:
 
     def __init__(self, inherited: RBACIndex | None = None) -> None:
         self.state: object = object()
-        """Another one after each change: decisions that were made with this one still hold."""
+        """Replaced by each change. Decisions that were made with the present value still hold."""
         self._inherited = inherited
         self._roles: dict[Place, _Role] = {}
         self._bindings: dict[Place, Binding] = {}
@@ -109,19 +109,19 @@ class RBACIndex:
         self._referred: Counter[Place | None] = Counter()
         """The roles that bindings refer to, whether or not they exist; None for references to no role."""
         self._missing: set[Place | None] = set()
-        """Those of them that do not exist: there are none in nearly all clusters."""
+        """The referred roles that do not exist. Nearly all clusters have an empty set."""
         self._merged: dict[Subject, MergedTable] = {}
         """The tables of subjects with many bindings, from their first use until a role or a binding of the subject changes."""
         self._hiding: set[tuple[str, Place]] = set()
-        """The own roles and bindings that hide inherited ones: there are none in nearly all clusters."""
+        """The own roles and bindings that hide inherited ones. Nearly all clusters have an empty set."""
         self._entering: dict[tuple[str, tuple[str, ...]], bool] = {}
-        """By name and groups of users: what `may_enter` has found since the last change."""
+        """Results of `may_enter` since the last change, by name and groups of the user."""
 
     def put_role(self, place: Place, role: Mapping[str, Any] | None) -> None:
         """Add or replace a Role or ClusterRole; None removes it."""
         self._merged.clear()
         below = self._inherited
-        # A role may also be the one that was missing below.
+        # The new role may also be one that an inherited binding refers to and that did not exist.
         hides = role is not None and below is not None and (place in below._roles or place in below._referred)  # noqa: SLF001 - of the same class
         self._note_hiding("role", place, hides=hides)
         before = self._roles.pop(place, None)
@@ -179,7 +179,7 @@ class RBACIndex:
         (self._missing.add if missing else self._missing.discard)(role)
 
     def rules_of(self, role: Place) -> tuple[PolicyRule, ...] | None:
-        """The rules of a Role or ClusterRole; None where there is none."""
+        """The rules of a Role or ClusterRole; None if the role does not exist."""
         found = self._role(role)
         return found.rules if found is not None else None
 
@@ -190,7 +190,7 @@ class RBACIndex:
         return role if role is not None or self._inherited is None else self._inherited._role(place)  # noqa: SLF001
 
     def grants(self, user: UserInfo, namespace: str) -> Iterator[Grant]:
-        """The roles that are bound to a user: cluster-wide, then in a namespace, if one is named. Each binding is there once."""
+        """The roles that are bound to a user: cluster-wide, then in a namespace, if one is named. No binding is repeated."""
         for scope in ("", namespace) if namespace else ("",):
             seen: set[Place] = set()
             for subject in subjects_of(user, scope):
@@ -214,7 +214,7 @@ class RBACIndex:
         return user._replace(groups=tuple(group for group in groups if group in self._groups or group in inherited))
 
     def may_enter(self, user: UserInfo) -> bool:
-        """Whether a user has the verb `access` on the URL `/`, which is asked for with every request."""
+        """Whether a user has the verb `access` on the URL `/`, which every request requires."""
         key = (user.name, user.groups)
         found = self._entering.get(key)
         if found is None:
@@ -277,7 +277,7 @@ class RBACIndex:
             merged.add(role.table, binding)
 
     def rules_for(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
-        """All rules that apply to a user in a namespace. Those of a role that is bound several times are there once."""
+        """All rules that apply to a user in a namespace. Rules of a role that is bound several times are listed once."""
         roles = {grant.binding.role: grant.rules for grant in self.grants(user, namespace)}
         return [rule for rules in roles.values() for rule in rules or ()]
 

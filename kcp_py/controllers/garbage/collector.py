@@ -1,4 +1,4 @@
-"""`GarbageCollector`: deletes what has lost its owners, and ends deletions that wait for dependents.
+"""`GarbageCollector`: deletes objects that have lost their owners, and ends deletions that wait for dependents.
 
 Source: kubernetes `pkg/controller/garbagecollector` (`garbagecollector.go`, `graph_builder.go`). There one graph of all objects is always
 in memory; here a cluster has one while objects are removed in it, and only objects with owners are in it (docs/adr/0013).
@@ -27,14 +27,14 @@ from kcp_py.logicalcluster import Name
 _GRAPH: Final = ""
 """The key of a cluster's graph itself."""
 _CHECK: Final = "?"
-"""The key that has all objects of a cluster looked at."""
+"""The key that causes a check of all objects of a cluster."""
 _PORTION: Final = 500
 """Items that are queued at once for one cluster."""
 _MOST_QUEUED: Final = 2_000
-"""Items that wait while all objects are looked at."""
+"""Items that wait while all objects are checked."""
 _SWEEP_SECONDS: Final = 60.0
 _TOGETHER: Final = 8
-"""Dependents that are let go at the same time."""
+"""Dependents whose owner references are removed at the same time."""
 
 _IGNORED: Final = frozenset((GroupResource("", "events"), GroupResource("events.k8s.io", "events")))
 _CONCERNED: Final = ObjectFilter(contains=CONCERNING, ignored=_IGNORED, always=frozenset((CRDS.group_resource,)))
@@ -63,7 +63,7 @@ class GarbageCollector:
         Args:
             client: of all clusters.
             tap: shows every object.
-            queue: filled with what has to be looked at.
+            queue: filled with the keys to reconcile.
             now: the time as RFC 3339, for events.
             graphs: for tests.
             throttle: of the reconcile loop of this collector.
@@ -78,7 +78,7 @@ class GarbageCollector:
         self._graphs = graphs if graphs is not None else Graphs()
         self._owners = OwnerLookup(client, tap)
         self._unresolved: set[Name] = set()
-        """Clusters in which an owner's kind was not served: new definitions may change that."""
+        """Clusters in which the kind of an owner was not served. A new CRD may change that."""
         self._missed = asyncio.Event()
 
     async def follow(self, queue: WorkQueue) -> None:
@@ -116,7 +116,7 @@ class GarbageCollector:
                 self._unresolved.add(key.cluster)
         return 0
 
-    # What happens in the store: none of this waits for anything.
+    # Changes of the store. None of these functions waits.
 
     def _observe(self, change: ObjectChange) -> None:
         cluster = change.cluster
@@ -141,7 +141,7 @@ class GarbageCollector:
             graph.told.append((item, before, after))
 
     def _note(self, cluster: Name, graph: Graph, item: str, before: Facts | None, after: Facts | None) -> None:
-        """Put a change into a graph, and what follows from it into the queue."""
+        """Apply a change to a graph, and queue the items that it affects."""
         due: Iterable[str] = ()
         if after is None:
             assert before is not None
@@ -162,14 +162,14 @@ class GarbageCollector:
         self._schedule(cluster, graph, due)
 
     def _schedule(self, cluster: Name, graph: Graph, items: Iterable[str]) -> None:
-        """Have items looked at. There may be very many: they are queued in portions."""
+        """Queue items, in portions, since there may be very many."""
         before = len(graph.due)
         graph.due.extend(items)
         if not before and graph.due:
             self._queue.add(Key(cluster, "", _GRAPH))
 
     def _graph_of(self, cluster: Name) -> Graph:
-        """The graph of a cluster, which is filled soon if it is not."""
+        """The graph of a cluster. A new graph is filled soon."""
         graph = self._graphs.get(cluster)
         if graph is None:
             graph = self._graphs.add(cluster)
@@ -223,7 +223,7 @@ class GarbageCollector:
                     await self._sleep(0.01)
 
     async def _is_settled(self, cluster: Name, item: Item, facts: Facts) -> bool:
-        """Whether there is nothing to do for an object."""
+        """Whether an object needs no work."""
         if facts.awaits:
             return False
         if facts.deleting or not facts.owners:

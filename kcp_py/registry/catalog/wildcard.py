@@ -40,7 +40,7 @@ class WildcardTables:
     async def find(
         self, group: str, version: str, resource: str, *, accept: Callable[[ServedResource], bool] = lambda _: True
     ) -> Served | None:
-        """The resource as some cluster serves it, for what one definition has to decide: the names of the kind.
+        """The resource as one cluster serves it. One CRD must decide, for example, on the names of the kind.
 
         Args:
             group: the API group.
@@ -82,8 +82,8 @@ class WildcardTables:
     def serving(self, served: Served, *, state_of: StateOf, states: StateScan) -> ServedScan | None:
         """For a scan over all clusters, which of them serve a resource: all that exist, or those in whose tables it is.
 
-        None where no cluster has default objects of the resource. That is not for one cluster's definition to decide: the same name can
-        be another kind there, or its CRD can terminate.
+        None where no cluster has default objects of the resource. The CRD of one cluster cannot decide that: the same name can be
+        another kind there, or its CRD can terminate.
 
         Args:
             served: the resource, as some cluster serves it.
