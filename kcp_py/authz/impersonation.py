@@ -20,9 +20,17 @@ from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.forbidden import forbidden
 from kcp_py.authz.withheld import withheld
 from kcp_py.golang.quoting import go_quote
-from kcp_py.logicalcluster import ClusterSelection
+from kcp_py.logicalcluster import ClusterSelection, Wildcard
 from kcp_py.request.requestinfo import UNPARSED, RequestInfo
-from kcp_py.request.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, SERVICE_ACCOUNT_PREFIX, SYSTEM_MASTERS, UserInfo
+from kcp_py.request.user import (
+    ALL_AUTHENTICATED,
+    ALL_UNAUTHENTICATED,
+    ANONYMOUS,
+    CLUSTER_NAME_EXTRA,
+    SERVICE_ACCOUNT_PREFIX,
+    SYSTEM_MASTERS,
+    UserInfo,
+)
 
 _AUTHENTICATION: Final = "authentication.k8s.io"
 _NODE_PREFIX: Final = "system:node:"
@@ -91,7 +99,7 @@ async def authorize_impersonation(
             user = _user(wanted, mode)
             if reason := withheld(requester, cluster, user.groups, user.extra):
                 raise forbidden(requester, info._replace(verb=modes[0].verb_on(info.verb)), reason)
-            return user
+            return _of_cluster(user, cluster)
     assert failure is not None, "the legacy mode always applies"
     raise failure
 
@@ -192,6 +200,13 @@ def _user(wanted: Wanted, mode: _Mode) -> UserInfo:
     elif not {ALL_AUTHENTICATED, ALL_UNAUTHENTICATED} & set(groups):
         groups = (*groups, ALL_AUTHENTICATED)
     return UserInfo(wanted.name, wanted.uid, groups, wanted.extra)
+
+
+def _of_cluster(user: UserInfo, cluster: ClusterSelection) -> UserInfo:
+    """A service account is one of the cluster of the request, as with its token."""
+    if isinstance(cluster, Wildcard) or service_account(user.name) is None:
+        return user
+    return user._replace(extra={CLUSTER_NAME_EXTRA: (cluster,), **user.extra})
 
 
 def service_account(name: str) -> tuple[str, str] | None:

@@ -45,6 +45,7 @@ from kcp_py.server.handlers.tap import TapHandler
 from kcp_py.server.longrequests import LongRequests
 from kcp_py.server.pages.fixed import create_fixed_pages
 from kcp_py.server.pages.health import HealthChecks
+from kcp_py.server.pages.openid import OpenIDPages
 from kcp_py.storage.compaction import CompactionPolicy, run_compaction, run_shared_compaction
 from kcp_py.storage.contract import Compare, ConflictError, NoSpaceError, Put, Storage, StorageError, TellsRoom
 from kcp_py.storage.keys import internal_key
@@ -322,7 +323,8 @@ class ControlPlane:
         )
         address = options.external_url(options.secure_port).partition("://")[2]
         documents = Documents(self.backend, server_address=address)
-        pages = create_fixed_pages(checks=checks, registry=self._registry, paths=documents.paths)
+        openid = OpenIDPages(self.backend, service_accounts.documents)
+        pages = create_fixed_pages(checks=checks, registry=self._registry, paths=documents.paths, pages=(openid,))
         return create_asgi_app(settings, resources=APIHandler(self.backend, documents, TapHandler(self.backend, self.tap)), pages=pages)
 
     async def _check_feed(self) -> None:

@@ -10,6 +10,7 @@ from kcp_py.authn.serviceaccount.facts import ObjectFacts
 from kcp_py.authn.serviceaccount.issuer import TokenIssuer
 from kcp_py.authn.serviceaccount.keyfiles import load_keys
 from kcp_py.authn.serviceaccount.keyring import Keyring, Settings
+from kcp_py.authn.serviceaccount.openid import OpenIDDocuments
 from kcp_py.authn.serviceaccount.tokenrequest import Limits, TokenRequests
 from kcp_py.authn.tokens import Audiences
 from kcp_py.options import Options
@@ -29,6 +30,7 @@ class ServiceAccounts(NamedTuple):
     facts: ObjectFacts
     tokens: ServiceAccountTokens
     requests: TokenRequests
+    documents: OpenIDDocuments
     audiences: Audiences
     """Of the server."""
 
@@ -67,4 +69,4 @@ def build_service_accounts(access: Access, fanout: Fanout, options: Options) -> 
     tokens = ServiceAccountTokens(keyring, issuers, facts, audiences=audiences, now=access.clock)
     limits = Limits(int(options.service_account_max_token_expiration), options.service_account_extend_token_expiration)
     requests = TokenRequests(access, issuer, audiences=audiences, limits=limits)
-    return ServiceAccounts(keyring, issuers, issuer, facts, tokens, requests, audiences)
+    return ServiceAccounts(keyring, issuers, issuer, facts, tokens, requests, OpenIDDocuments(keyring, issuers), audiences)

@@ -20,6 +20,8 @@ pytestmark = pytest.mark.anyio
 REVIEWS: Final = "/clusters/team-a/apis/authentication.k8s.io/v1/selfsubjectreviews"
 AUTHENTICATED: Final = "system:authenticated"
 ACCOUNT: Final = "system:serviceaccount:a:b"
+OF_TEAM_A: Final = {"authentication.kcp.io/cluster-name": ["team-a"]}
+"""The extra field of the service accounts of the cluster."""
 USERS_ROLE: Final = rule("impersonate:user-info", "users", groups="authentication.k8s.io")
 
 
@@ -63,7 +65,7 @@ ALLOWED: Final[dict[str, tuple[Sequence[dict[str, Any]], list[tuple[str, str]], 
     ),
     "a service account": (
         (on("serviceaccount"), parts("serviceaccount", "serviceaccounts")), as_(ACCOUNT),
-        {"username": ACCOUNT, "groups": ["system:serviceaccounts", "system:serviceaccounts:a", AUTHENTICATED]},
+        {"username": ACCOUNT, "groups": ["system:serviceaccounts", "system:serviceaccounts:a", AUTHENTICATED], "extra": OF_TEAM_A},
     ),
     "a name that only resembles a service account's": (
         USER_INFO, as_("system:serviceaccount:A_B:b"), {"username": "system:serviceaccount:A_B:b", "groups": [AUTHENTICATED]},
@@ -74,7 +76,8 @@ ALLOWED: Final[dict[str, tuple[Sequence[dict[str, Any]], list[tuple[str, str]], 
     ),
     "legacy: a user": ((rule("impersonate", "users"),), as_("bob"), {"username": "bob", "groups": [AUTHENTICATED]}),
     "legacy: a service account with groups": (
-        (rule("impersonate", "serviceaccounts groups"),), as_(ACCOUNT, "x"), {"username": ACCOUNT, "groups": ["x", AUTHENTICATED]},
+        (rule("impersonate", "serviceaccounts groups"),), as_(ACCOUNT, "x"),
+        {"username": ACCOUNT, "groups": ["x", AUTHENTICATED], "extra": OF_TEAM_A},
     ),
     "legacy: a group without a name": (
         (rule("impersonate", "users groups"),), as_("bob", ""), {"username": "bob", "groups": ["", AUTHENTICATED]},

@@ -7,7 +7,8 @@ made when it is first needed: importing the framework takes longer than all the 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from starlette.types import Receive, Scope, Send
 
@@ -20,11 +21,22 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 
+class Page(Protocol):
+    """Answers some paths."""
+
+    async def respond(self, exchange: Exchange) -> bool:
+        """Answer a request, if it is for a path of the page. Returns whether it is."""
+        ...
+
+
 class FixedPages:
     """An ASGI application for the innermost place of the chain; `scope["state"]["exchange"]` has the request's exchange."""
 
-    def __init__(self, checks: HealthChecks, registry: Registry, paths: Paths, *, docs: bool, settings: dict[str, Any]) -> None:
+    def __init__(
+        self, checks: HealthChecks, registry: Registry, paths: Paths, *, pages: Sequence[Page], docs: bool, settings: dict[str, Any]
+    ) -> None:
         self._checks = checks
+        self._pages = pages
         self._registry = registry
         self._paths = paths
         self._docs = docs
@@ -65,13 +77,22 @@ class FixedPages:
         exchange: Exchange = scope["state"]["exchange"]
         if await self._checks.respond(exchange):
             return
+        for page in self._pages:
+            if await page.respond(exchange):
+                return
         if self._application is None:
             await self.warm()
         await self.application(scope, receive, send)
 
 
 def create_fixed_pages(
-    *, checks: HealthChecks, registry: Registry, paths: Paths = no_paths, docs: bool = False, **settings: Any
+    *,
+    checks: HealthChecks,
+    registry: Registry,
+    paths: Paths = no_paths,
+    pages: Sequence[Page] = (),
+    docs: bool = False,
+    **settings: Any,
 ) -> FixedPages:
     """Make the pages.
 
@@ -79,10 +100,11 @@ def create_fixed_pages(
         checks: of the health pages.
         registry: the metrics of `/metrics`, in addition to memory and processor time of the process.
         paths: more entries for the index at `/`.
+        pages: answer paths without the web framework, like the health checks.
         docs: whether FastAPI's own documentation of added routes is served, below `/docs`.
         settings: of `FastAPI`, such as `lifespan`.
     """
-    return FixedPages(checks, registry, paths, docs=docs, settings=settings)
+    return FixedPages(checks, registry, paths, pages=pages, docs=docs, settings=settings)
 
 
 async def _pass_lifespan(receive: Receive, send: Send) -> None:

@@ -209,3 +209,14 @@ async def test_an_unverified_claim_chooses_a_cluster_and_nothing_else(api: Api, 
         answers.append((answer.status_code, answer.content))
     assert {code for code, _ in answers} == {401}
     assert len(set(answers)) == 1
+
+
+async def test_an_impersonated_account_is_one_of_the_cluster(api: Api, issued: Issued) -> None:
+    """It needs no permission to enter its cluster, as with its token. The caller cannot make it one of another cluster."""
+    del issued
+    headers = {"Impersonate-User": "system:serviceaccount:default:builder"}
+    for cluster in ("team-a", "team-b"):
+        answer = await api.ok("POST", f"/clusters/{cluster}/apis/authentication.k8s.io/v1/selfsubjectreviews", {}, headers=headers)
+        user = answer["status"]["userInfo"]
+        assert user["extra"] == {"authentication.kcp.io/cluster-name": [cluster]}
+        assert "system:serviceaccounts:default" in user["groups"]

@@ -34,6 +34,8 @@ def chain(probe, tokens):
     return compose(filters, probe)
 
 
+OF_A = {"authentication.kcp.io/cluster-name": ("a",)}
+"""The extra field of a service account in the cluster of the requests."""
 CASES = {
     "a user": ([("Impersonate-User", "bob")], ("bob", "", ("system:authenticated",), {})),
     "all there is": (
@@ -48,12 +50,12 @@ CASES = {
         [("Impersonate-User", "system:serviceaccount:default:sa")],
         (
             "system:serviceaccount:default:sa", "",
-            ("system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"), {},
+            ("system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"), OF_A,
         ),
     ),
     "a service account with groups": (
         [("Impersonate-User", "system:serviceaccount:default:sa"), ("Impersonate-Group", "dev")],
-        ("system:serviceaccount:default:sa", "", ("dev", "system:authenticated"), {}),
+        ("system:serviceaccount:default:sa", "", ("dev", "system:authenticated"), OF_A),
     ),
     "the anonymous user": ([("Impersonate-User", "system:anonymous")], ("system:anonymous", "", ("system:unauthenticated",), {})),
     "a user that is not authenticated": (
