@@ -31,6 +31,7 @@ class Row(NamedTuple):
 
 ELSEWHERE: Final[dict[str, list[Row]]] = {
     "": [Row("__main__", "cli/test_process", "the process is its behaviour")],
+    "authn/oidc": [Row("building", "authn/oidc/test_operator", "a step from the configuration file to its issuers")],
     "apimachinery/managedfields": [Row("entries", "apimachinery/managedfields/test_tracking", "entries are made by tracking")],
     "apimachinery/meta": [Row("decoding", "apimachinery/meta/test_objectmeta", "decodes object metadata")],
     "apimachinery/patches": [

@@ -27,6 +27,7 @@ from kcp_py.controllers import ControllerFactory, LeaderElection, describe_queue
 from kcp_py.controllers.signingrequests import AuthorityFiles, SigningController
 from kcp_py.controlplane.catalog import Api, build_catalog
 from kcp_py.controlplane.identity import Identity, build_identity
+from kcp_py.controlplane.issuers import start_operator_issuers
 from kcp_py.controlplane.rootca import read_root_ca
 from kcp_py.controlplane.serviceaccounts import ServiceAccounts, build_service_accounts
 from kcp_py.egress import Caller, Networks, ServiceResolver
@@ -192,6 +193,7 @@ class ControlPlane:
             authorizers=self._authorizers,
             tokens=token_files.tokens,
             service_accounts=service_accounts,
+            issuers=start_operator_issuers(options, self._stack, supervisor, self.gauges),
             cluster_uid=cluster_uid,
         )
         supervisor.start("token files", lambda: _reload(token_files, identity.running))
@@ -312,7 +314,7 @@ class ControlPlane:
             running=identity.running,
             metrics=self.backend.metrics,
             access_log=access_log,
-            anonymous=options.anonymous_auth,
+            anonymous=identity.anonymous,
             default_cluster=parse_name(options.default_cluster) if options.default_cluster else None,
             cluster_header=options.cluster_header,
             cluster_hosts=ClusterHosts(options.external_hostname) if options.cluster_hostnames else None,

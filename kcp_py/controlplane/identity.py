@@ -9,8 +9,10 @@ from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apis.authentication import install as authentication
 from kcp_py.apis.authorization import install as authorization
 from kcp_py.apis.core import install as core
+from kcp_py.authn.anonymous import AnonymousAccess
 from kcp_py.authn.authenticator import Authenticator, AuthenticatorUnion
 from kcp_py.authn.certificate import ClientCertificates, ClusterUid
+from kcp_py.authn.oidc.operator import OperatorIssuers
 from kcp_py.authn.reviews import SelfSubjectReviews, TokenReviews
 from kcp_py.authn.tokenfile import StaticTokens
 from kcp_py.authn.tokens import AudienceAgnosticTokens, BearerTokens, HeaderTokens, TokenUnion
@@ -42,6 +44,7 @@ class Identity(NamedTuple):
     rbac: RBACIndexes
     running: LongRequests
     """Watches, whose callers are checked again while they run."""
+    anonymous: AnonymousAccess
     rests: Mapping[GroupResource, RestStorage]
     """What serves the reviews of users and of access, and the subresource that issues tokens."""
 
@@ -55,6 +58,7 @@ def build_identity(
     authorizers: Sequence[Authorizer],
     tokens: StaticTokens,
     service_accounts: ServiceAccounts,
+    issuers: OperatorIssuers,
     cluster_uid: ClusterUid,
 ) -> Identity:
     """Put authentication and authorization together.
@@ -67,6 +71,7 @@ def build_identity(
         authorizers: of a library user; asked before those of the server, except the paths that every caller may read.
         tokens: the static tokens.
         service_accounts: verifies the tokens of service accounts.
+        issuers: verify the tokens of the operator's OpenID Connect providers.
         cluster_uid: is asked about the clusters that credentials are bound to.
     """
     indexes = RBACIndexes(access, fanout, options.etcd_prefix)
@@ -75,7 +80,7 @@ def build_identity(
     webhook_metrics = WebhookMetrics()
     configured = ConfiguredAuthorization(options, authorizer, AuthorizerFactory(rbac, webhook_metrics))
     audiences = service_accounts.audiences
-    bearers = TokenUnion(service_accounts.tokens, AudienceAgnosticTokens(tokens, audiences))
+    bearers = TokenUnion(service_accounts.tokens, AudienceAgnosticTokens(TokenUnion(tokens, issuers), audiences))
     further = AudienceAgnosticTokens(HeaderTokens(AuthenticatorUnion(*authenticators)), audiences)
     rests: dict[GroupResource, RestStorage] = {
         authentication.SELF_REVIEWS: SelfSubjectReviews(access.now),
@@ -90,11 +95,11 @@ def build_identity(
     running = LongRequests(
         authenticator,
         authorizer,
-        anonymous=options.anonymous_auth,
+        anonymous=issuers.anonymous,
         reads_header=reads_any if authenticators else reads_authorization,
     )
     indexes.listen(running.changed)
     service_accounts.facts.listen(running.changed)
     fanout.listen_gaps(running.changed)
     configured.listen(running.changed)
-    return Identity(authenticator, authorizer, configured, webhook_metrics, indexes, running, rests)
+    return Identity(authenticator, authorizer, configured, webhook_metrics, indexes, running, issuers.anonymous, rests)

@@ -1,4 +1,4 @@
-"""`Caller`: POSTs JSON to HTTPS endpoints that tenants name.
+"""`Caller`: requests to HTTPS endpoints that tenants name.
 
 A name is resolved once per connection, all its addresses are checked, and the connection goes to the checked address. A name that
 changes in the meantime therefore cannot lead to another address. Redirects are not followed. Endpoints share connections and TLS settings
@@ -68,18 +68,34 @@ class Caller:
         Raises:
             CallError: the connection or its TLS failed, or the answer was late or too large.
         """
-        url = f"{endpoint.url}?timeout={self._timeout:g}s"
-        if not url.isascii():
+        return await self._call(endpoint, f"{endpoint.url}?timeout={self._timeout:g}s", body, max_bytes)
+
+    async def get(self, endpoint: Endpoint, *, max_bytes: int) -> Answer:
+        """Read a document.
+
+        Args:
+            endpoint: the server.
+            max_bytes: the maximum size of the document.
+
+        Raises:
+            CallError: the connection or its TLS failed, or the answer was late or too large.
+        """
+        return await self._call(endpoint, endpoint.url, None, max_bytes)
+
+    async def _call(self, endpoint: Endpoint, url: str, body: bytes | None, max_bytes: int) -> Answer:
+        """Send a request: POST with a body, GET without one."""
+        if not url.isascii() or not url.startswith("https://"):
             raise CallError("net/http: invalid URL")
+        method = "Get" if body is None else "Post"
         try:
             async with asyncio.timeout(self._timeout), self._calls:
-                return await self._post(endpoint, url, body, max_bytes)
+                return await self._send(endpoint, url, body, max_bytes)
         except TimeoutError:
-            raise CallError(f'Post "{url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)') from None
+            raise CallError(f'{method} "{url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)') from None
         except CallError as error:
-            raise CallError(f'Post "{url}": {error}') from None
+            raise CallError(f'{method} "{url}": {error}') from None
 
-    async def _post(self, endpoint: Endpoint, url: str, body: bytes, max_bytes: int) -> Answer:
+    async def _send(self, endpoint: Endpoint, url: str, body: bytes | None, max_bytes: int) -> Answer:
         import httpcore  # noqa: PLC0415 - most servers make no calls, and the import takes tens of milliseconds
 
         try:
@@ -184,16 +200,18 @@ class _Pool:
 
 _HEADERS: Final = (
     (b"Accept", b"application/json, */*"),
-    (b"Content-Type", b"application/json"),
     (b"User-Agent", f"kcp-py/{__version__}".encode()),
 )
 
 
-async def _exchange(connections: httpcore.AsyncConnectionPool, url: str, body: bytes, max_bytes: int) -> Answer:
-    headers = [*_HEADERS, (b"Content-Length", str(len(body)).encode())]
+async def _exchange(connections: httpcore.AsyncConnectionPool, url: str, body: bytes | None, max_bytes: int) -> Answer:
+    method, headers = "GET", [*_HEADERS]
+    if body is not None:
+        method = "POST"
+        headers += [(b"Content-Type", b"application/json"), (b"Content-Length", str(len(body)).encode())]
     parts: list[bytes] = []
     size = 0
-    async with connections.stream("POST", url, headers=headers, content=body) as response:
+    async with connections.stream(method, url, headers=headers, content=body) as response:
         async for part in response.aiter_stream():
             size += len(part)
             if size > max_bytes:

@@ -53,6 +53,10 @@ class Networks:
         return self._public and _is_public(address)
 
 
+ANY_NETWORK: Final = Networks(("0.0.0.0/0", "::/0"))
+"""All addresses, for endpoints that the operator names."""
+
+
 def _is_public(address: _Address) -> bool:
     return address.is_global and not (
         address.is_multicast

@@ -198,6 +198,14 @@ def _parse_authorizers(text: str) -> tuple[str, ...]:
     return modes
 
 
+def _parse_pairs(text: str) -> tuple[str, ...]:
+    pairs = _parse_list(text)
+    for pair in pairs:
+        if not pair.partition("=")[0] or "=" not in pair:
+            raise ValueError(f'"{pair}" is not a pair such as name=value')
+    return pairs
+
+
 def _parse_urls(text: str) -> tuple[str, ...]:
     urls = _parse_list(text)
     for url in urls:
@@ -252,12 +260,19 @@ def _parse_prefix(text: str) -> str:
 _STRING: Final[Mapping[str, Any]] = {"type": "string"}
 _STRINGS: Final[Mapping[str, Any]] = {"type": "array", "items": {"type": "string", "pattern": "^[^,]*$"}}
 
+PAIRS: Final = Kind("NAME=VALUE,…", _parse_pairs, ",".join, _STRINGS)
 TEXT: Final = Kind("TEXT", _parse_text, str, _STRING)
 PATH: Final = Kind("PATH", _parse_path, str, _STRING)
 OPTIONAL_PATH: Final = Kind(
     "PATH", lambda text: _parse_path(text) if text else None, lambda path: "" if path is None else str(path), _STRING
 )
 BOOLEAN: Final = Kind("true|false", _parse_boolean, lambda value: "true" if value else "false", {"type": "boolean"})
+OPTIONAL_BOOLEAN: Final = Kind(
+    "true|false",
+    lambda text: _parse_boolean(text) if text else None,
+    lambda value: "" if value is None else BOOLEAN.render(value),
+    {"type": "boolean"},
+)
 DURATION: Final = Kind("DURATION", parse_duration, render_duration, _STRING)
 SIZE: Final = Kind("SIZE", _parse_size, _render_size, {"type": ["string", "integer"], "minimum": 0})
 ADDRESS: Final = Kind("ADDRESS", _parse_address, str, _STRING)

@@ -167,6 +167,12 @@ def _check_together(options: Options, origins: Mapping[str, str]) -> list[str]:
         for first, second in ((one, other), (other, one)):
             if getattr(options, first) is not None and getattr(options, second) is None:
                 problems.append(f"{origin(first)}: needs --{second.replace('_', '-')} too")
+    oidc = [name for name in origins if name.startswith("oidc_")]
+    if oidc and options.authentication_config is not None:
+        problems.append(f"{origin(oidc[0])}: authentication-config file and oidc-* flags are mutually exclusive")
+    elif oidc and not (options.oidc_issuer_url and options.oidc_client_id):
+        text = "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set"
+        problems.append(f"{origin(oidc[0])}: {text}")
     return problems
 
 

@@ -18,12 +18,15 @@ from kcp_py.options.kinds import (
     ISSUERS,
     LIST,
     NETWORKS,
+    OPTIONAL_BOOLEAN,
     OPTIONAL_CLUSTER,
     OPTIONAL_PATH,
+    PAIRS,
     PATH,
     PATHS,
     PREFIX,
     SIZE,
+    TEXT,
     TOKEN_LIFETIME,
     URLS,
     Kind,
@@ -189,11 +192,44 @@ class Options:
         AUTHENTICATION,
         "Longest life of certificates that the server signs for CertificateSigningRequests, and the one of requests that do not name any.",
     )
-    anonymous_auth: bool = _setting(
-        BOOLEAN,
-        default=True,
-        section=AUTHENTICATION,
-        text="Whether requests without credentials are made as system:anonymous (which can read only health and version) or refused.",
+    anonymous_auth: bool | None = _setting(
+        OPTIONAL_BOOLEAN,
+        None,
+        AUTHENTICATION,
+        "Whether requests without credentials are made as system:anonymous (which can read only health and version) or refused. Default: "
+        "true, unless --authentication-config has a field anonymous, which excludes this option.",
+    )
+    authentication_config: Path | None = _setting(
+        OPTIONAL_PATH,
+        None,
+        AUTHENTICATION,
+        "AuthenticationConfiguration (apiserver.config.k8s.io, YAML) with issuers of JSON Web Tokens and rules for anonymous requests. "
+        "Changes are taken into use; an invalid file is not. Excludes the options --oidc-….",
+    )
+    oidc_issuer_url: str = _setting(
+        TEXT, "", AUTHENTICATION, "URL (https) of an OpenID Connect provider whose tokens are accepted; needs --oidc-client-id."
+    )
+    oidc_client_id: str = _setting(TEXT, "", AUTHENTICATION, "The audience that tokens of --oidc-issuer-url must have.")
+    oidc_ca_file: Path | None = _setting(
+        OPTIONAL_PATH, None, AUTHENTICATION, "Authority (PEM) of the provider's certificate. Default: those of the system."
+    )
+    oidc_username_claim: str = _setting(TEXT, "sub", AUTHENTICATION, "Claim with the user name. Only sub is unique and never changes.")
+    oidc_username_prefix: str = _setting(
+        TEXT,
+        "",
+        AUTHENTICATION,
+        "Prefix of user names; '-': none. Default: the issuer URL and '#', except for the claim email, which has none.",
+    )
+    oidc_groups_claim: str = _setting(TEXT, "", AUTHENTICATION, "Claim with the groups, a string or a list of strings. Default: no groups.")
+    oidc_groups_prefix: str = _setting(TEXT, "", AUTHENTICATION, "Prefix of groups.")
+    oidc_signing_algs: tuple[str, ...] = _setting(
+        LIST,
+        ("RS256",),
+        AUTHENTICATION,
+        "Accepted signature algorithms: RS256, RS384, RS512, ES256, ES384, ES512, PS256, PS384, PS512.",
+    )
+    oidc_required_claim: tuple[str, ...] = _setting(
+        PAIRS, (), AUTHENTICATION, "Claims that tokens must have with these values: claim=value, comma separated."
     )
 
     service_account_issuer: tuple[str, ...] = _setting(

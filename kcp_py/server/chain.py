@@ -9,6 +9,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from kcp_py.authn.anonymous import ALL_ANONYMOUS, AnonymousAccess
 from kcp_py.authn.authenticator import Authenticator
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.logicalcluster import ROOT, Name
@@ -47,7 +48,7 @@ class ChainSettings:
     authorizer: Authorizer
     metrics: RequestMetrics
     access_log: AccessLog | None = None
-    anonymous: bool = True
+    anonymous: AnonymousAccess = ALL_ANONYMOUS
     default_cluster: Name | None = ROOT
     cluster_header: str = "X-Kubernetes-Cluster"
     cluster_hosts: ClusterHosts | None = None

@@ -20,6 +20,7 @@ import structlog
 from kcp_py.aio.cooperative import Throttle
 from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.authn.anonymous import ALL_ANONYMOUS, AnonymousAccess
 from kcp_py.authn.authenticator import Authenticator, Credentials
 from kcp_py.authz.authorizer import Decision
 from kcp_py.authz.impersonation import Wanted, authorize_impersonation
@@ -111,7 +112,7 @@ class LongRequests:
         authenticator: Authenticator,
         authorizer: WatchedAuthorizer,
         *,
-        anonymous: bool = True,
+        anonymous: AnonymousAccess = ALL_ANONYMOUS,
         reads_header: Callable[[bytes], bool] = reads_authorization,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
@@ -121,7 +122,7 @@ class LongRequests:
         Args:
             authenticator: that of the authentication filter.
             authorizer: that of the authorization filter.
-            anonymous: whether requests without credentials are those of `system:anonymous`.
+            anonymous: which requests without credentials are those of `system:anonymous`.
             reads_header: whether authenticators read a header, by its name in lower case. Others are not kept while a request runs.
             clock: seconds.
             sleep: waits for seconds; replaced in tests.
@@ -271,7 +272,7 @@ class LongRequests:
                 return False
             raise
         if user is None:
-            if not self._anonymous:
+            if not self._anonymous.allows(request.credentials.path):
                 return False
             user = ANONYMOUS
         known = request.impersonator or request.user

@@ -43,6 +43,10 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "webhook error",
             "A webhook of the authorization configuration gave no decision. Logged every 10 s at most for each webhook.",
         ),
+        "authentication_not_reloaded": _event(
+            "warning", "file error", "The changed file of --authentication-config is invalid or cannot be read. The old issuers stay valid."
+        ),
+        "authentication_reloaded": _event("info", "file", "The changed file of --authentication-config is in use."),
         "certificate_expires_soon": _event(
             "warning",
             "file not_after",
@@ -135,6 +139,13 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "It could not be found out whether the caller of a running watch is still known and allowed. It goes on until the next check.",
         ),
         "pages_served": _event("info", "url", "`kcp-py controllers` serves its health and its metrics at this URL."),
+        "provider_failed": _event(
+            "warning",
+            "issuer cluster error",
+            "The keys of an OpenID Connect provider cannot be fetched. Logged once per outage. Keys from earlier stay valid; "
+            "without any, the provider's users are refused. `cluster` is empty for a provider of the operator.",
+        ),
+        "provider_recovered": _event("info", "issuer cluster", "The keys of an OpenID Connect provider can be fetched again."),
         "reconcile_failed": _event(
             "warning error", "controller cluster name error", "A controller could not bring an object to its wanted state. It tries again."
         ),
@@ -199,6 +210,9 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         ),
         "task_failed": _event(
             "error", "task error restart_seconds", "A background task failed. It starts again after the seconds that are named."
+        ),
+        "token_refused": _event(
+            "debug", "issuer error", "A token with a valid signature gives no user: a claim or a validation rule is not as required."
         ),
         "tokens_reloaded": _event("info", "", "Changed token files are in use."),
         "watch_failed": _event(

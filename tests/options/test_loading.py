@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import jsonschema
@@ -104,6 +105,7 @@ FLAG_ERRORS = [
     ("cluster_header", "a b", '--cluster-header: "a b" is not the name of an HTTP header'),
     ("etcd_prefix", "registry", '--etcd-prefix: "registry" is not a key prefix such as /registry'),
     ("anonymous_auth", "yes", '--anonymous-auth: "yes" is not true or false'),
+    ("oidc_required_claim", "team", '--oidc-required-claim: "team" is not a pair such as name=value'),
     ("root_directory", "", "--root-directory: the path is empty"),
     ("tls_min_version", "VersionTLS11", '--tls-min-version: "VersionTLS11" is not one of VersionTLS12, VersionTLS13'),
 ]
@@ -115,6 +117,18 @@ def test_a_wrong_flag_is_one_line_that_names_the_flag(name, text, message):
     with pytest.raises(OptionsError) as caught:
         load({name: text})
     assert str(caught.value) == message
+
+
+def test_options_of_one_issuer_need_each_other_and_exclude_the_file():
+    """Issuer and client are given together, and the file of issuers replaces all of them."""
+    together = "--oidc-ca-file: oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set"
+    with pytest.raises(OptionsError, match=re.escape(together)):
+        load({"oidc_ca_file": "ca.pem"})
+    issuer = {"oidc_issuer_url": "https://idp.example", "oidc_client_id": "kcp"}
+    assert load(issuer).oidc_client_id == "kcp"
+    exclusive = "--oidc-issuer-url: authentication-config file and oidc-* flags are mutually exclusive"
+    with pytest.raises(OptionsError, match=re.escape(exclusive)):
+        load({**issuer, "authentication_config": "authentication.yaml"})
 
 
 def test_a_wrong_variable_is_named():

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kcp_py.apimachinery.errors import service_unavailable, unauthorized
+from kcp_py.authn.anonymous import AnonymousAccess
 from kcp_py.authn.authenticator import Credentials
 from kcp_py.authz import ALLOWED, DENIED, Decision
 from kcp_py.authz.impersonation import Wanted
@@ -105,7 +106,7 @@ async def running(run: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator
 
 def requests(access: Access, *, anonymous: bool = True) -> LongRequests:
     clock = Clock()
-    return LongRequests(access, access, anonymous=anonymous, clock=clock, sleep=clock.sleep)
+    return LongRequests(access, access, anonymous=AnonymousAccess(anonymous), clock=clock, sleep=clock.sleep)
 
 
 async def ended(request: Admitted) -> None:

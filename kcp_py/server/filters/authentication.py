@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kcp_py.apimachinery.errors import StatusError, bad_request, unauthorized
+from kcp_py.authn.anonymous import ALL_ANONYMOUS, AnonymousAccess
 from kcp_py.authn.authenticator import Authenticator, Credentials
 from kcp_py.request.context import RequestContext
 from kcp_py.request.user import ANONYMOUS, UserInfo
@@ -21,14 +22,19 @@ class AuthenticationFilter:
     """Sets `user` and `context` of the exchange. `X-Remote-*` headers are ignored: no proxy is trusted to authenticate."""
 
     def __init__(
-        self, handler: Handler, *, authenticator: Authenticator, anonymous: bool = True, security_headers: Iterable[str] = ()
+        self,
+        handler: Handler,
+        *,
+        authenticator: Authenticator,
+        anonymous: AnonymousAccess = ALL_ANONYMOUS,
+        security_headers: Iterable[str] = (),
     ) -> None:
         """Wrap `handler`.
 
         Args:
             handler: the next filter, or what answers requests.
             authenticator: knows the credentials.
-            anonymous: whether requests without credentials go on as `system:anonymous`; else they are 401.
+            anonymous: which requests without credentials go on as `system:anonymous`; others are 401.
             security_headers: further headers that `Connection:` must not name.
         """
         self._handler = handler
@@ -49,7 +55,7 @@ class AuthenticationFilter:
         else:
             credentials, user = await self._authenticate_websocket(credentials, exchange.websocket)
         if user is None:
-            if not self._anonymous:
+            if not self._anonymous.allows(exchange.path):
                 raise unauthorized()
             user = ANONYMOUS
         exchange.credentials = credentials

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 
+from kcp_py.authn.anonymous import AnonymousAccess
 from kcp_py.logicalcluster import ROOT
 from kcp_py.server.chain import compose
 from kcp_py.server.filters.authentication import AuthenticationFilter
@@ -49,7 +50,7 @@ async def test_anonymous(ask, probe, chain):
 
 async def test_anonymous_switched_off(ask, probe, chain):
     """Where anonymous requests are not allowed, a request without credentials is 401."""
-    assert (await ask(chain(anonymous=False), "/healthz")).status == 401
+    assert (await ask(chain(anonymous=AnonymousAccess(enabled=False)), "/healthz")).status == 401
     assert not probe.seen
 
 

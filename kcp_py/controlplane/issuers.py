@@ -1,0 +1,45 @@
+"""The issuers of tokens that the options name, with what keeps them up to date."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Final
+
+from kcp_py.aio.supervisor import Supervisor
+from kcp_py.authn.oidc.operator import PROVIDER_SECONDS, RELOADS, OperatorIssuers
+from kcp_py.egress import ANY_NETWORK, Caller
+from kcp_py.options import Options
+from kcp_py.telemetry.gauges import Gauges
+
+_FILE_POLL_SECONDS: Final = 3.0
+
+
+def start_operator_issuers(options: Options, stack: AsyncExitStack, supervisor: Supervisor, gauges: Gauges) -> OperatorIssuers:
+    """Read the configuration of issuers, and follow its file.
+
+    Args:
+        options: name the issuers or the file.
+        stack: closes connections and ends fetches.
+        supervisor: runs the task that reads the file again.
+        gauges: receive the number of reloads.
+
+    Raises:
+        OSError: a file cannot be read.
+        AuthenticationError: the configuration is invalid.
+    """
+    # The operator chose these providers. The networks that tenants may name do not apply to them.
+    caller = Caller(ANY_NETWORK, timeout=PROVIDER_SECONDS)
+    stack.push_async_callback(caller.aclose)
+    issuers = OperatorIssuers(options, caller)
+    stack.callback(issuers.close)
+
+    async def follow() -> None:
+        while True:
+            await asyncio.sleep(_FILE_POLL_SECONDS)
+            await issuers.reload_if_changed()
+
+    if options.authentication_config is not None:
+        gauges.add(RELOADS, "Reloads of the file of --authentication-config.", lambda: issuers.reloads, kind="counter", labels=("status",))
+        supervisor.start("authentication configuration", follow)
+    return issuers
