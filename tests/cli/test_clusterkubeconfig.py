@@ -208,3 +208,19 @@ def test_a_signer_that_does_not_answer(tmp_path_factory):
         pytest.raises(CommandError, match="no certificate after 0s: is the controller csrsigning of the server running"),
     ):
         client_certificate(server, "root", "bob", groups=[], seconds=600, patience=0)
+
+
+def test_a_kubeconfig_of_a_service_account(command, tmp_path):
+    """It has a token of the account, which opens this cluster and no permissions elsewhere."""
+    command("create", "robots")
+    assert command("grant", "robots", "--service-account", "default/default", "--role", "view")[0] == 0
+    file = tmp_path / "robot.kubeconfig"
+    code, _, err = command("kubeconfig", "robots", "--service-account", "default/default", "--expires", "1h", "-o", str(file))
+    assert code == 0
+    assert err.startswith("the token of service account default/default for logical cluster robots expires at ")
+    document = yaml.safe_load(file.read_text())
+    assert [list(entry["user"]) for entry in document["users"]] == [["token"]]
+    assert document["current-context"] == "default:default@robots"
+    assert status_of(file, f"/clusters/robots/{MAPS}") == 200
+    assert status_of(file, f"/clusters/root/{MAPS}") == 403
+    assert command("kubeconfig", "robots", "--service-account", "default/missing")[0] == 1

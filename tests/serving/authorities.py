@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
@@ -26,19 +27,20 @@ class Issued:
     def pem(self) -> bytes:
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
-    def issue(self, name: str, *, authority: bool = False, usages=(CLIENT_AUTH,), start: int = -1, end: int = 1, key=None) -> Issued:
+    def issue(self, name: str, *groups: str, authority: bool = False, usages=(CLIENT_AUTH,), start: int = -1, end: int = 1) -> Issued:
         """A certificate of this authority; `start` and `end` are days from now."""
-        return _issued(self, name, authority=authority, usages=usages, start=start, end=end, key=key)
+        return _issued(self, name, groups, authority=authority, usages=usages, start=start, end=end)
 
 
 def new_authority(name: str = "test-ca", *, key: ec.EllipticCurvePrivateKey | None = None) -> Issued:
     """An authority that nothing has issued."""
-    return _issued(None, name, authority=True, usages=(), start=-1, end=2, key=key)
+    return _issued(None, name, (), authority=True, usages=(), start=-1, end=2, key=key)
 
 
-def _issued(issuer: Issued | None, name: str, *, authority: bool, usages, start: int, end: int, key) -> Issued:
+def _issued(issuer: Issued | None, name: str, groups: Sequence[str], *, authority: bool, usages, start: int, end: int, key=None) -> Issued:
     key = key or ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
     builder = (
         x509.CertificateBuilder()

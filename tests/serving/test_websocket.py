@@ -25,6 +25,8 @@ from kcp_py.serving.context import ServerContext
 from kcp_py.serving.http1.limits import ReadLimits
 from kcp_py.serving.tls import ReloadingContext
 from kcp_py.serving.websocket import WatchSocket, request_head
+from tests.serving.authorities import client_context as identified
+from tests.serving.authorities import new_authority
 
 pytestmark = pytest.mark.anyio
 
@@ -273,6 +275,21 @@ async def test_tls(serving, certified, client_context):
     async with running(serving, certified, ReloadingContext(certified).context, context) as server, server.watch(token=False) as client:
         await server.create("a")
         assert (await event(client))["object"]["metadata"]["name"] == "a"
+
+
+async def test_a_watch_ends_when_its_authority_is_removed(serving, certified, tmp_path):
+    """A client whose certificate is not accepted any more is cut off."""
+    authority, bundle = new_authority(), tmp_path / "clients.crt"
+    bundle.write_bytes(authority.pem)
+    options = replace(certified, client_ca_file=bundle)
+    tls = ReloadingContext(options)
+    context = identified(certified.ca_file, authority.issue("alice", "system:masters"), tmp_path)
+    async with running(serving, options, tls.context, context) as server, server.watch(token=False) as client:
+        await server.create("a")
+        await event(client)
+        bundle.write_bytes(new_authority().pem)
+        assert tls.reload_if_changed()
+        await asyncio.wait_for(client.wait_closed(), 60)
 
 
 async def test_client_that_only_pings():
