@@ -83,7 +83,7 @@ def _read(der: bytes) -> _Certificate:
         names = _texts(certificate, NameOID.COMMON_NAME)
         groups = _texts(certificate, NameOID.ORGANIZATION_NAME)
         uid = _uid(certificate)
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         raise unauthorized() from None
     # As upstream: the last common name is the user, and a certificate without a common name identifies no user.
     if not names or not names[-1]:

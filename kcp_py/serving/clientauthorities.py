@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 REVOKED: Final = b""
@@ -91,7 +92,7 @@ def authorities_of(certificates: Iterable[x509.Certificate]) -> frozenset[bytes]
     for certificate in certificates:
         try:
             found.add(authority_of(certificate))
-        except ValueError:
+        except (ValueError, UnsupportedAlgorithm):
             continue
     return frozenset(found)
 

@@ -37,5 +37,5 @@ def _ends(obj: Object) -> Iterator[float]:
     if certificate and has_condition(obj, "Approved"):
         try:
             yield x509.load_pem_x509_certificate(certificate).not_valid_after_utc.timestamp()
-        except ValueError:
+        except (ValueError, x509.InvalidVersion):
             return

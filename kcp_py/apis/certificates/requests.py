@@ -83,7 +83,7 @@ def parse_request(pem: bytes) -> x509.CertificateSigningRequest:
         valid = request.is_signature_valid
     except UnsupportedAlgorithm:
         raise RequestError(_NOT_VERIFIED) from None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, x509.InvalidVersion):
         raise RequestError("x509: malformed certificate request") from None
     if not valid:
         raise RequestError(_failure_of(public_key))

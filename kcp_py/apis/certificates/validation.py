@@ -22,6 +22,8 @@ LEGACY_SIGNER: Final = "kubernetes.io/legacy-unknown"
 APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
 SHORTEST_EXPIRATION: Final = 600
 """Seconds."""
+MAX_CERTIFICATE_BYTES: Final = 128 * 1024
+"""Of a chain in `status.certificate`: longer ones would take long to read. Upstream has no limit but that of all objects."""
 USAGES: Final = (
     "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment", "decipher only",
     "digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel", "ipsec user", "key agreement",
@@ -161,6 +163,8 @@ def _certificate_problem(pem: bytes) -> str:
     """Why a text is not a chain of certificates; empty where it is one, or is empty."""
     if not pem:
         return ""
+    if len(pem) > MAX_CERTIFICATE_BYTES:
+        return f"must not have more than {MAX_CERTIFICATE_BYTES} bytes"
     blocks = list(pem_blocks(pem))
     for block in blocks:
         if block.kind != CERTIFICATE:
@@ -171,6 +175,6 @@ def _certificate_problem(pem: bytes) -> str:
             return "found CERTIFICATE PEM block containing 0 certificates"
         try:
             x509.load_der_x509_certificate(block.der)
-        except ValueError:
+        except (ValueError, x509.InvalidVersion):
             return "x509: malformed certificate"
     return "" if blocks else "must contain at least one CERTIFICATE PEM block"

@@ -38,6 +38,7 @@ def test_the_first_block_is_read(text):
         (pem(DER, "NEW CERTIFICATE REQUEST"), "PEM block type must be CERTIFICATE REQUEST"),
         (pem(b"\0\0\0"), "x509: malformed certificate request"),
         (pem(DER + b"\0"), "x509: malformed certificate request"),
+        (pem(DER.replace(b"\x02\x01\x00", b"\x02\x01\x07", 1)), "x509: malformed certificate request"),
         (pem(DER[:-1] + bytes([DER[-1] ^ 1])), "x509: ECDSA verification failure"),
     ],
 )

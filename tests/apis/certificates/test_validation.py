@@ -115,6 +115,7 @@ def test_conditions(old, new, subresource, problems):
     ("pem", "problem"),
     [
         (b"junk", "must contain at least one CERTIFICATE PEM block"),
+        (b"-----BEGIN CERTIFICATE-----\n" * 5000, "must not have more than 131072 bytes"),
         (KEY, 'only CERTIFICATE PEM blocks are allowed, found "EC PRIVATE KEY"'),
         (b"-----BEGIN CERTIFICATE-----\na: b\n\nAAAA\n-----END CERTIFICATE-----\n", "no PEM block headers are permitted"),
         (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "x509: malformed certificate"),
