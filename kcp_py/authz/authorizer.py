@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from kcp_py.logicalcluster import ClusterSelection
@@ -57,42 +56,51 @@ class AuthorizerUnion:
 
     def __init__(self, *authorizers: Authorizer) -> None:
         self._first = tuple(ConfiguredAuthorizer(authorizer) for authorizer in authorizers)
-        self._members: Sequence[ConfiguredAuthorizer] = self._first
-        self.decisions: Counter[tuple[str, str, bool]] = Counter()
-        """The number of final decisions of configured authorizers: type, name, whether the request was allowed."""
+        self.configured: Sequence[ConfiguredAuthorizer] = ()
+        """The configured authorizers in order."""
+        self.decisions: dict[tuple[str, str], list[int]] = {}
+        """The numbers of final decisions of configured authorizers, by type and name: of refusals, and of permissions."""
+        self._asked: tuple[_Asked, ...] = ()
+        self.configure(())
 
     @property
     def announces_changes(self) -> bool:
         """Whether all authorizers announce changes of their decisions."""
-        return all(getattr(member.authorizer, "announces_changes", False) for member in self._members)
-
-    @property
-    def configured(self) -> Sequence[ConfiguredAuthorizer]:
-        """The configured authorizers in order."""
-        return self._members[len(self._first) :]
+        return all(getattr(member.authorizer, "announces_changes", False) for member in (*self._first, *self.configured))
 
     def configure(self, authorizers: Sequence[ConfiguredAuthorizer]) -> None:
         """Replace the configured authorizers, for all decisions that begin from now on."""
-        self._members = (*self._first, *authorizers)
+        self.configured = tuple(authorizers)
+        self._asked = tuple(
+            (member.authorizer.authorize, self.decisions.setdefault(member[1:], [0, 0]) if member.type else None, member.name)
+            for member in (*self._first, *authorizers)
+        )
 
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision:
-        reasons: list[str] = []
-        problems: list[str] = []
-        for authorizer, kind, name in self._members:
-            decision = await authorizer.authorize(user, cluster, info)
+        undecided: list[tuple[str, Decision]] | None = None
+        for authorize, decisions, name in self._asked:
+            decision = await authorize(user, cluster, info)
             if decision is None:
                 continue
             if decision.final:
-                if kind:
-                    self.decisions[kind, name, decision.allowed] += 1
+                if decisions is not None:
+                    decisions[decision.allowed] += 1
                 return decision
-            if decision.reason:
-                reasons.append(f"{name}: {decision.reason}" if name else decision.reason)
-            if decision.error:
-                problems.append(decision.error)
-        if reasons or problems:
-            return NO_OPINION._replace(reason="\n".join(reasons), error=aggregate(problems))
-        return NO_OPINION
+            if undecided is None:
+                undecided = []
+            undecided.append((name, decision))
+        return NO_OPINION if undecided is None else _joined(undecided)
+
+
+_Asked = tuple[Callable[[UserInfo, ClusterSelection, RequestInfo], Awaitable[Decision | None]], list[int] | None, str]
+"""What decides, the counts of its decisions, its name."""
+
+
+def _joined(undecided: Sequence[tuple[str, Decision]]) -> Decision:
+    """The reasons and the errors of decisions that are not final."""
+    reasons = [f"{name}: {decision.reason}" if name else decision.reason for name, decision in undecided if decision.reason]
+    problems = [decision.error for _, decision in undecided if decision.error]
+    return NO_OPINION._replace(reason="\n".join(reasons), error=aggregate(problems))
 
 
 def aggregate(errors: Sequence[str]) -> str:

@@ -13,12 +13,14 @@ import pytest
 from kcp_py.apimachinery.errors import service_unavailable, unauthorized
 from kcp_py.authn.anonymous import AnonymousAccess
 from kcp_py.authn.authenticator import Credentials
+from kcp_py.authn.certificate import ClientCertificates
 from kcp_py.authz import ALLOWED, DENIED, Decision
 from kcp_py.authz.impersonation import Wanted
 from kcp_py.logicalcluster import ClusterSelection, Name
 from kcp_py.request.requestinfo import UNPARSED, RequestInfo
 from kcp_py.request.user import ANONYMOUS, UserInfo
 from kcp_py.server.longrequests import LongRequests, reads_any
+from tests.authn.test_certificate import DAY, START, certificate
 
 pytestmark = pytest.mark.anyio
 
@@ -315,3 +317,34 @@ async def test_a_check_that_waits() -> None:
         async with asyncio.timeout(30):
             await access.waiting.wait()
     assert not again.ended.is_set()
+
+
+async def test_a_certificate_that_expires() -> None:
+    """Its last moment is that of its watches, although the connection goes on."""
+
+    class At:
+        time = (START + DAY / 2).timestamp()
+
+        def __call__(self) -> float:
+            return self.time
+
+    async def no_cluster(_: Name) -> None:
+        return None
+
+    at = At()
+    certificates = ClientCertificates(no_cluster, now=at)
+    clock = Clock()
+    found = LongRequests(certificates, Access(), clock=clock, sleep=clock.sleep)
+    admitted = Admitted("")
+    admitted.credentials = admitted.credentials._replace(peer_certificate_der=certificate(["alice"], ["dev"]))
+    user = await certificates.authenticate(admitted.credentials)
+    assert user is not None
+    admitted.user = user
+    found.add(admitted, admitted.ended.set, changes=0)
+    async with running(found.sweep):
+        async with asyncio.timeout(30):
+            while clock.now < 200:
+                await asyncio.sleep(0)
+        assert not admitted.ended.is_set()
+        at.time += DAY.total_seconds()
+        await ended(admitted)

@@ -128,8 +128,10 @@ class ConfiguredAuthorization:
         decisions = CounterMetricFamily(
             "apiserver_authorization_decisions", "Final decisions of configured authorizers.", labels=("type", "name", "decision")
         )
-        for (kind, name, allowed), count in self._union.decisions.copy().items():
-            decisions.add_metric((kind, name, "allowed" if allowed else "denied"), count)
+        for labels, counts in self._union.decisions.copy().items():
+            for decision, count in zip(("denied", "allowed"), counts, strict=True):
+                if count:
+                    decisions.add_metric((*labels, decision), count)
         yield decisions
         if self._file is None:
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kcp_py.authz.configuration.document import (
@@ -10,7 +12,10 @@ from kcp_py.authz.configuration.document import (
     WebhookConfiguration,
     parse_configuration,
 )
+from kcp_py.authz.configuration.validation import configuration_problems
 from kcp_py.golang.durations import SECOND
+
+ROOT = Path(__file__).parents[3]
 
 HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n"
 WEBHOOK = """
@@ -59,6 +64,13 @@ def test_a_configuration(version: str) -> None:
         ),
         AuthorizerConfiguration("RBAC", "rbac"),
     )
+
+
+def test_the_sample() -> None:
+    """The sample of the documentation is a configuration whose only fault is that its kubeconfig is not there."""
+    authorizers = parse_configuration((ROOT / "config" / "samples" / "authorization-configuration.yaml").read_bytes())
+    (problem,) = configuration_problems(authorizers)
+    assert problem.field == "authorizers[1].connectionInfo.kubeConfigFile"
 
 
 def test_defaults() -> None:
