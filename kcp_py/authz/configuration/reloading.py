@@ -56,7 +56,10 @@ class ConfiguredAuthorization:
         if self._file is None:
             self._loaded = _Loaded(b"", configuration_of(options))
         else:
-            self._loaded = _load(self._file.read_bytes())
+            try:
+                self._loaded = _load(self._file.read_bytes())
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{self._file}: {error}") from None
         union.configure(factory.build(self._loaded.authorizers))
 
     def listen(self, listener: Callable[[], None]) -> None:

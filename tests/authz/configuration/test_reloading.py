@@ -186,8 +186,8 @@ async def test_the_flags_of_one_webhook(tmp_path: Path, hook: Hook) -> None:
 
 @pytest.mark.parametrize("content", ["", HEAD, f"{HEAD}- {{type: Node, name: node}}\n"])
 async def test_a_server_does_not_start_with_a_wrong_file(tmp_path: Path, file: Path, content: str) -> None:
-    """The error names the rule."""
+    """The error names the file and the rule."""
     write(file, content)
     async with AsyncExitStack() as stack:
-        with pytest.raises(ConfigurationError, match="authorizers"):
+        with pytest.raises(ConfigurationError, match=r"authorization\.yaml: .*authorizers"):
             await stack.enter_async_context(serving(tmp_path, authorization_config=file))
