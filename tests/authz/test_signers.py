@@ -56,6 +56,16 @@ async def test_approval(api: Api, names, *, allowed):
         assert (await api.fails(403, "PUT", f"{REQUESTS}/one/approval", request, token=BOB))["message"] == message
 
 
+async def test_the_inherited_role_of_approvers(api: Api):
+    """Every cluster inherits Kubernetes' role for those who approve requests for client certificates."""
+    await granted(api)
+    approver = "system:certificates.k8s.io:kube-apiserver-client-approver"
+    await api.ok("POST", f"{RBAC}/clusterrolebindings", binding("approvers", approver, "User:bob"))
+    request = await created(api, signerName="kubernetes.io/kube-apiserver-client")
+    await api.fails(403, "PUT", f"{REQUESTS}/one/approval", request, token=ALICE)
+    await api.ok("PUT", f"{REQUESTS}/one/approval", request, token=BOB)
+
+
 async def test_the_signer_of_the_stored_request_counts(api: Api):
     """Another signer in the update of an approver changes nothing."""
     await granted(api, rule("approve", "signers", groups=GROUP, names="example.com/mine"))
