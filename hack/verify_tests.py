@@ -172,7 +172,7 @@ SUITES: Final[dict[str, tuple[str, str]]] = {
     "apimachinery/managedfields": ("properties", "compares implementations of the same rules"),
     "apimachinery/serializer/protobuf": ("golden oracle", "compare whole messages with those of others"),
     "apis/typed": ("corpus", "real objects of every kind"),
-    "authz": ("logicalclusters", "permissions of administrators of one cluster, through the whole server"),
+    "authz": ("canaries logicalclusters", "what tenants can do to each other and in their own clusters, through the whole server"),
     "cel": ("conformance differential init", "compare the whole language with other implementations"),
     "controllers/garbage": ("model", "random histories of owners and dependents"),
     "controlplane": ("cluster_annotation controllers corpus filters keys revocation", "features of the whole control plane"),
