@@ -32,6 +32,7 @@ class Row(NamedTuple):
 ELSEWHERE: Final[dict[str, list[Row]]] = {
     "": [Row("__main__", "cli/test_process", "the process is its behaviour")],
     "authn/oidc": [Row("building", "authn/oidc/test_operator", "a step from the configuration file to its issuers")],
+    "admission": [Row("clusteraccessgrants", "authz/grants/test_authorizer", "who may write grants is seen in answers")],
     "apimachinery/managedfields": [Row("entries", "apimachinery/managedfields/test_tracking", "entries are made by tracking")],
     "apimachinery/meta": [Row("decoding", "apimachinery/meta/test_objectmeta", "decodes object metadata")],
     "apimachinery/patches": [
@@ -47,6 +48,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
             "what is encoded is decoded again; scalars are read by the decoder",
         ),
     ],
+    "apis/access": [Row("schema source", "authz/grants/test_authorizer", "grants are created, refused and served in one cluster alone")],
     "apis/apiextensions": [
         Row("columns install", "server/handlers/test_crds", "install the rules and columns of the group, seen in answers")
     ],
@@ -70,6 +72,10 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
             "one table of the columns of all kinds",
         ),
         Row("provider", "apis/upstream/test_resources", "provides the resources that are looked at"),
+    ],
+    "authz/grants": [
+        Row("labels", "authz/grants/test_clusterset", "the changes that sets of clusters are made from"),
+        Row("union", "authz/grants/test_authorizer", "decisions and rules are seen in answers"),
     ],
     "bootstrap": [
         Row("go_fields", "apis/typed/test_structs", "loads the fields that structs are checked by"),
@@ -109,6 +115,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("namespace_events", "server/handlers/test_namespace_objects", "events are seen by watches"),
         Row("clusterstate writerequest strategy", "registry/store", "values and hooks of every write"),
     ],
+    "registry/store": [Row("visible", "authz/grants/test_wildcard_reads", "reads of some clusters, in pages and whole")],
     "registry/catalog": [
         Row("crdindex crds static table upstream", "registry/catalog/test_tables", "sources, seen in the tables of clusters"),
         Row("servedevents", "controlplane/test_catalog", "events of a source, seen by watches"),
@@ -173,6 +180,7 @@ SUITES: Final[dict[str, tuple[str, str]]] = {
     "apimachinery/serializer/protobuf": ("golden oracle", "compare whole messages with those of others"),
     "apis/typed": ("corpus", "real objects of every kind"),
     "authz": ("canaries logicalclusters", "what tenants can do to each other and in their own clusters, through the whole server"),
+    "authz/grants": ("random_changes wildcard_reads", "what grantees read over all clusters, through the whole server"),
     "cel": ("conformance differential init", "compare the whole language with other implementations"),
     "controllers/garbage": ("model", "random histories of owners and dependents"),
     "controlplane": ("cluster_annotation controllers corpus filters keys revocation", "features of the whole control plane"),

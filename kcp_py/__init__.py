@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kcp_py.registry.writerequest import WriteRequest
     from kcp_py.request.context import RequestContext
     from kcp_py.request.requestinfo import RequestInfo
+    from kcp_py.request.sight import EVERY_CLUSTER
     from kcp_py.request.user import UserInfo
     from kcp_py.server.chain import Filter
     from kcp_py.server.exchange import Exchange, Handler
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from kcp_py.storage.contract import Compare
 
 __all__ = [
+    "EVERY_CLUSTER",
     "WILDCARD",
     "AdmissionPlugin",
     "Attributes",
@@ -107,6 +109,7 @@ _HOMES = {
     "Credentials": "kcp_py.authn.authenticator",
     "Decision": "kcp_py.authz.authorizer",
     "Dependency": "kcp_py.registry.catalog.source",
+    "EVERY_CLUSTER": "kcp_py.request.sight",
     "EndedWatches": "kcp_py.registry.catalog.source",
     "Exchange": "kcp_py.server.exchange",
     "Filter": "kcp_py.server.chain",

@@ -5,7 +5,8 @@ in itself (schema, strategies), who may make a request (authz), the chain itself
 """
 
 from kcp_py.admission.certificatesubjectrestriction import CertificateSubjectRestriction
+from kcp_py.admission.clusteraccessgrants import ClusterAccessGrantEscalation
 from kcp_py.admission.logicalclusterlifecycle import LogicalClusterLifecycle
 from kcp_py.admission.namespacelifecycle import NamespaceLifecycle
 
-__all__ = ["CertificateSubjectRestriction", "LogicalClusterLifecycle", "NamespaceLifecycle"]
+__all__ = ["CertificateSubjectRestriction", "ClusterAccessGrantEscalation", "LogicalClusterLifecycle", "NamespaceLifecycle"]

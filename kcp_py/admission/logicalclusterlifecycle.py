@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kcp_py.apimachinery import errors
+from kcp_py.apis.access import GRANTS
 from kcp_py.apis.kcp.logicalclusters import INACTIVE_ANNOTATION, LEGACY_INACTIVE_ANNOTATION
 from kcp_py.apis.rbac.policy import KCP_ADMINS
 from kcp_py.logicalcluster import ROOT, Name, is_system
@@ -17,14 +18,16 @@ from kcp_py.request.user import SYSTEM_MASTERS
 from kcp_py.tenancy import LOGICAL_CLUSTER
 
 _ADMINISTRATORS: Final = frozenset((SYSTEM_MASTERS, KCP_ADMINS))
+_RESERVED_LABELS: Final = f"{GRANTS.group}/"
+"""Grants that select clusters by these labels cannot be joined or left by administrators of single clusters."""
 _SWITCHES: Final = (INACTIVE_ANNOTATION, LEGACY_INACTIVE_ANNOTATION)
 
 
 class LogicalClusterLifecycle(AdmissionPlugin):
     """Fills `status.URL` of a new LogicalCluster, and refuses to delete the clusters that always exist.
 
-    An administrator of one cluster may change labels, finalizers and annotations of its LogicalCluster. The specification, the status and
-    whether the cluster is switched off are for administrators of all clusters.
+    An administrator of one cluster may change labels, finalizers and annotations of its LogicalCluster. The specification, the status,
+    whether the cluster is switched off, and labels of the domain of ClusterAccessGrants are for administrators of all clusters.
 
     In kcp `spec.directlyDeletable` and the user's groups decide for every cluster whether it is deleted.
     """
@@ -69,4 +72,8 @@ def _reserved_change(obj: Mapping[str, Any], old: Mapping[str, Any], member: str
     if obj.get(member) != old.get(member):
         return member
     annotations, before = (one["metadata"].get("annotations") or {} for one in (obj, old))
-    return next((f"the annotation {name}" for name in _SWITCHES if annotations.get(name) != before.get(name)), "")
+    if switched := next((name for name in _SWITCHES if annotations.get(name) != before.get(name)), ""):
+        return f"the annotation {switched}"
+    labels, before = (one["metadata"].get("labels") or {} for one in (obj, old))
+    reserved = (name for name in sorted({*labels, *before}) if name.startswith(_RESERVED_LABELS) and labels.get(name) != before.get(name))
+    return next((f"the label {name}" for name in reserved), "")

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, Protocol
 
 from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.requestinfo import RequestInfo
+from kcp_py.request.sight import EVERY_CLUSTER, NO_CLUSTER, Sight
 from kcp_py.request.user import UserInfo
 
 
@@ -20,9 +21,12 @@ class Decision(NamedTuple):
     """Whether other authorizers are not asked any more. An answer that is not final gives a reason or an error alone."""
     error: str = ""
     """Why the authorizer could not decide. The request is answered with 500 unless another authorizer allows it. Clients see the text."""
+    sight: Sight = NO_CLUSTER
+    """What an allowed request over all clusters may read. Without it such a request is denied."""
 
 
-ALLOWED: Final = Decision(allowed=True)
+ALLOWED: Final = Decision(allowed=True, sight=EVERY_CLUSTER)
+"""Allowed, over all clusters without restriction."""
 DENIED: Final = Decision(allowed=False)
 NO_OPINION: Final = Decision(allowed=False, final=False)
 """The answer where no authorizer has an opinion. The request is denied."""

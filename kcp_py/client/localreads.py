@@ -98,7 +98,7 @@ async def _changes_of(watch: StoredWatch, registry: Registry, seconds: float | N
             await watch.find_start()
         watch.begin()
         while True:
-            events = await watch.watcher.take()
+            events = await watch.take()
             if watch.may_convert:
                 await watch.convert(events)
             for event in events:

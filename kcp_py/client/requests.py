@@ -23,6 +23,7 @@ from kcp_py.registry.store.access import GUARD_ATTEMPTS, translate
 from kcp_py.registry.writerequest import NO_BODY, Decoding, FieldManager, Resolved, WriteOptions, WriteRequest
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import resource_request
+from kcp_py.request.sight import EVERY_CLUSTER
 from kcp_py.request.user import UserInfo
 from kcp_py.storage.contract import StorageError
 
@@ -35,7 +36,7 @@ Storage = StoredObjects | ComputedObjects
 def request_context(user: UserInfo, verb: str, target: Resolved) -> RequestContext:
     """The context of a request of this process. Its warnings have no reader."""
     info = resource_request(verb, target.resource.key, target.namespace, target.name, subresource=target.subresource)
-    return RequestContext("", WILDCARD if target.only is None else target.only.name, True, info, user, [], {})
+    return RequestContext("", WILDCARD if target.only is None else target.only.name, True, info, user, [], {}, target.sight)
 
 
 def write_request(
@@ -133,13 +134,13 @@ class Requests:
         """
 
         async def attempt(cluster_state: ClusterState | None, served: Served) -> T:
-            target = Resolved(cluster_state, served, namespace, name, subresource)
+            target = Resolved(cluster_state, served, namespace, name, subresource, EVERY_CLUSTER)
             return await call(self._verbs.find(target, verb), target)
 
         if not isinstance(cluster, Wildcard):
             return (await self._resolver.carry_out(cluster, resource, attempt))[1]
         try:
-            found = await self._registry.wildcard.find(*resource)
+            found = await self._registry.wildcard.find(*resource, sight=EVERY_CLUSTER)
             if found is None:
                 raise errors.unserved()
             return await attempt(None, found)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from kcp_py.apimachinery.kinds import CRDS, GroupResource
+from kcp_py.apis.access import GrantSource
 from kcp_py.apis.apiextensions.strategy import CRDStrategy
 from kcp_py.apis.builtin.resources import builtin_resources
 from kcp_py.apis.core.configuration import ConfigMapStrategy
@@ -106,7 +107,7 @@ def build_catalog(
     kinds = UpstreamKinds()
     compiled = CompiledCRDs(root, webhooks, defaults, upstream=kinds, annotated=context.annotated)
     crds = CRDSource(access, fanout, compiled, crd_keys)
-    sources = [one for one in apis if isinstance(one, ResourceSource)]
+    sources: list[ResourceSource] = [GrantSource(), *(one for one in apis if isinstance(one, ResourceSource))]
     for source in sources:
         source.connect(context)
     tables = ResourceTables(access, fanout, (StaticSource(builtins), *sources, crds))

@@ -13,7 +13,12 @@ from typing import Self
 
 import structlog
 
-from kcp_py.admission import CertificateSubjectRestriction, LogicalClusterLifecycle, NamespaceLifecycle
+from kcp_py.admission import (
+    CertificateSubjectRestriction,
+    ClusterAccessGrantEscalation,
+    LogicalClusterLifecycle,
+    NamespaceLifecycle,
+)
 from kcp_py.aio.offload import offload
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
@@ -226,6 +231,7 @@ class ControlPlane:
                 CertificateSubjectRestriction(),
                 *self._admission,
                 EscalationCheck(identity.rbac, authorizer),
+                ClusterAccessGrantEscalation(),
             )
         )
         access.observe(clusters.prefix, clusters)

@@ -19,6 +19,9 @@ from kcp_py.authn.tokens import AudienceAgnosticTokens, BearerTokens, HeaderToke
 from kcp_py.authz.authorizer import Authorizer, AuthorizerUnion
 from kcp_py.authz.configuration.building import AuthorizerFactory
 from kcp_py.authz.configuration.reloading import ConfiguredAuthorization
+from kcp_py.authz.grants.authorizer import GrantAuthorizer
+from kcp_py.authz.grants.index import GrantIndex
+from kcp_py.authz.grants.union import RBACWithGrants
 from kcp_py.authz.rbac.authorizer import RBACAuthorizer
 from kcp_py.authz.rbac.indexes import RBACIndexes
 from kcp_py.authz.rbac.resolver import ConfiguredRules
@@ -75,10 +78,12 @@ def build_identity(
         cluster_uid: is asked about the clusters that credentials are bound to.
     """
     indexes = RBACIndexes(access, fanout, options.etcd_prefix)
-    rbac = RBACAuthorizer(indexes, require_access=options.require_cluster_access)
+    grant_index = GrantIndex(access, fanout, options.etcd_prefix)
+    grants = GrantAuthorizer(grant_index)
+    rbac = RBACAuthorizer(indexes, require_access=options.require_cluster_access, admits=grants.admits)
     authorizer = AuthorizerUnion(AlwaysAllowPaths(), *authorizers, PrivilegedGroups())
     webhook_metrics = WebhookMetrics()
-    configured = ConfiguredAuthorization(options, authorizer, AuthorizerFactory(rbac, webhook_metrics))
+    configured = ConfiguredAuthorization(options, authorizer, AuthorizerFactory(RBACWithGrants(rbac, grants), webhook_metrics))
     audiences = service_accounts.audiences
     bearers = TokenUnion(service_accounts.tokens, AudienceAgnosticTokens(TokenUnion(tokens, issuers), audiences))
     further = AudienceAgnosticTokens(HeaderTokens(AuthenticatorUnion(*authenticators)), audiences)
@@ -100,6 +105,7 @@ def build_identity(
     )
     indexes.listen(running.changed)
     service_accounts.facts.listen(running.changed)
+    grant_index.listen(running.changed)
     fanout.listen_gaps(running.changed)
     configured.listen(running.changed)
     return Identity(authenticator, authorizer, configured, webhook_metrics, indexes, running, issuers.anonymous, rests)

@@ -15,6 +15,7 @@ from kcp_py.registry.resource import Served, ServedResource, scale_paths
 from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.subresources import Code
 from kcp_py.request.context import RequestContext
+from kcp_py.request.sight import NO_CLUSTER, Sight
 from kcp_py.request.user import UserInfo
 
 WriteOptions = CreateOptions | UpdateOptions | PatchOptions | DeleteOptions
@@ -55,6 +56,8 @@ class Resolved(NamedTuple):
     """Of the URL; empty for a create and for collections."""
     subresource: str = ""
     """`status`, `finalize`, `scale`, that of a computed resource, or empty."""
+    sight: Sight = NO_CLUSTER
+    """The clusters that a request over all of them may read."""
 
     @property
     def cluster_state(self) -> ClusterState:

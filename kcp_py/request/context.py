@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.requestinfo import RequestInfo
+from kcp_py.request.sight import NO_CLUSTER, Sight
 from kcp_py.request.user import UserInfo
 
 
@@ -22,3 +23,5 @@ class RequestContext(NamedTuple):
     """Texts for `Warning` headers; handlers append to it until the response starts."""
     audit_annotations: dict[str, str]
     """Annotations of admission plugins for the audit event of the request: `plugin.domain/key` -> value."""
+    sight: Sight = NO_CLUSTER
+    """What a request over all clusters may read, by its authorization."""

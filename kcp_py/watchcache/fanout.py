@@ -11,6 +11,7 @@ from typing import Final, Protocol, TypeVar
 
 import structlog
 
+from kcp_py.request.sight import Sight
 from kcp_py.storage.contract import Event, Storage, WatchBatch
 from kcp_py.storage.keys import Route, prefix_in_cluster, route_of
 from kcp_py.watchcache.event import ObjectEvent
@@ -189,12 +190,19 @@ class Fanout:
         self.begin(watcher, after)
         return watcher
 
-    def reserve(self, prefix: str, *, cluster: str = "", namespace: str = "", name: str = "") -> Watcher:
+    def reserve(self, prefix: str, *, cluster: str = "", namespace: str = "", name: str = "", sight: Sight | None = None) -> Watcher:
         """Subscribe without a start. The watcher receives no events before `begin`, but `end_watches` ends it.
 
         This is for subscribers that read the current state first: their cluster or their definition may be deleted in the meantime.
+
+        Args:
+            prefix: the resource's prefix.
+            cluster: one cluster, or empty for all.
+            namespace: one namespace, or empty for all.
+            name: one name, or empty for all.
+            sight: leaves events of other clusters out.
         """
-        watcher = Watcher(prefix, cluster=cluster, namespace=namespace, name=name, limit=self._watcher_buffer)
+        watcher = Watcher(prefix, cluster=cluster, namespace=namespace, name=name, limit=self._watcher_buffer, sight=sight)
         hub = self._hub(prefix)
         (hub.by_cluster.setdefault(cluster, set()) if cluster else hub.all_clusters).add(watcher)
         self.watchers += 1
@@ -317,7 +325,15 @@ class Fanout:
 
     async def _backlog(self, watcher: Watcher, after: int, until: int) -> AsyncGenerator[Sequence[ObjectEvent], None]:
         """The events in (after, until] that match the watcher."""
-        wants = Watcher(watcher.prefix, cluster=watcher.cluster, namespace=watcher.namespace, name=watcher.name, after=after, limit=0).wants
+        wants = Watcher(
+            watcher.prefix,
+            cluster=watcher.cluster,
+            namespace=watcher.namespace,
+            name=watcher.name,
+            limit=0,
+            after=after,
+            sight=watcher.sight,
+        ).wants
         recent = self._ring.after(after)
         if recent is not None:
             yield [event for event in recent if event.mod_revision <= until and wants(event)]

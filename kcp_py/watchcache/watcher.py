@@ -7,6 +7,8 @@ import sys
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
+from kcp_py.request.sight import Sight
+from kcp_py.storage.keys import Route
 from kcp_py.watchcache.event import ObjectEvent
 
 _NOT_BEGUN: Final = sys.maxsize
@@ -35,9 +37,19 @@ class Watcher:
     is full, the watch of this subscriber ends; other subscribers are not affected.
     """
 
-    __slots__ = ("_after", "_backlog", "_buffer", "_ended", "_limit", "_waiter", "cluster", "name", "namespace", "prefix")
+    __slots__ = ("_after", "_backlog", "_buffer", "_ended", "_limit", "_waiter", "cluster", "name", "namespace", "prefix", "sight")
 
-    def __init__(self, prefix: str, *, cluster: str, namespace: str, name: str, limit: int, after: int = _NOT_BEGUN) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        *,
+        cluster: str,
+        namespace: str,
+        name: str,
+        limit: int,
+        after: int = _NOT_BEGUN,
+        sight: Sight | None = None,
+    ) -> None:
         self.prefix = prefix
         self.cluster = cluster
         """Empty for all clusters."""
@@ -45,6 +57,8 @@ class Watcher:
         """Empty for all namespaces."""
         self.name = name
         """Empty for all names."""
+        self.sight = sight
+        """What leaves clusters out; None where nothing does."""
         self._after = after
         self._limit = limit
         self._buffer: list[ObjectEvent] = []
@@ -59,9 +73,18 @@ class Watcher:
             route.prefix == self.prefix
             and event.mod_revision > self._after
             and (not self.cluster or route.cluster == self.cluster)
-            and (not self.namespace or route.namespace == self.namespace)
-            and (not self.name or route.name == self.name)
+            and self.selects(route)
+            and (self.sight is None or self.sight.shows(route.cluster, event.mod_revision))
         )
+
+    def selects(self, route: Route) -> bool:
+        """Whether the watch is for the namespace and the name of an object."""
+        return (not self.namespace or route.namespace == self.namespace) and (not self.name or route.name == self.name)
+
+    @property
+    def has_backlog(self) -> bool:
+        """Whether older events are still to be delivered before the live ones."""
+        return self._backlog is not None
 
     def offer(self, event: ObjectEvent) -> None:
         """Add an event of the prefix and cluster. Called by the fan-out."""
@@ -69,6 +92,8 @@ class Watcher:
         if event.mod_revision <= self._after or self._ended is not None:
             return
         if (self.namespace and event.route.namespace != self.namespace) or (self.name and event.route.name != self.name):
+            return
+        if self.sight is not None and not self.sight.shows(event.route.cluster, event.mod_revision):
             return
         if len(self._buffer) >= self._limit:
             self.end(WatchOverflowError())

@@ -27,6 +27,7 @@ async def administrator(api: Api) -> None:
     (CLUSTER, {"spec": {"owner": {"apiVersion": "v1", "resource": "x", "name": "y", "cluster": "team-b", "uid": "1"}}}, "spec"),
     (CLUSTER, {"metadata": {"annotations": {"core.kcp.io/inactive": "true"}}}, "the annotation core.kcp.io/inactive"),
     (CLUSTER, {"metadata": {"annotations": {"internal.kcp.io/inactive": "true"}}}, "the annotation internal.kcp.io/inactive"),
+    (CLUSTER, {"metadata": {"labels": {"access.kcp-py.dev/tier": "gold"}}}, "the label access.kcp-py.dev/tier"),
     (f"{CLUSTER}/status", {"status": {"URL": "https://elsewhere.test"}}, "status"),
     (f"{CLUSTER}/status", {"status": {"phase": "Deleting"}}, "status"),
 ])  # fmt: skip

@@ -14,6 +14,7 @@ import pytest
 from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import Name
 from kcp_py.options import Options
+from kcp_py.request.sight import EVERY_CLUSTER
 from kcp_py.storage.contract import Delete, UnavailableError, WatchBatch
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.watchcache import WatchEndedError, Watcher
@@ -147,7 +148,7 @@ async def test_what_happened_while_the_feed_was_down_is_not_missed(tmp_path: Pat
         await api.ok("POST", f"/clusters/a{DEFINITIONS}", definition())
         await established(api, "a")
         assert (await api("GET", "/clusters/a/apis/example.com/v1/widgets")).status_code == 200
-        assert "widgets" in {one.resource for one in (await backend.wildcard.union()).resources()}
+        assert "widgets" in {one.resource for one in (await backend.wildcard.union(EVERY_CLUSTER)).resources()}
         await backend.fanout.reached(await storage.revision())
         watcher = backend.fanout.attach("/registry/core/configmaps/", cluster="a", after=backend.fanout.revision)
         storage.fail.set()
@@ -159,7 +160,7 @@ async def test_what_happened_while_the_feed_was_down_is_not_missed(tmp_path: Pat
             await asyncio.wait_for(until_it_ends(watcher), 30)
         await backend.fanout.detach(watcher)
         assert (await api("GET", "/clusters/a/apis/example.com/v1/widgets")).status_code == 404
-        assert "widgets" not in {one.resource for one in (await backend.wildcard.union()).resources()}
+        assert "widgets" not in {one.resource for one in (await backend.wildcard.union(EVERY_CLUSTER)).resources()}
         assert backend.tables.cached(Name("a")) is not None
         assert (await api("GET", "/readyz")).status_code == 200
 

@@ -6,6 +6,7 @@ Source: kubernetes `plugin/pkg/auth/authorizer/rbac/rbac.go`; the permission to 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from kcp_py.aio.lru import LRU
@@ -27,6 +28,10 @@ _LONGEST_QUESTION: Final = 1000
 selectors have names of many kilobytes."""
 
 
+Admits = Callable[[UserInfo, Name], Awaitable[bool]]
+"""Whether a user may enter a cluster."""
+
+
 class _Decided(NamedTuple):
     """A decision, and the state of the index with which it was made."""
 
@@ -43,14 +48,16 @@ class RBACAuthorizer:
     announces_changes: Final = True
     """By `RBACIndexes.listen`."""
 
-    def __init__(self, indexes: RBACIndexes, *, require_access: bool = True) -> None:
+    def __init__(self, indexes: RBACIndexes, *, require_access: bool = True, admits: Admits | None = None) -> None:
         """Prepare.
 
         Args:
             indexes: the roles and bindings.
             require_access: whether a caller without the verb `access` on `/` is refused whatever else is allowed.
+            admits: whether something else than RBAC lets a user enter a cluster. Asked where RBAC does not.
         """
         self._indexes = indexes
+        self._admits = admits
         self._require_access = require_access
         self._decided: LRU[tuple[object, ...], _Decided] = LRU(_KEPT_DECISIONS)
 
@@ -69,17 +76,27 @@ class RBACAuthorizer:
         length = len(user.name) + sum(map(len, user.groups)) + len(info.path) + len(info.name)
         # Reviews have no path. Their questions do not displace those of requests.
         if not info.path or length > _LONGEST_QUESTION:
-            return self._decide(index, user, cluster, info)
+            return await self._entering(self._decide(index, user, cluster, info), index, user, cluster, info=info)
         key = (cluster, user.name, user.groups, _lives_in(user, cluster), info)
         known = self._decided.get(key)
         if known is None or known.state is not index.state:
             known = _Decided(index.state, self._decide(index, user, cluster, info))
             self._decided.set(key, known)
+        if known.decision is ACCESS_DENIED:
+            return await self._entering(ACCESS_DENIED, index, user, cluster, info=info)
         return known.decision
 
-    def _decide(self, index: RBACIndex, user: UserInfo, cluster: Name, info: RequestInfo) -> Decision | None:
+    async def _entering(
+        self, decision: Decision | None, index: RBACIndex, user: UserInfo, cluster: Name, *, info: RequestInfo
+    ) -> Decision | None:
+        """The decision about a user that something else than RBAC may let in."""
+        if decision is not ACCESS_DENIED or self._admits is None or not await self._admits(user, cluster):
+            return decision
+        return self._decide(index, user, cluster, info, admitted=True)
+
+    def _decide(self, index: RBACIndex, user: UserInfo, cluster: Name, info: RequestInfo, *, admitted: bool = False) -> Decision | None:
         user = index.known(user)
-        if self._require_access and not index.may_enter(user) and not _lives_in(user, cluster):
+        if self._require_access and not admitted and not index.may_enter(user) and not _lives_in(user, cluster):
             return ACCESS_DENIED
         binding = index.allowing(user, info)
         if binding is not None:

@@ -27,6 +27,7 @@ from kcp_py.egress.endpoint import CallError
 from kcp_py.egress.operatorwebhook import CallResetError, CallTimeoutError, WebhookAnswer
 from kcp_py.logicalcluster import ClusterSelection, Name
 from kcp_py.request.requestinfo import RequestInfo
+from kcp_py.request.sight import EVERY_CLUSTER
 from kcp_py.request.user import UserInfo
 
 MAX_KEY_BYTES: Final = 10_000
@@ -143,7 +144,8 @@ class WebhookAuthorizer:
             self._report("the answer both allows and denies")
             return Decision(allowed=False, reason=status.reason, error=self._problem)
         if status.allowed:
-            return Decision(allowed=True, reason=status.reason)
+            # The answer about the wildcard is one about all clusters.
+            return Decision(allowed=True, reason=status.reason, sight=EVERY_CLUSTER)
         return Decision(allowed=False, reason=status.reason, final=False)
 
     def _failed(self, error: Exception) -> Decision:

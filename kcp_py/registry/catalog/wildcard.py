@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Final
 
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery.kinds import GroupResource
@@ -13,8 +14,12 @@ from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.store.defaults import crd_revision_at
 from kcp_py.registry.store.scan import ServedScan, StateScan
+from kcp_py.registry.store.visible import ALL_VISIBLE, Visible
+from kcp_py.request.sight import EVERY_CLUSTER, Sight
 from kcp_py.storage.contract import Storage
 from kcp_py.watchcache import Fanout
+
+_STATES_AT_ONCE: Final = 501
 
 StateOf = Callable[[Name], Awaitable[ClusterState | None]]
 """The state of a cluster; None where there is no such cluster."""
@@ -38,7 +43,7 @@ class WildcardTables:
         self._defaults = frozenset(defaults)
 
     async def find(
-        self, group: str, version: str, resource: str, *, accept: Callable[[ServedResource], bool] = lambda _: True
+        self, group: str, version: str, resource: str, *, sight: Sight, accept: Callable[[ServedResource], bool] = lambda _: True
     ) -> Served | None:
         """The resource as one cluster serves it. One CRD must decide, for example, on the names of the kind.
 
@@ -46,6 +51,7 @@ class WildcardTables:
             group: the API group.
             version: the version.
             resource: the plural.
+            sight: the clusters that count.
             accept: what else has to hold.
 
         Returns:
@@ -55,31 +61,31 @@ class WildcardTables:
             return builtin
         time_slice = TimeSlice()
         for source in self._tables.sources:
-            for cluster in tuple(await source.clusters(GroupResource(group, resource))):
+            for cluster in _visible(await source.clusters(GroupResource(group, resource)), sight):
                 served = (await self._tables.get(cluster)).find(group, version, resource)
                 if served is not None and accept(served.resource):
                     return served
                 await time_slice.yield_if_due()
         return None
 
-    async def forms(self, group: str, version: str, resource: str) -> Sequence[ServedResource]:
+    async def forms(self, group: str, version: str, resource: str, *, sight: Sight) -> Sequence[ServedResource]:
         """The different forms in which clusters serve a resource in a version; clusters with equal ones share one."""
         found: dict[ServedResource, None] = {}
         time_slice = TimeSlice()
-        for cluster in await self.clusters(group, resource):
+        for cluster in await self.clusters(group, resource, sight=sight):
             if served := (await self._tables.get(cluster)).find(group, version, resource):
                 found[served.resource] = None
             await time_slice.yield_if_due()
         return list(found)
 
-    async def clusters(self, group: str, resource: str) -> Sequence[Name]:
-        """The clusters that may serve a resource that not every cluster serves."""
+    async def clusters(self, group: str, resource: str, *, sight: Sight) -> Sequence[Name]:
+        """The clusters in sight that may serve a resource that not every cluster serves."""
         found: dict[Name, None] = {}
         for source in self._tables.sources:
-            found.update(dict.fromkeys(await source.clusters(GroupResource(group, resource))))
+            found.update(dict.fromkeys(_visible(await source.clusters(GroupResource(group, resource)), sight)))
         return list(found)
 
-    def serving(self, served: Served, *, state_of: StateOf, states: StateScan) -> ServedScan | None:
+    def serving(self, served: Served, visible: Visible, *, state_of: StateOf, states: StateScan) -> ServedScan | None:
         """For a scan over all clusters, which of them serve a resource: all that exist, or those in whose tables it is.
 
         None where no cluster has default objects of the resource. The CRD of one cluster cannot decide that: the same name can be
@@ -87,6 +93,7 @@ class WildcardTables:
 
         Args:
             served: the resource, as some cluster serves it.
+            visible: the clusters of the scan.
             state_of: the state of one cluster.
             states: all clusters that exist.
         """
@@ -95,15 +102,18 @@ class WildcardTables:
             return None
 
         async def existing(first: Name | None, limit: int, revision: int) -> Sequence[tuple[ClusterState, Served]]:
-            return [(cluster_state, served) for cluster_state in await states(first, limit, revision)]
+            found = await _visible_states(states, visible, first, limit, revision=revision, key_of=resource.keys.cluster_prefix)
+            return [(cluster_state, served) for cluster_state in found]
 
         async def defining(first: Name | None, limit: int, revision: int) -> Sequence[tuple[ClusterState, Served]]:
             prefix_of = resource.keys.cluster_prefix
-            clusters = await self.clusters(resource.group, resource.resource)
+            clusters = await self.clusters(resource.group, resource.resource, sight=EVERY_CLUSTER)
             found: list[tuple[ClusterState, Served]] = []
             time_slice = TimeSlice()
             # In the order of keys, which is not that of names.
-            for cluster in sorted((name for name in clusters if first is None or prefix_of(name) >= prefix_of(first)), key=prefix_of):
+            for cluster in sorted(
+                (name for name in clusters if visible.sees(name) and (first is None or prefix_of(name) >= prefix_of(first))), key=prefix_of
+            ):
                 await time_slice.yield_if_due()
                 table = await self._tables.get(cluster)
                 own = table.find_same(served)
@@ -123,8 +133,8 @@ class WildcardTables:
         """Whether a CRD that was written at one revision may have been another one at the revision that is read."""
         return written > revision or self._fanout.revision < revision or self._tables.cached(cluster) is not table
 
-    async def union(self) -> ResourceUnion:
-        """The resources of all clusters together, for discovery over all of them.
+    async def union(self, sight: Sight) -> ResourceUnion:
+        """The resources of all clusters in sight together, for discovery over all clusters.
 
         Each resource is described as the first cluster that has it describes it.
         """
@@ -132,13 +142,41 @@ class WildcardTables:
         time_slice = TimeSlice()
         for source in self._tables.sources:
             for resource in sorted(set(await source.group_resources()) - found.keys(), key=_crd_name):
-                for cluster in list(await source.clusters(resource)):
+                for cluster in _visible(await source.clusters(resource), sight):
                     await time_slice.yield_if_due()
                     table = await self._tables.get(cluster)
                     if shown := [one.resource for one in table.find_all(resource) if one.resource.discoverable]:
                         found[resource] = shown
                         break
         return self._tables.union_of(one for shown in found.values() for one in shown)
+
+
+def _visible(clusters: Collection[Name], sight: Sight) -> Sequence[Name]:
+    return list(clusters) if sight.unrestricted else [cluster for cluster in clusters if sight.sees(cluster)]
+
+
+async def _visible_states(
+    states: StateScan, visible: Visible, first: Name | None, limit: int, *, revision: int, key_of: Callable[[Name], str]
+) -> Sequence[ClusterState]:
+    """The visible clusters that existed at a revision, from the first one on, in the order of keys; `limit` of them (0: all)."""
+    if visible is ALL_VISIBLE:
+        return await states(first, limit, revision)
+    found: list[ClusterState] = []
+    if visible.few is not None:
+        for name in sorted(map(Name, visible.few), key=key_of):
+            if (first is not None and key_of(name) < key_of(first)) or not visible.sees(name):
+                continue
+            found += [one for one in await states(name, 1, revision) if one.name == name]
+            if limit and len(found) >= limit:
+                break
+        return found
+    while page := await states(first, _STATES_AT_ONCE, revision):
+        found += [one for one in page[: _STATES_AT_ONCE - 1] if visible.sees(one.name)]
+        if len(page) < _STATES_AT_ONCE or (limit and len(found) >= limit):
+            found += [one for one in page[_STATES_AT_ONCE - 1 :] if visible.sees(one.name)]
+            break
+        first = page[-1].name
+    return found
 
 
 def _crd_name(resource: GroupResource) -> str:

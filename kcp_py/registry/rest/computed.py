@@ -104,7 +104,7 @@ class ComputedObjects:
             await self._registry.clusters.confirm(target.only)
             return ObjectList(found, revision)
         left_out: dict[Name, StatusError] = {}
-        async for cluster_state in self._registry.states_serving(target.served):
+        async for cluster_state in self._registry.states_serving(target.served, target.sight):
             try:
                 await self._select(request._replace(target=target._replace(only=cluster_state)), selection, found, wildcard=True)
             except StatusError as error:

@@ -24,7 +24,7 @@ async def find_everywhere(registry: Registry, target: Resolved, cluster: str = "
 
     Args:
         registry: the clusters and their objects.
-        target: over all clusters.
+        target: over all clusters. Those that are not in sight do not count.
         cluster: as the client names it (`?cluster=`); empty where it names none.
 
     Raises:
@@ -36,9 +36,11 @@ async def find_everywhere(registry: Registry, target: Resolved, cluster: str = "
         except InvalidClusterError as error:
             raise errors.bad_request(str(error)) from None
     elif target.served.per_cluster:
-        clusters = await registry.wildcard.clusters(target.resource.group, target.resource.resource)
+        clusters = await registry.wildcard.clusters(target.resource.group, target.resource.resource, sight=target.sight)
     else:
         clusters = await registry.clusters.names()
+    if not target.sight.unrestricted:
+        clusters = [name for name in clusters if target.sight.sees(name)]
     found: list[Resolved] = []
     for start in range(0, len(clusters), _AT_ONCE):
         looked = await asyncio.gather(*(_look(registry, target, name) for name in clusters[start : start + _AT_ONCE]))

@@ -18,6 +18,7 @@ from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.selection import Selection, can_select
 from kcp_py.registry.store import Page, RenderedPage, Scan, can_render, get, render, scan
 from kcp_py.registry.store.access import holds
+from kcp_py.registry.store.visible import ALL_VISIBLE, NONE_VISIBLE, visible_at
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.storage.contract import LARGEST_PAGE_BYTES, CompactedError, KeyValue
 from kcp_py.storage.keys import InvalidSegmentError
@@ -57,7 +58,7 @@ async def selectable(registry: Registry, target: Resolved, options: ListOptions)
         return target
     resource = target.resource
     found = await registry.wildcard.find(
-        resource.group, resource.version, resource.resource, accept=lambda other: can_select(options, other)
+        resource.group, resource.version, resource.resource, sight=target.sight, accept=lambda other: can_select(options, other)
     )
     return target if found is None else target._replace(served=found)
 
@@ -88,6 +89,8 @@ class Listing:
         self._continued = bool(options.continue_token)
         self._confirmed = target.only is None
         self._not_older_than = 0
+        self._visible = NONE_VISIBLE if target.only is not None or not target.sight.unrestricted else ALL_VISIBLE
+        """The clusters that are listed. Known from the first page on."""
         if self._continued:
             revision, self.start = registry.tokens.decode(options.continue_token, self._token_scope())
             self.revision = max(revision, 0)
@@ -104,7 +107,7 @@ class Listing:
 
     def _token_scope(self) -> str:
         target = self.target
-        cluster = target.only.uid if target.only is not None else "*"
+        cluster = target.only.uid if target.only is not None else target.sight.scope
         return f"{cluster}|{target.resource.keys.prefix}|{target.namespace}"
 
     def continue_token(self) -> str:
@@ -139,8 +142,10 @@ class Listing:
         await self._check_age()
         await self._check_life()
         registry, served = self._registry, self.target.served
+        if self._visible is NONE_VISIBLE and self.target.only is None:
+            await self._look()
         try:
-            page = await scan(registry.access, served, self._next(limit, max_bytes), clusters=registry.serving(served))
+            page = await scan(registry.access, served, self._next(limit, max_bytes), clusters=registry.serving(served, self._visible))
         except CompactedError as error:
             raise self._expired() from error
         await self.confirm()
@@ -192,7 +197,24 @@ class Listing:
 
     def _next(self, limit: int, max_bytes: int) -> Scan:
         target = self.target
-        return Scan(target.only, target.namespace, self.start, limit, self.revision, bool(self.options.limit), max_bytes)
+        counted = bool(self.options.limit)
+        return Scan(target.only, target.namespace, self.start, limit, self.revision, counted, max_bytes, self._visible)
+
+    async def _look(self) -> None:
+        """Find the clusters in sight at the revision of the list. Without one it is the latest that the feed has come to.
+
+        Raises:
+            StatusError: 410 for a revision before the sight changed. The caller may not see at present what it saw then.
+        """
+        sight, fanout = self.target.sight, self._registry.fanout
+        current = await self._registry.access.storage.revision()
+        if self.revision > current:
+            raise errors.too_large_resource_version(self.revision, current)
+        await fanout.reached(current)
+        self.revision = self.revision or fanout.revision
+        if self.revision < sight.changed_at:
+            raise errors.expired(errors.LIST_EXPIRED)
+        self._visible = visible_at(sight, self.revision)
 
     async def _check_age(self) -> None:
         if self._not_older_than:

@@ -18,6 +18,8 @@ from kcp_py.registry.resource import Served
 from kcp_py.registry.rest.conversions import WildcardConversions
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.scan import ServedScan
+from kcp_py.registry.store.visible import Visible
+from kcp_py.request.sight import Sight
 from kcp_py.watchcache import Fanout
 
 _CLUSTERS_AT_ONCE: Final = 100
@@ -76,16 +78,16 @@ class Registry:
     tokens: ContinueTokens
     conversions: WildcardConversions = field(default_factory=WildcardConversions)
 
-    def serving(self, served: Served) -> ServedScan | None:
-        """Which clusters serve a resource, for a scan over all of them; None where the scan needs not know."""
-        return self.wildcard.serving(served, state_of=self.clusters.state, states=self.clusters.states)
+    def serving(self, served: Served, visible: Visible) -> ServedScan | None:
+        """Which visible clusters serve a resource, for a scan over all of them; None where the scan needs not know."""
+        return self.wildcard.serving(served, visible, state_of=self.clusters.state, states=self.clusters.states)
 
-    async def states_serving(self, served: Served) -> AsyncGenerator[ClusterState, None]:
-        """All clusters that exist and serve a resource."""
+    async def states_serving(self, served: Served, sight: Sight) -> AsyncGenerator[ClusterState, None]:
+        """All clusters in sight that exist and serve a resource."""
         first: Name | None = None
         while page := await self.clusters.states(first, _CLUSTERS_AT_ONCE + 1, 0):
             for cluster_state in page[:_CLUSTERS_AT_ONCE]:
-                if await self.tables.served_in(cluster_state.name, served) is not None:
+                if sight.sees(cluster_state.name) and await self.tables.served_in(cluster_state.name, served) is not None:
                     yield cluster_state
             if len(page) <= _CLUSTERS_AT_ONCE:
                 return

@@ -20,6 +20,7 @@ from kcp_py.registry.rest.items import UNCONVERTED, AsStored, StoredItems
 from kcp_py.registry.rest.listing import Listing, Selected, selectable
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.selection import Selection
+from kcp_py.registry.rest.sighthorizon import SightHorizon
 from kcp_py.registry.store.access import holds
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.storage.contract import CompactedError, KeyValue
@@ -34,10 +35,23 @@ class StoredWatch:
     """One watch. From its making on, the end of the cluster, of the definition or of the server ends it.
 
     Call `start`, `check`, then `initial` where `sends_initial_events` and else `find_start`, then `begin`. From then on `watcher` has the
-    events; pass them to `convert` where `may_convert`, and each to `served_in` and `kind_of`. Call `aclose` at the end.
+    wakes its reader, and `take` has the events; pass them to `convert` where `may_convert`, and each to `served_in` and `kind_of`. Call
+    `aclose` at the end.
     """
 
-    __slots__ = ("_registry", "_unborn_at", "after", "as_stored", "items", "may_convert", "options", "selection", "target", "watcher")
+    __slots__ = (
+        "_registry",
+        "_unborn_at",
+        "after",
+        "as_stored",
+        "horizon",
+        "items",
+        "may_convert",
+        "options",
+        "selection",
+        "target",
+        "watcher",
+    )
 
     selection: Selection
     items: StoredItems
@@ -59,11 +73,25 @@ class StoredWatch:
             cluster=target.only.name if target.only is not None else "",
             namespace=target.namespace,
             name=target.name,
+            sight=None if target.only is not None or target.sight.unrestricted else target.sight,
         )
+        self.horizon = SightHorizon(registry, target, self.watcher) if self.watcher.sight is not None else None
+        """Shows what comes into sight and goes out of it; None where nothing can."""
 
     async def aclose(self) -> None:
         """End the watch; safe to call twice."""
+        if self.horizon is not None:
+            await self.horizon.aclose()
         await self._registry.fanout.detach(self.watcher)
+
+    async def take(self) -> Sequence[ObjectEvent]:
+        """The events since the last call, without waiting for more: `Watcher.take`, and those of clusters that come into sight or leave it.
+
+        Raises:
+            StorageError: `Watcher.take`; the objects of such a cluster cannot be read.
+            StatusError: the objects of such a cluster cannot be read.
+        """
+        return await (self.watcher if self.horizon is None else self.horizon).take()
 
     async def start(self) -> None:
         """Check the request and what it relies on.
@@ -116,6 +144,8 @@ class StoredWatch:
         cluster_state, after = self.target.only, self.after
         if cluster_state is not None and 0 < after < cluster_state.created_revision:
             raise _expired(after, cluster_state.created_revision)
+        if self.horizon is not None and 0 < after < self.target.sight.changed_at:
+            raise _expired(after, self.target.sight.changed_at)
         if after > self._registry.fanout.revision and after > (current := await self._registry.access.storage.revision()):
             raise errors.too_large_resource_version(after, current)
 
@@ -194,6 +224,8 @@ class StoredWatch:
         # What the end has left of the history may belong to another cluster or definition of the same name.
         self.watcher.raise_if_ended()
         self._registry.fanout.begin(self.watcher, self.after)
+        if self.horizon is not None:
+            self.horizon.begin(self.after)
 
     def expired(self, error: CompactedError | WatchOverflowError) -> StatusError:
         """410 for a watch whose client has missed changes: it lists again."""

@@ -19,6 +19,7 @@ from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.storage import Object, ObjectEvent, ReadRequest, RestStorage
 from kcp_py.registry.store.access import translate
 from kcp_py.registry.writerequest import Resolved
+from kcp_py.request.sight import SightChange
 from kcp_py.storage.contract import StorageError
 from kcp_py.watchcache import WatchEndedError, WatchOverflowError
 
@@ -47,9 +48,10 @@ class _Life(NamedTuple):
 class WildcardWatch(ComputedWatch):
     """The watches of all clusters that serve the resource, one for each cluster, merged.
 
-    A cluster that comes while the watch runs is followed from then on. Of one that goes, or that ceases to serve the resource, the client
-    gets DELETED for each object that it knows, with the metadata that identifies the object. So it does where the watch of one cluster
-    fails or ends, as a list leaves out a cluster that fails; that watch begins again after a while, with ADDED.
+    A cluster that comes, or comes into sight, while the watch runs is followed from then on. Of one that goes, goes out of sight, or ceases
+    to serve the resource, the client gets DELETED for each object that it knows, with the metadata that identifies the object. So it does
+    where the watch of one cluster fails or ends, as a list leaves out a cluster that fails; that watch begins again after a while, with
+    ADDED.
 
     The clusters share one bounded queue, in which each has at most one event that waits for space. No cluster waits for another one.
     """
@@ -66,6 +68,7 @@ class WildcardWatch(ComputedWatch):
         """Clusters to look at, in order."""
         self._clusters = registry.fanout.reserve(registry.clusters.prefix)
         self._unlisten = registry.tables.listen(self._note) if request.target.served.per_cluster else lambda: None
+        self._blind = request.target.sight.listen(self._look)
         self._following: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -79,6 +82,7 @@ class WildcardWatch(ComputedWatch):
         """`ComputedWatch.aclose`."""
         self._closed = True
         self._unlisten()
+        self._blind()
         tasks = [*self._ending.values(), *(life.task for life in self._lives.values())]
         if self._following is not None:
             tasks.append(self._following)
@@ -96,6 +100,10 @@ class WildcardWatch(ComputedWatch):
                 raise event
             yield event
 
+    def _look(self, change: SightChange) -> None:
+        for cluster in (*change.removed, *change.added):
+            self._note(Name(cluster))
+
     def _note(self, cluster: Name) -> None:
         self._changed[cluster] = None
         self._clusters.wake()
@@ -103,7 +111,7 @@ class WildcardWatch(ComputedWatch):
     async def _follow_clusters(self) -> None:
         """Follow the clusters that serve the resource. What goes wrong with that ends the watch."""
         try:
-            async for cluster_state in self._registry.states_serving(self.target.served):
+            async for cluster_state in self._registry.states_serving(self.target.served, self.target.sight):
                 self._join(cluster_state)
             while True:
                 for event in await self._clusters.take():
@@ -127,7 +135,9 @@ class WildcardWatch(ComputedWatch):
         """Begin or cease to follow a cluster, as it is now."""
         registry = self._registry
         state = await registry.clusters.state(cluster)
-        if state is not None and await registry.tables.served_in(cluster, self.target.served) is None:
+        if state is not None and (
+            not self.target.sight.sees(cluster) or await registry.tables.served_in(cluster, self.target.served) is None
+        ):
             state = None
         life = self._lives.get(cluster)
         if life is not None and (state is None or state.created_revision != life.created_revision):

@@ -49,7 +49,7 @@ async def delete(access: Access, request: WriteRequest) -> StoreResult:
         StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
     """
     cluster_state = request.target.cluster_state
-    _, served, namespace, name, _ = request.target
+    _, served, namespace, name, _, _ = request.target
     options = request.options
     assert isinstance(options, DeleteOptions), "a deletion has its own options"
     resource = served.resource

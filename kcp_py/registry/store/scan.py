@@ -11,7 +11,8 @@ from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.defaults import default_items, default_items_at, is_default, with_defaults
-from kcp_py.registry.store.namespacedefaults import count_visible, namespace_items_everywhere
+from kcp_py.registry.store.namespacedefaults import count_visible, namespace_items_at, namespace_items_everywhere
+from kcp_py.registry.store.visible import ALL_VISIBLE, NONE_VISIBLE, Visible, VisibleReader, Window
 from kcp_py.storage.contract import LARGEST_PAGE_BYTES, KeyValue, RangeResult, prefix_end, readable
 
 StateScan = Callable[[Name | None, int, int], Awaitable[Sequence[ClusterState]]]
@@ -25,7 +26,7 @@ class Scan(NamedTuple):
     """What to read."""
 
     cluster_state: ClusterState | None
-    """None for all clusters."""
+    """None for all clusters, or for those of `visible`."""
     namespace: str = ""
     start: str = ""
     """Skip keys before this one."""
@@ -34,6 +35,8 @@ class Scan(NamedTuple):
     counted: bool = False
     max_bytes: int = LARGEST_PAGE_BYTES
     """Of a page with a limit; the item that goes beyond is its last."""
+    visible: Visible = NONE_VISIBLE
+    """The clusters of a read over all of them. A part of all clusters is read at a revision that the caller names."""
 
 
 class Page(NamedTuple):
@@ -60,6 +63,8 @@ async def scan(access: Access, served: Served, what: Scan, *, clusters: ServedSc
         StorageError: compacted or future revision, store unavailable.
     """
     resource = served.resource
+    if what.cluster_state is None and what.visible is not ALL_VISIBLE:
+        return await _scan_visible(access, served, what, clusters)
     if what.cluster_state is None:
         prefix = resource.keys.prefix
     elif what.namespace:
@@ -97,7 +102,25 @@ async def _defaults(access: Access, served: Served, what: Scan, revision: int, *
     if resource.namespace_object is None:
         return [item for cluster_state, own in serving for item in default_items(own, cluster_state)]
     states = [cluster_state for cluster_state, _ in serving]
+    if what.visible.few is not None:
+        items: list[KeyValue] = []
+        for cluster_state in states:
+            items += await namespace_items_at(access, resource, cluster_state, revision, start=what.start, limit=what.limit)
+            if what.limit and len(items) > what.limit:
+                break
+        return items
     return await namespace_items_everywhere(access, resource, states, revision, start=what.start, limit=what.limit)
+
+
+async def _scan_visible(access: Access, served: Served, what: Scan, clusters: ServedScan | None) -> Page:
+    """A page of some clusters, with nothing in it that depends on others."""
+    keys = served.resource.keys
+    reader = VisibleReader(access.storage, keys, what.visible, Window(what.start, what.limit, what.revision, what.max_bytes))
+    await reader.read()
+    if clusters is None:
+        return Page(reader.items, what.revision, reader.more, -1)
+    defaults = [item for item in await _defaults(access, served, what, what.revision, clusters=clusters) if item.key >= what.start]
+    return _merged(reader.items, defaults, what, keys.prefix, what.revision, more=reader.more)
 
 
 async def _without(foreign: str, access: Access, prefix: str, what: Scan, *, found: RangeResult) -> RangeResult:

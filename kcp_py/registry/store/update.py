@@ -53,7 +53,7 @@ async def update(access: Access, request: WriteRequest, transform: Transform, *,
         StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
     """
     cluster_state = request.target.cluster_state
-    _, served, namespace, name, subresource = request.target
+    _, served, namespace, name, subresource, _ = request.target
     resource = served.resource
     for _ in range(LOCK_ATTEMPTS):
         item = await find(access, cluster_state, served, namespace, name)
@@ -91,7 +91,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
         ConflictError: the object changed since it was read.
     """
     cluster_state = request.target.cluster_state
-    _, served, namespace, _, subresource = request.target
+    _, served, namespace, _, subresource, _ = request.target
     manager, resource, item = request.manager, served.resource, current.item
     size = request.size + len(item.value)
     old = await current.load()

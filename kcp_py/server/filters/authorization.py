@@ -5,6 +5,8 @@ from __future__ import annotations
 from kcp_py.apimachinery import errors
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.forbidden import forbidden
+from kcp_py.logicalcluster import WILDCARD
+from kcp_py.request.sight import NO_CLUSTER
 from kcp_py.server.exchange import Exchange, Handler
 from kcp_py.server.longrequests import LongRequests
 
@@ -33,6 +35,11 @@ class AuthorizationFilter:
             if decision is not None and decision.error:
                 raise errors.internal(decision.error)
             raise forbidden(context.user, context.info, decision.reason if decision is not None else "")
+        if context.cluster is WILDCARD:
+            if decision.sight is NO_CLUSTER:
+                # The authorizer has not said which clusters: none.
+                raise forbidden(context.user, context.info, decision.reason)
+            exchange.context = context._replace(sight=decision.sight)
         await self._handler(exchange)
         if exchange.end is not None and running is not None:
             exchange.leave = running.add(exchange, exchange.end, changes=changes).leave

@@ -111,7 +111,7 @@ class Documents:
         """What the cluster of a request serves, or all clusters together."""
         context = exchange.context
         if isinstance(context.cluster, Wildcard):
-            return await self._backend.wildcard.union()
+            return await self._backend.wildcard.union(context.sight)
         await resolve_cluster(self._backend, context, context.cluster)
         return await self._backend.tables.get(context.cluster)
 

@@ -68,7 +68,8 @@ class ItemEncoder:
         """Over all clusters, take in the columns of every definition of the resource: a Table begins with them."""
         resource = self._target.resource
         if self.wildcard and self._transform == "Table" and self._target.served.per_cluster:
-            for other in await self._backend.wildcard.forms(resource.group, resource.version, resource.resource):
+            name = resource.group, resource.version, resource.resource
+            for other in await self._backend.wildcard.forms(*name, sight=self._target.sight):
                 self.columns.add(other)
 
     def is_answered_as_stored(self, item: KeyValue, served: Served, cluster: Name) -> bool:

@@ -41,7 +41,9 @@ async def resolve(backend: Backend, exchange: Exchange) -> Resolved:
     cluster = context.cluster
     if isinstance(cluster, Wildcard):
         cluster_state = None
-        served = await backend.wildcard.find(info.group, info.version, info.resource, accept=lambda found: _has_path(info, found))
+        served = await backend.wildcard.find(
+            info.group, info.version, info.resource, sight=context.sight, accept=lambda found: _has_path(info, found)
+        )
     else:
         cluster_state = backend.clusters.cached(cluster)
         if cluster_state is None or cluster_state.inactive or cluster_state.delete_after:
@@ -64,7 +66,7 @@ async def resolve(backend: Backend, exchange: Exchange) -> Resolved:
         # There are no such routes of built-in kinds; for custom resources it is a GET.
         raise method_not_allowed()
     exchange.resolved = resource.key
-    return Resolved(cluster_state, served, namespace, info.name, info.subresource)
+    return Resolved(cluster_state, served, namespace, info.name, info.subresource, context.sight)
 
 
 async def resolve_cluster(backend: Backend, context: RequestContext, cluster: Name) -> ClusterState:

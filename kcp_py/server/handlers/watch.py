@@ -15,6 +15,7 @@ from kcp_py.apimachinery.meta.fieldselectors import FieldRequirement, FieldSelec
 from kcp_py.apimachinery.meta.options import ListOptions, decode_include_object, decode_list_options
 from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.registry.rest.computedwatch import ComputedWatch
+from kcp_py.registry.rest.sighthorizon import SightHorizon
 from kcp_py.registry.rest.storage import ReadRequest
 from kcp_py.registry.rest.watching import StoredWatch
 from kcp_py.registry.writerequest import Resolved
@@ -188,7 +189,7 @@ class _StoredStream(_Stream):
         sent = after
         try:
             while not self._gone:
-                if revision := await self._send_events(watcher):
+                if revision := await self._send_events():
                     sent = revision
                     continue
                 now = loop.time()
@@ -205,19 +206,28 @@ class _StoredStream(_Stream):
         finally:
             alarms.cancel(alarm, watcher)
 
-    async def _send_events(self, watcher: Watcher) -> int:
+    async def _send_events(self) -> int:
         """Send what has come, and return its last revision, 0 for none.
 
         A frame of its own: what it held is gone when the watch goes to sleep, where variables of `_follow` would keep the last frames of
         every idle watch in memory.
         """
-        events = await watcher.take()
+        watch = self._watch
+        events = await watch.take()
+        revision = await self._send_sight(watch.horizon) if watch.horizon is not None and watch.horizon.came_to else 0
         if not events:
-            return 0
+            return revision
         if frames := await self._encoder.encode(events):
             await self._exchange.send_frames(frames)
             self._events.record(frames)
         return events[-1].mod_revision
+
+    async def _send_sight(self, horizon: SightHorizon) -> int:
+        """Tell a client that has got objects of a cluster that came into sight where to resume. The revision of that change."""
+        revision, horizon.came_to = horizon.came_to, 0
+        if self._watch.options.allow_watch_bookmarks:
+            await self._exchange.send_frames([self._encoder.bookmark(revision)])
+        return revision
 
 
 class _ClientGoneError(Exception):

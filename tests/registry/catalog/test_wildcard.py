@@ -10,6 +10,7 @@ import pytest
 from kcp_py.registry.catalog.crdindex import CRDIndex
 from kcp_py.registry.catalog.table import ResourceUnion
 from kcp_py.registry.catalog.wildcard import WildcardTables
+from kcp_py.request.sight import EVERY_CLUSTER
 from kcp_py.storage.contract import Delete, Event, Put
 from kcp_py.storage.keys import resource_keys
 from kcp_py.watchcache import ObjectEvent, Route
@@ -38,14 +39,14 @@ def custom(union: ResourceUnion) -> list[tuple[str, str]]:
 
 async def owner(wildcard: WildcardTables, version: str = "v1") -> str | None:
     """The key of the definition by which widgets are served."""
-    found = await wildcard.find("example.com", version, "widgets")
+    found = await wildcard.find("example.com", version, "widgets", sight=EVERY_CLUSTER)
     return None if found is None else found.guards[0].key
 
 
 async def test_built_in_resources_need_no_index(wildcard: WildcardTables, storage: SteppedStorage) -> None:
     """They are found without a look into the store."""
     before = storage.ranges
-    found = await wildcard.find("", "v1", "configmaps")
+    found = await wildcard.find("", "v1", "configmaps", sight=EVERY_CLUSTER)
     assert found is not None
     assert found.resource.typed
     assert storage.ranges == before
@@ -82,9 +83,9 @@ async def test_it_is_read_once(wildcard: WildcardTables, index: CRDIndex, storag
     await elsewhere.define(A, stored())
     assert index._clusters is None
     before = storage.ranges
-    await asyncio.gather(*(wildcard.find("other.io", "v1", "others") for _ in range(5)))
+    await asyncio.gather(*(wildcard.find("other.io", "v1", "others", sight=EVERY_CLUSTER) for _ in range(5)))
     assert storage.ranges == before + 1
-    await wildcard.find("other.io", "v1", "others")
+    await wildcard.find("other.io", "v1", "others", sight=EVERY_CLUSTER)
     assert storage.ranges == before + 1
 
 
@@ -156,7 +157,7 @@ async def test_discovery_over_all_clusters(wildcard: WildcardTables, elsewhere: 
     await elsewhere.define(B, stored(versions=[{"name": "v2"}]))
     await elsewhere.define(C, stored())
     await elsewhere.define(C, stored(gadgets))
-    union = await wildcard.union()
+    union = await wildcard.union(EVERY_CLUSTER)
     assert custom(union) == [("gadgets", "v1"), ("widgets", "v2")]
 
 
@@ -164,9 +165,9 @@ async def test_a_cluster_that_is_gone_by_now(wildcard: WildcardTables, storage: 
     """An index that the feed has not corrected yet names a cluster without the definition: the next one answers."""
     for cluster in (A, B):
         await elsewhere.define(cluster, stored())
-    await wildcard.union()
+    await wildcard.union(EVERY_CLUSTER)
     assert await owner(wildcard) == definition_key(A)
     await storage.transact((), (Delete(definition_key(A)),))
     wildcard._tables.invalidate(A)
     assert await owner(wildcard) == definition_key(B)
-    assert custom(await wildcard.union()) == [("widgets", "v1")]
+    assert custom(await wildcard.union(EVERY_CLUSTER)) == [("widgets", "v1")]

@@ -24,6 +24,7 @@ from kcp_py.registry.rest.verbs import Verbs
 from kcp_py.registry.writerequest import Decoding, Resolved, WriteRequest
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import UNPARSED
+from kcp_py.request.sight import EVERY_CLUSTER
 from kcp_py.request.user import LOOPBACK
 from kcp_py.storage.memory import MemoryStorage
 from tests.client.registry import CONFIG_MAPS, NAMESPACES, config_map, open_registry
@@ -56,7 +57,7 @@ def registry_of(world: World) -> Registry:
 async def target(world: World, cluster: Name | None, name: str = "", resource: GroupVersionResource = CONFIG_MAPS) -> Resolved:
     served = world.tables.builtin(*resource)
     assert served is not None
-    return Resolved(await world.clusters.state(cluster) if cluster else None, served, "default", name)
+    return Resolved(await world.clusters.state(cluster) if cluster else None, served, "default", name, sight=EVERY_CLUSTER)
 
 
 async def test_a_read_object_is_bytes_or_an_object(world: World) -> None:

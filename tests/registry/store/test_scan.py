@@ -10,6 +10,7 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store import Page, Scan, scan
+from kcp_py.registry.store.visible import ALL_VISIBLE
 from kcp_py.storage.contract import CompactedError, FutureRevisionError, Put
 from tests.registry.store.shelf import CONFIG_MAPS, NAMESPACES, A, B, Shelf, key_of, state_of
 
@@ -41,7 +42,7 @@ async def test_a_scan_stays_in_its_cluster_and_namespace(shelf: Shelf) -> None:
     last = await shelf.put_all("z", namespace="n", cluster="ab")
     assert names_of(await scan(shelf.access, CONFIG_MAPS, Scan(A, "n"))) == ["x"]
     assert names_of(await scan(shelf.access, CONFIG_MAPS, Scan(A))) == ["x", "y"]
-    everywhere = await scan(shelf.access, CONFIG_MAPS, Scan(None))
+    everywhere = await scan(shelf.access, CONFIG_MAPS, Scan(None, visible=ALL_VISIBLE))
     assert (names_of(everywhere), everywhere.revision, everywhere.remaining) == (["x", "y", "z"], last, -1)
 
 
@@ -86,7 +87,9 @@ async def test_pages_with_default_objects_miss_and_repeat_nothing(shelf: Shelf, 
         found: list[str] = []
         start, more = "", True
         while more:
-            page = await scan(shelf.access, NAMESPACES, Scan(cluster_state, start=start, limit=limit), clusters=everywhere)
+            page = await scan(
+                shelf.access, NAMESPACES, Scan(cluster_state, start=start, limit=limit, visible=ALL_VISIBLE), clusters=everywhere
+            )
             assert len(page.items) <= limit
             found += names_of(page)
             start, more = page.items[-1].key + "\x00" if page.items else "", page.more
@@ -111,7 +114,7 @@ async def test_custom_resources_of_the_same_name_are_not_objects_of_a_built_in_k
     found: list[str] = []
     start, more = "", True
     while more:
-        page = await scan(shelf.access, CONFIG_MAPS, Scan(None, start=start, limit=limit, counted=True))
+        page = await scan(shelf.access, CONFIG_MAPS, Scan(None, start=start, limit=limit, counted=True, visible=ALL_VISIBLE))
         assert len(page.items) <= (limit or 6)
         assert page.items
         found += names_of(page)
