@@ -87,7 +87,8 @@ def test_decisions_and_their_change(user: As, folder: Path) -> None:
         assert watch.stdout is not None
         user("team-a", "").run("create", "configmap", "one")
         assert any('"name":"one"' in line for line in watch.stdout)
-        (folder / "authorization.yaml").write_text(HEAD + ROLES)
+        (folder / "new.yaml").write_text(HEAD + ROLES)
+        (folder / "new.yaml").replace(folder / "authorization.yaml")
         watch.communicate(timeout=COMMAND_SECONDS)
         assert watch.returncode == 0
     finally:

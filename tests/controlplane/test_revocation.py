@@ -47,6 +47,13 @@ async def api(tmp_path: Path, users: Path) -> AsyncIterator[Api]:
         yield api
 
 
+def replace(file: Path, text: str) -> None:
+    """Replace a file at once: the server may read it at any time."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.replace(file)
+
+
 def watch(api: Api, token: str, path: str = MAPS, **headers: str) -> Watch:
     return Watch(api, path, {"Authorization": token, **headers})
 
@@ -101,7 +108,7 @@ async def test_a_token_that_is_removed(api: Api, users: Path, token: str, path: 
     stream = Watch(api, path, {"Authorization": token}, resource="configmaps", version="v1", filter=everything)
     async with stream:
         assert stream.started["status"] == 200
-        await asyncio.to_thread(users.write_text, "bob,bob,b1\n")
+        await asyncio.to_thread(replace, users, "bob,bob,b1\n")
         async with asyncio.timeout(30):
             while (await stream._messages.get()).get("more_body", False):
                 pass
@@ -114,7 +121,7 @@ async def test_a_group_that_is_left(api: Api, users: Path) -> None:
     await api.ok("POST", f"{RBAC}/clusterrolebindings", binding("devs", "maps", "Group:dev"))
     async with watch(api, ALICE) as mine:
         assert mine.started["status"] == 200
-        await asyncio.to_thread(users.write_text, USERS.replace(',"dev"', ',"ops"'))
+        await asyncio.to_thread(replace, users, USERS.replace(',"dev"', ',"ops"'))
         await end_of(mine)
         await api.fails(403, "GET", MAPS, token=ALICE)
 

@@ -37,7 +37,10 @@ def by(hook: Hook, *, policy: str = "NoOpinion", condition: str = "true") -> str
 
 
 def write(file: Path, text: str) -> None:
-    file.write_text(text)
+    """Replace a file at once: the server may read it at any time."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.replace(file)
 
 
 @asynccontextmanager
@@ -132,7 +135,7 @@ async def test_a_changed_file(tmp_path: Path, file: Path, hook: Hook) -> None:
         async with Watch(api, MAPS, {"Authorization": ALICE}) as watch:
             assert watch.started["status"] == 200
             hook.answer = DENY
-            await asyncio.to_thread(file.write_text, HEAD + by(hook))
+            await asyncio.to_thread(write, file, HEAD + by(hook))
             assert await watch.next() is None
         assert (await api.fails(403, "GET", MAPS, token=ALICE))["message"].endswith(": not by the hook")
         shown = await metrics(api)
@@ -146,7 +149,7 @@ async def test_a_file_that_cannot_be_used(tmp_path: Path, file: Path) -> None:
     write(file, HEAD + BY_ROLES)
     async with serving(tmp_path, authorization_config=file) as api:
         for failures, content in enumerate((f"{HEAD}- {{type: Node, name: node}}\n", "nonsense: ["), start=1):
-            await asyncio.to_thread(file.write_text, content)
+            await asyncio.to_thread(write, file, content)
 
             async def failed(failures: int = failures) -> bool:
                 return _count(await metrics(api), "failure") == failures
@@ -154,7 +157,7 @@ async def test_a_file_that_cannot_be_used(tmp_path: Path, file: Path) -> None:
             await until(failed)
             await api.ok("POST", MINE, PODS)
             await api.fails(403, "GET", MAPS, token=ALICE)
-        await asyncio.to_thread(file.write_text, f"{HEAD}- {{type: AlwaysAllow, name: alwaysallow}}\n")
+        await asyncio.to_thread(write, file, f"{HEAD}- {{type: AlwaysAllow, name: alwaysallow}}\n")
 
         async def allowed() -> bool:
             return (await api("GET", MAPS, token=ALICE)).status_code == 200
