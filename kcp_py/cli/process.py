@@ -29,7 +29,7 @@ from kcp_py.cli.devusers import DevUser, describe_dev_users, ensure_dev_users
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.logforwarding import forward_standard_logging
 from kcp_py.cli.memory import INTERVAL, Trimmer
-from kcp_py.options import Options
+from kcp_py.options import Options, OptionsError
 from kcp_py.serving.certificates import CertificateError, ensure_certificates, serving_certificates
 from kcp_py.serving.connectionlimits import raise_descriptor_limit
 from kcp_py.serving.files import make_private_directory
@@ -76,6 +76,8 @@ def run_server(options: Options, *, out: IO[str]) -> int:
             ensure_token_file(options)
             dev_users = ensure_dev_users(options)
             tls = None if options.plain_http else ReloadingContext(options)
+            if tls is not None:
+                options = dataclasses.replace(options, root_ca_file=options.trust_file)
         except ListenError as error:
             raise CommandError(f"cannot listen on {error}") from None
         except OSError as error:
@@ -100,14 +102,13 @@ async def _run(
 ) -> None:
     from kcp_py.bootstrap import descriptions
     from kcp_py.controlplane import ControlPlane
-    from kcp_py.controlplane.rootca import RootCAError
 
     async with contextlib.AsyncExitStack() as stack:
         try:
             control_plane = await stack.enter_async_context(ControlPlane(options))
         except OSError as error:
             raise CommandError(_named(error, options.root_directory)) from error
-        except (AuthenticationError, ConfigurationError, RootCAError, StorageError, TokenFileError) as error:
+        except (AuthenticationError, ConfigurationError, OptionsError, StorageError, TokenFileError) as error:
             raise CommandError(_one_line(error)) from error
         # What exists now lives as long as the process: the collector need not look at it again. The cycles in it are not worth a search.
         gc.freeze()

@@ -7,9 +7,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-
-class RootCAError(Exception):
-    """The file cannot be used; the text names it."""
+from kcp_py.options import OptionsError
 
 
 def read_root_ca(path: Path) -> str:
@@ -18,14 +16,14 @@ def read_root_ca(path: Path) -> str:
     The file of a serving certificate begins with that certificate, which is replaced more often than the authorities behind it.
 
     Raises:
-        RootCAError: the file cannot be read, or has no certificates.
+        OptionsError: the file cannot be read, or has no certificates.
     """
     try:
         certificates = x509.load_pem_x509_certificates(path.read_bytes())
     except OSError as error:
-        raise RootCAError(f"{path}: {error.strerror or error}") from error
+        raise OptionsError(f"--root-ca-file: {path}: {error.strerror or error}") from error
     except ValueError as error:
-        raise RootCAError(f"{path} holds no certificates (PEM): {error}") from error
+        raise OptionsError(f"--root-ca-file: {path} holds no certificates (PEM)") from error
     authorities = [one for one in certificates if _is_authority(one)]
     return b"".join(one.public_bytes(Encoding.PEM) for one in authorities or certificates).decode("ascii")
 

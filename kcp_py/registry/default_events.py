@@ -99,6 +99,13 @@ class DefaultEvents:
         # Namespaces stay until their cluster is gone, everything in them is content.
         return self._keys.namespaced and (DELETION_MARK in event.value) is not (DELETION_MARK in event.previous.value)
 
+    def sources_of(self, cluster: str) -> Sequence[str] | None:
+        """`Derivation.sources_of`."""
+        if self._inherited:
+            return []
+        keys = [one for one in (self._cluster_keys, self._crd_keys) if one is not None]
+        return [one.cluster_prefix(Name(cluster)) for one in keys] if cluster else None
+
     async def seen(self, events: Sequence[ObjectEvent], stored: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
         """`Derivation.seen`."""
         del stored

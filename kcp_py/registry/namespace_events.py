@@ -78,6 +78,13 @@ class NamespaceEvents:
             return True
         return (DELETION_MARK in event.value) is not (DELETION_MARK in event.previous.value)
 
+    def sources_of(self, cluster: str) -> Sequence[str] | None:
+        """`Derivation.sources_of`."""
+        if cluster:
+            return [keys.cluster_prefix(Name(cluster)) for keys in (self._cluster_keys, self._namespace_keys)]
+        # Watches over all clusters show them or not.
+        return None if self._is_watched is None else []
+
     async def seen(self, events: Sequence[ObjectEvent], stored: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
         """`Derivation.seen`."""
         concerned = [event for event in stored if self.concerns(event)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from itertools import groupby
 from operator import attrgetter
 from types import MappingProxyType
@@ -34,6 +36,13 @@ class Derivation(Protocol):
 
     def concerns(self, event: ObjectEvent) -> bool:
         """Whether a stored event, of a source or of the resource itself, may change for watchers. Called for each event, so it is cheap."""
+        ...
+
+    def sources_of(self, cluster: str) -> Sequence[str] | None:
+        """The prefixes of all further events that may change for the watchers of a cluster (empty: of all clusters).
+
+        Each holds few events: they are read before those of the resource. None where they may be many, or anywhere in the store.
+        """
         ...
 
     async def seen(self, events: Sequence[ObjectEvent], stored: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
@@ -340,7 +349,7 @@ class Fanout:
             return
         derivations = self._derived.get(watcher.prefix, ())
         own = prefix_in_cluster(watcher.prefix, watcher.cluster) if watcher.cluster else watcher.prefix
-        changes = self._storage.watch(f"{self._root}/" if derivations else own, start_revision=after + 1)
+        changes = self._history(own, [one.sources_of(watcher.cluster) for one in derivations], after, until)
         try:
             async for batch in changes:
                 events: list[ObjectEvent] = []
@@ -359,6 +368,28 @@ class Fanout:
                     return
         finally:
             await changes.aclose()
+
+    async def _history(self, own: str, sources: Sequence[Sequence[str] | None], after: int, until: int) -> AsyncGenerator[WatchBatch, None]:
+        """The events after a revision below the prefix `own` and the prefixes of `sources`, at least as far as `until`."""
+        prefixes: dict[str, None] = {}
+        for some in sources:
+            if some is None:
+                own, prefixes = f"{self._root}/", {}
+                break
+            prefixes.update(dict.fromkeys(some))
+        before: list[Event] = []
+        for prefix in prefixes:
+            async with aclosing(self._storage.watch(prefix, start_revision=after + 1)) as changes:
+                async for batch in changes:
+                    before += batch.events
+                    if batch.revision >= until:
+                        break
+        before.sort(key=_revision)
+        async with aclosing(self._storage.watch(own, start_revision=after + 1)) as changes:
+            async for batch in changes:
+                count = bisect_right(before, batch.revision, key=_revision)
+                yield batch._replace(events=sorted((*before[:count], *batch.events), key=_revision)) if count else batch
+                del before[:count]
 
 
 def _appended(listeners: list[L], listener: L) -> Callable[[], None]:

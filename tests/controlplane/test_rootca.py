@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kcp_py.controlplane.rootca import RootCAError, read_root_ca
-from kcp_py.options import Options
+from kcp_py.controlplane.rootca import read_root_ca
+from kcp_py.options import Options, OptionsError
 from kcp_py.serving.certificates import ensure_certificates
 
 
@@ -35,10 +35,10 @@ def test_a_chain_without_its_leaf(pki: Options, tmp_path: Path) -> None:
 
 def test_files_that_cannot_be_used(tmp_path: Path) -> None:
     """The error names the file."""
-    with pytest.raises(RootCAError, match="no-such-file"):
+    with pytest.raises(OptionsError, match="no-such-file"):
         read_root_ca(tmp_path / "no-such-file")
     (tmp_path / "empty").write_text("nothing")
-    with pytest.raises(RootCAError, match=r"empty.*holds no certificates"):
+    with pytest.raises(OptionsError, match=r"empty.*holds no certificates"):
         read_root_ca(tmp_path / "empty")
 
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from kcp_py.storage.contract import CompactedError, Delete, Event, Put
+from kcp_py.storage.keys import prefix_in_cluster
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.watchcache import Fanout, ObjectEvent, Route, WatchEndedError, Watcher, WatchOverflowError
 
@@ -180,6 +181,9 @@ class Made:
     def concerns(self, event: ObjectEvent) -> bool:
         return event.route.prefix == self._source
 
+    def sources_of(self, cluster: str) -> Sequence[str] | None:
+        return [prefix_in_cluster(self._source, cluster)] if cluster else None
+
     async def seen(self, events: Sequence[ObjectEvent], stored: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
         assert {id(event) for event in stored} <= {id(event) for event in events}, "nothing else has changed them"
         found = list(events)
@@ -202,6 +206,29 @@ async def test_derived_events_come_live_and_resumed() -> None:
         assert [(event.route.name, event.mod_revision) for event in await taken(live, 1)] == [("made", revision)]
         resumed = fanout.attach(target, after=before)
         assert [(event.route.name, event.mod_revision) for event in await taken(resumed, 1)] == [("made", revision)]
+
+
+async def test_derived_events_of_one_cluster_are_in_order() -> None:
+    """A watch of a cluster that resumes from history gets the events of the resource and those from other resources by revision."""
+    source, target = "/registry/core/sources/", "/registry/core/targets/"
+
+    async with MemoryStorage() as storage, running_fanout(storage, max_events=1) as fanout:
+        fanout.derive([source], target, Made(source, target))
+        before = await put(storage, "a", "unrelated")
+        revisions = []
+        for number in range(6):
+            prefix = (target, source, source)[number % 3]
+            revisions.append(await storage.transact([], [Put(f"{prefix}a/{number}", b"1")]))
+            await storage.transact([], [Put(f"{prefix}b/{number}", b"1")])
+        live = await put(storage, "a", "unrelated")
+        await fanout.reached(live)
+        resumed = fanout.attach(target, cluster="a", after=before)
+        found = await taken(resumed, 6)
+        assert [(event.route.name, event.mod_revision) for event in found] == list(
+            zip(["0", "made", "made", "3", "made", "made"], revisions, strict=True)
+        )
+        later = await storage.transact([], [Put(f"{target}a/later", b"1")])
+        assert [event.mod_revision for event in await taken(resumed, 1)] == [later]
 
 
 async def test_listeners_to_everything_hear_what_is_stored() -> None:

@@ -39,6 +39,10 @@ class ServedEvents:
         """`Derivation.concerns`."""
         return any(change.prefix == self._keys.prefix for change in self._source.changes(event))
 
+    def sources_of(self, cluster: str) -> None:
+        """`Derivation.sources_of`: objects of any cluster may begin and end the resource."""
+        del cluster
+
     async def seen(self, events: Sequence[ObjectEvent], stored: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
         """`Derivation.seen`."""
         del stored
