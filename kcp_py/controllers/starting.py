@@ -10,6 +10,7 @@ from typing import Final
 from kcp_py.aio import Supervisor
 from kcp_py.aio.cooperative import Throttle
 from kcp_py.apimachinery.meta.timestamps import format_time
+from kcp_py.apis.core.tokensecrets import CONTROLLER
 from kcp_py.client import Client, Tap
 from kcp_py.controllers.clusterroles import ClusterRoleController
 from kcp_py.controllers.crds import CRDController
@@ -21,6 +22,7 @@ from kcp_py.controllers.runtime.election import LeaderElection
 from kcp_py.controllers.runtime.loop import ReconcileLoop, changes_of
 from kcp_py.controllers.runtime.queue import WorkQueue
 from kcp_py.controllers.signingrequests import SigningController, SigningRequestCleaner
+from kcp_py.controllers.tokensecrets import TokenSecretController
 from kcp_py.options import Options
 from kcp_py.request.user import controller_user
 
@@ -32,6 +34,7 @@ CONTROLLERS: Final = (
     NamespaceController.name,
     SigningController.name,
     SigningRequestCleaner.name,
+    TokenSecretController.name,
 )
 """The names of all controllers; all are on by default."""
 
@@ -109,6 +112,7 @@ def start_controllers(
         LogicalClusterController(client, tap, now=now),
         NamespaceController(client.acting_as(namespaces), tap.acting_as(namespaces), clock=clock, grace=namespace_grace),
         SigningRequestCleaner(client.acting_as(controller_user("certificate-controller")), clock=clock),
+        TokenSecretController(client.acting_as(controller_user(CONTROLLER))),
         *own,
     ]
     names = [GarbageCollector.name, *(controller.name for controller in controllers)]

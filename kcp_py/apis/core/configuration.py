@@ -14,6 +14,7 @@ import orjson
 from kcp_py.apimachinery.errors import DecodingError
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, required, too_long
 from kcp_py.apimachinery.meta.names import byte_length, config_key_problems
+from kcp_py.apis.core import tokensecrets
 from kcp_py.apis.core.namespaceobjects import DESCRIPTION, DESCRIPTION_ANNOTATION, ROOT_CA, root_ca_data
 from kcp_py.golang.base64 import canonical_base64
 from kcp_py.registry.strategy import Strategy
@@ -26,7 +27,6 @@ _IMMUTABLE: Final = "field is immutable when `immutable` is set"
 
 _MOUNTABLE_SECRETS: Final = "kubernetes.io/enforce-mountable-secrets"
 _OPAQUE: Final = "Opaque"
-_ACCOUNT_NAME: Final = "kubernetes.io/service-account.name"
 _JSON_KEY_OF_TYPE: Final = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
 
 
@@ -137,9 +137,9 @@ def _has_annotation(obj: dict[str, Any], name: str) -> bool:
 
 def _type_problems(obj: dict[str, Any], data: dict[str, str]) -> list[FieldError]:
     match obj.get("type"):
-        case "kubernetes.io/service-account-token":
-            if not (obj["metadata"].get("annotations") or {}).get(_ACCOUNT_NAME):
-                return [required(f"metadata.annotations[{_ACCOUNT_NAME}]")]
+        case tokensecrets.TYPE:
+            if not (obj["metadata"].get("annotations") or {}).get(tokensecrets.ACCOUNT_NAME):
+                return [required(f"metadata.annotations[{tokensecrets.ACCOUNT_NAME}]")]
         case str(kind) if (key := _JSON_KEY_OF_TYPE.get(kind)) is not None:
             if key not in data:
                 return [required(f"data[{key}]")]
