@@ -8,5 +8,12 @@ from kcp_py.admission.certificatesubjectrestriction import CertificateSubjectRes
 from kcp_py.admission.clusteraccessgrants import ClusterAccessGrantEscalation
 from kcp_py.admission.logicalclusterlifecycle import LogicalClusterLifecycle
 from kcp_py.admission.namespacelifecycle import NamespaceLifecycle
+from kcp_py.admission.tokensecrets import TokenSecrets
 
-__all__ = ["CertificateSubjectRestriction", "ClusterAccessGrantEscalation", "LogicalClusterLifecycle", "NamespaceLifecycle"]
+__all__ = [
+    "CertificateSubjectRestriction",
+    "ClusterAccessGrantEscalation",
+    "LogicalClusterLifecycle",
+    "NamespaceLifecycle",
+    "TokenSecrets",
+]

@@ -41,7 +41,7 @@ class TokenSecrets(AdmissionPlugin):
             StorageError: the keys cannot be read, or not be written.
         """
         obj, user = attributes.obj, attributes.user
-        # An account of a tenant may have the name of the controller. It is no member of the group.
+        # An account of a tenant may have the name of the controller, but not its group.
         if obj is None or user.name != _CONTROLLER or SYSTEM_MASTERS not in user.groups or attributes.dry_run:
             return
         annotations = obj["metadata"].get("annotations") or {}

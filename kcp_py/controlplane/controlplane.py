@@ -18,6 +18,7 @@ from kcp_py.admission import (
     ClusterAccessGrantEscalation,
     LogicalClusterLifecycle,
     NamespaceLifecycle,
+    TokenSecrets,
 )
 from kcp_py.aio.offload import offload
 from kcp_py.aio.supervisor import Supervisor
@@ -229,6 +230,7 @@ class ControlPlane:
                 CertificateApproval(authorizer),
                 CertificateSigning(authorizer),
                 CertificateSubjectRestriction(),
+                TokenSecrets(service_accounts.sign_secret),
                 *self._admission,
                 EscalationCheck(identity.rbac, authorizer),
                 ClusterAccessGrantEscalation(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kcp_py.authn.serviceaccount.authenticator import ServiceAccountTokens
-from kcp_py.authn.serviceaccount.claims import Issuers
+from kcp_py.authn.serviceaccount.claims import Account, Issuers
 from kcp_py.authn.serviceaccount.facts import ObjectFacts
 from kcp_py.authn.serviceaccount.issuer import TokenIssuer
 from kcp_py.authn.serviceaccount.keyfiles import load_keys
@@ -13,6 +13,7 @@ from kcp_py.authn.serviceaccount.keyring import Keyring, Settings
 from kcp_py.authn.serviceaccount.openid import OpenIDDocuments
 from kcp_py.authn.serviceaccount.tokenrequest import Limits, TokenRequests
 from kcp_py.authn.tokens import Audiences
+from kcp_py.logicalcluster import Name
 from kcp_py.options import Options
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.store import Access
@@ -33,6 +34,10 @@ class ServiceAccounts(NamedTuple):
     documents: OpenIDDocuments
     audiences: Audiences
     """Of the server."""
+
+    async def sign_secret(self, cluster: Name, namespace: str, name: str, uid: str, secret: str) -> str:
+        """The token of a service account for a secret: see `admission.tokensecrets.Sign`."""
+        return await self.issuer.legacy_token(Account(cluster, namespace, name, uid), secret)
 
     def connect(self, tables: ResourceTables, clusters: LogicalClusters) -> None:
         """Say what the clusters are and serve."""
