@@ -157,7 +157,7 @@ def _parse_request(method: str, path: str, query: Mapping[str, Sequence[str]]) -
 
 
 def _selectors(verb: str, query: Mapping[str, Sequence[str]]) -> RequestSelectors | None:
-    if verb not in _SELECTING_VERBS:
+    if verb not in _SELECTING_VERBS or not ("fieldSelector" in query or "labelSelector" in query):
         return None
     field, label = (query[name][0] if name in query else "" for name in ("fieldSelector", "labelSelector"))
     return RequestSelectors(field, label) if field or label else None
