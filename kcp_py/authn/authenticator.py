@@ -18,7 +18,8 @@ class Credentials(NamedTuple):
 
     headers: Headers
     peer_certificate_der: bytes | None
-    """The client certificate, which TLS has verified."""
+    """The client certificate, which TLS has verified. It may be valid in one cluster alone, see `apis.certificates.binding`. Empty bytes
+    stand for one whose authority is not accepted any more."""
     cluster: ClusterSelection
     path: str
     """Decoded, without the prefix of the cluster."""
