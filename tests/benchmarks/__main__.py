@@ -23,6 +23,7 @@ from tests.benchmarks.permissions import PERMISSION_ROWS
 from tests.benchmarks.processes import LOAD_CORE
 from tests.benchmarks.requests import REQUEST_ROWS
 from tests.benchmarks.starting import START_ROWS
+from tests.benchmarks.tokens import TOKEN_ROWS
 from tests.benchmarks.watches import WATCH_ROWS
 
 ROWS = {
@@ -37,6 +38,7 @@ ROWS = {
     **CHECKSUM_ROWS,
     **ABUSE_ROWS,
     **PERMISSION_ROWS,
+    **TOKEN_ROWS,
 }
 
 
