@@ -10,7 +10,7 @@ Source: kubernetes `pkg/serviceaccount/{jwt,claims,legacy}.go`. The names of ser
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
@@ -19,8 +19,8 @@ from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.errors import service_unavailable
 from kcp_py.authn.certificate import CREDENTIAL_ID
 from kcp_py.authn.serviceaccount import claims as tokenclaims
-from kcp_py.authn.serviceaccount.claims import Account, Issuers, Reference, TokenClaims
-from kcp_py.authn.serviceaccount.facts import Fact, ObjectFacts
+from kcp_py.authn.serviceaccount.claims import Issuers, TokenClaims
+from kcp_py.authn.serviceaccount.facts import Fact, ObjectFacts, Place
 from kcp_py.authn.serviceaccount.keyring import Keyring
 from kcp_py.authn.tokens import MAX_TOKEN_BYTES, Audiences, AuthenticatedToken
 from kcp_py.logicalcluster import ClusterSelection, Name
@@ -69,6 +69,8 @@ class _Verified(NamedTuple):
     """In the cluster of the token."""
     foreign: UserInfo
     """In other clusters."""
+    places: Mapping[str, Place]
+    """Where the facts about its account and the object to which it is bound are kept, by `account`, `secret`, `pod` and `node`."""
     digest: bytes
     """SHA-256 of the token."""
     generation: object
@@ -138,8 +140,6 @@ class ServiceAccountTokens:
         try:
             if not await self._exists(verified, now, elsewhere=own != cluster):
                 return None
-        except InvalidSegmentError:
-            return None
         except StorageError as error:
             raise translate(error) from error
         return AuthenticatedToken(verified.user if own == cluster else verified.foreign, shared)
@@ -157,8 +157,25 @@ class ServiceAccountTokens:
         claims = tokenclaims.read_claims(signed, self._issuers) if signed is not None else None
         if claims is None:
             return None
+        try:
+            places = self._places(claims)
+        except InvalidSegmentError:
+            return None
         size = _ENTRY_BYTES + 2 * len(token)
-        return _Verified(claims, _user(claims), _foreign_user(claims), digest, generation, size)
+        return _Verified(claims, _user(claims), _foreign_user(claims), places, digest, generation, size)
+
+    def _places(self, claims: TokenClaims) -> Mapping[str, Place]:
+        account, place = claims.account, self._facts.place
+        cluster, namespace = account.cluster, account.namespace
+        found = {"account": place(cluster, "serviceaccounts", namespace, account.name)}
+        if claims.secret is not None:
+            found["secret"] = place(cluster, "secrets", namespace, claims.secret.name)
+        elif claims.pod is not None:
+            # The node of a pod is told, and not checked.
+            found["pod"] = place(cluster, "pods", namespace, claims.pod.name)
+        elif claims.node is not None:
+            found["node"] = place(cluster, "nodes", "", claims.node.name)
+        return found
 
     async def _exists(self, verified: _Verified, now: float, *, elsewhere: bool) -> bool:
         """Whether the cluster, the account and the bound object are those of the token."""
@@ -170,43 +187,37 @@ class ServiceAccountTokens:
             if state is None or not state.created_revision or state.delete_after or (elsewhere and state.inactive):
                 return False
             try:
-                if not await self._holds(state, account, verified.claims, now):
-                    return False
-                return not verified.claims.legacy or await self._is_of_secret(state, verified)
+                return await self._holds(state, verified, now)
             except StaleStateError:
                 states.invalidate(account.cluster)
         raise service_unavailable("the logical cluster is changing, please try again", retry_after_seconds=1)
 
-    async def _holds(self, state: ClusterState, account: Account, claims: TokenClaims, now: float) -> bool:
-        facts, namespace = self._facts, account.namespace
-        found = facts.cached(state, "serviceaccounts", namespace, account.name) or await facts.account(state, namespace, account.name)
-        if claims.legacy:
-            return found.uid == account.uid and not found.deleted_at
-        if not _is_alive(found, account.uid, now - LEEWAY):
+    async def _holds(self, state: ClusterState, verified: _Verified, now: float) -> bool:
+        facts, claims, places = self._facts, verified.claims, verified.places
+        place = places["account"]
+        found = facts.cached(state, place) or await facts.account(state, place)
+        if claims.issuer == tokenclaims.LEGACY_ISSUER:
+            return found.uid == claims.account.uid and not found.deleted_at and await self._is_of_secret(state, verified)
+        if not _is_alive(found, claims.account.uid, now - LEEWAY):
             return False
         if claims.secret is not None:
-            return await _alive(claims.secret, facts.secret(state, namespace, claims.secret.name), now)
+            place = places["secret"]
+            return _is_alive(facts.cached(state, place) or await facts.stored(state, place), claims.secret.uid, now - LEEWAY)
         if claims.pod is not None:
-            # The node of a pod is told, and not checked.
-            return await _alive(claims.pod, facts.pod(state, namespace, claims.pod.name), now)
+            return _is_alive(await facts.either(state, "pods", places["pod"]), claims.pod.uid, now - LEEWAY)
         if claims.node is not None:
-            return await _alive(claims.node, facts.node(state, claims.node.name), now)
+            return _is_alive(await facts.either(state, "nodes", places["node"]), claims.node.uid, now - LEEWAY)
         return True
 
     async def _is_of_secret(self, state: ClusterState, verified: _Verified) -> bool:
         """Whether the secret of a legacy token holds this token, and is not being deleted."""
-        account, secret = verified.claims.account, verified.claims.secret
-        assert secret is not None, "legacy tokens name their secret"
-        fact = await self._facts.secret(state, account.namespace, secret.name)
+        account, place = verified.claims.account, verified.places["secret"]
+        fact = self._facts.cached(state, place) or await self._facts.stored(state, place)
         if not fact.uid or fact.deleted_at or not hmac.compare_digest(fact.token_hash, verified.digest):
             return False
         if self._legacy_used is not None:
-            self._legacy_used(account.cluster, account.namespace, secret.name, fact)
+            self._legacy_used(account.cluster, account.namespace, place.name, fact)
         return not fact.invalid
-
-
-async def _alive(reference: Reference, fact: Awaitable[Fact], now: float) -> bool:
-    return _is_alive(await fact, reference.uid, now - LEEWAY)
 
 
 def _is_alive(fact: Fact, uid: str, deleted_since: float) -> bool:

@@ -70,11 +70,6 @@ class TokenClaims(NamedTuple):
     pod: Reference | None = None
     node: Reference | None = None
 
-    @property
-    def legacy(self) -> bool:
-        """Whether it is the token of a secret."""
-        return self.issuer == LEGACY_ISSUER
-
 
 class Issuers:
     """The issuers of the clusters: `BASE/clusters/NAME`."""

@@ -52,6 +52,17 @@ class Fact(NamedTuple):
 _ABSENT: Final = Fact()
 
 
+class Place(NamedTuple):
+    """Where the fact about an object is kept."""
+
+    key: str
+    """Of the object in the store."""
+    namespace_key: str
+    """Of its namespace; that of all namespaces for objects without one."""
+    namespace: str
+    name: str
+
+
 class _Entry(NamedTuple):
     fact: Fact
     life: int
@@ -93,13 +104,22 @@ class ObjectFacts:
         """Call a function with the cluster of each change of an object that a token in use depends on. It must not block or raise."""
         self._listeners.append(listener)
 
-    def cached(self, cluster_state: ClusterState, resource: str, namespace: str, name: str) -> Fact | None:
-        """The fact about a built-in resource's object, if it is at hand."""
-        keys = self._keys[resource]
-        entry = self._entries.get(keys.object_key(cluster_state.name, namespace, name))
-        return entry.fact if entry is not None and self._holds(entry, cluster_state, namespace) else None
+    def place(self, cluster: Name, resource: str, namespace: str, name: str) -> Place:
+        """Where the fact about an object is kept. Worked out once for each token.
 
-    async def account(self, cluster_state: ClusterState, namespace: str, name: str) -> Fact:
+        Raises:
+            InvalidSegmentError: no object can have the name.
+        """
+        return self._place(cluster, self._keys[resource], namespace, name)
+
+    def cached(self, cluster_state: ClusterState, place: Place) -> Fact | None:
+        """The fact about an object, if it is at hand."""
+        entry = self._entries.get(place.key)
+        if entry is None or entry.life != cluster_state.created_revision or entry.namespace is not self._states.get(place.namespace_key):
+            return None
+        return entry.fact
+
+    async def account(self, cluster_state: ClusterState, place: Place) -> Fact:
         """The fact about a service account, stored or not.
 
         Raises:
@@ -110,39 +130,26 @@ class ObjectFacts:
         assert accounts is not None, "connected while the server starts"
 
         async def read() -> KeyValue | None:
-            return await find(self._access, cluster_state, accounts, namespace, name)
+            return await find(self._access, cluster_state, accounts, place.namespace, place.name)
 
-        return await self._get(cluster_state, self._keys["serviceaccounts"], namespace, name, read=read)
+        return await self._get(cluster_state, place, read)
 
-    async def secret(self, cluster_state: ClusterState, namespace: str, name: str) -> Fact:
-        """The fact about a secret. Errors as `account`."""
-        return await self._stored(cluster_state, self._keys["secrets"], namespace, name)
+    async def stored(self, cluster_state: ClusterState, place: Place) -> Fact:
+        """The fact about a stored object. Errors as `account`."""
+        return await self._get(cluster_state, place, lambda: self._access.storage.get(place.key))
 
-    async def pod(self, cluster_state: ClusterState, namespace: str, name: str) -> Fact:
-        """The fact about a pod, whether pods are built in or defined by a CRD. Errors as `account`."""
-        return await self._either(cluster_state, "pods", namespace, name)
+    async def either(self, cluster_state: ClusterState, resource: str, place: Place) -> Fact:
+        """The fact about a pod or a node, whether the kind is built in or defined by a CRD. Errors as `account`."""
+        found = await self.stored(cluster_state, place)
+        if found.uid:
+            return found
+        return await self.stored(cluster_state, self._place(cluster_state.name, self._custom[resource], place.namespace, place.name))
 
-    async def node(self, cluster_state: ClusterState, name: str) -> Fact:
-        """The fact about a node, as `pod`."""
-        return await self._either(cluster_state, "nodes", "", name)
-
-    async def _either(self, cluster_state: ClusterState, resource: str, namespace: str, name: str) -> Fact:
-        found = await self._stored(cluster_state, self._keys[resource], namespace, name)
-        return found if found.uid else await self._stored(cluster_state, self._custom[resource], namespace, name)
-
-    async def _stored(self, cluster_state: ClusterState, keys: ResourceKeys, namespace: str, name: str) -> Fact:
-        key = keys.object_key(cluster_state.name, namespace, name)
-        return await self._get(cluster_state, keys, namespace, name, read=lambda: self._access.storage.get(key))
-
-    async def _get(
-        self, cluster_state: ClusterState, keys: ResourceKeys, namespace: str, name: str, *, read: Callable[[], Awaitable[KeyValue | None]]
-    ) -> Fact:
-        key = keys.object_key(cluster_state.name, namespace, name)
-        entry = self._entries.get(key)
-        if entry is not None and self._holds(entry, cluster_state, namespace):
-            return entry.fact
-        place = self._place(cluster_state.name, namespace)
-        state = self._states.setdefault(place, object())
+    async def _get(self, cluster_state: ClusterState, place: Place, read: Callable[[], Awaitable[KeyValue | None]]) -> Fact:
+        if (known := self.cached(cluster_state, place)) is not None:
+            return known
+        key = place.key
+        state = self._states.setdefault(place.namespace_key, object())
         token = self._loading[key] = object()
         try:
             fact = _fact_of(await read())
@@ -150,18 +157,13 @@ class ObjectFacts:
             unchanged = self._loading.get(key) is token
             if unchanged:
                 del self._loading[key]
-        if unchanged and key not in self._writing and place not in self._writing:
+        if unchanged and key not in self._writing and place.namespace_key not in self._writing:
             self._entries.set(key, _Entry(fact, cluster_state.created_revision, state))
         return fact
 
-    def _holds(self, entry: _Entry, cluster_state: ClusterState, namespace: str) -> bool:
-        if entry.life != cluster_state.created_revision:
-            return False
-        return entry.namespace is self._states.get(self._place(cluster_state.name, namespace))
-
-    def _place(self, cluster: Name, namespace: str) -> str:
-        """The key of the namespace; that of the cluster's objects for objects without one."""
-        return self._namespaces.object_key(cluster, "", namespace) if namespace else self._namespaces.cluster_prefix(cluster)
+    def _place(self, cluster: Name, keys: ResourceKeys, namespace: str, name: str) -> Place:
+        of_namespace = self._namespaces.object_key(cluster, "", namespace) if namespace else self._namespaces.cluster_prefix(cluster)
+        return Place(keys.object_key(cluster, namespace, name), of_namespace, namespace, name)
 
     # WriteObserver
 
