@@ -140,6 +140,8 @@ class _Revision:
         self._revision = stored[0].mod_revision
         self._stored = {event.route: event for event in stored}
         self._read: dict[Route, _Change] = {}
+        self._origins: tuple[Origin | None, Origin | None] | None = None
+        """What the cluster gives to its default namespaces, before the revision and at it, once that was worked out."""
         birth = self._stored.get(events.cluster_route(cluster))
         self._is_birth = birth is not None and birth.previous is None
         """Whether the cluster has just been created: it holds nothing but the objects that are stored with it."""
@@ -179,9 +181,11 @@ class _Revision:
             # It has just been created: nothing else is in it.
             after = events.default(cluster, namespace, _ANY_CLUSTER, of_namespace.after)
             return difference(route, None, after if own is None else item_after(own), revision)
-        of_cluster = await self._change(events.cluster_route(cluster))
-        before = events.default(cluster, namespace, _origin(of_cluster.before), of_namespace.before)
-        after = events.default(cluster, namespace, _origin(of_cluster.after), of_namespace.after)
+        if self._origins is None:
+            of_cluster = await self._change(events.cluster_route(cluster))
+            self._origins = _origin(of_cluster.before), _origin(of_cluster.after)
+        before = events.default(cluster, namespace, self._origins[0], of_namespace.before)
+        after = events.default(cluster, namespace, self._origins[1], of_namespace.after)
         if own is not None:
             return difference(route, own.previous or before, item_after(own) or after, revision)
         if before == after or (await self._change(route)).after is not None:

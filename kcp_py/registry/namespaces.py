@@ -17,6 +17,7 @@ from kcp_py.apimachinery.kinds import NAMESPACES
 from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Origin, ServedResource
+from kcp_py.registry.uid import derived_uid
 from kcp_py.storage.contract import Compare, KeyValue, Storage
 from kcp_py.storage.keys import ResourceKeys, resource_keys
 
@@ -40,7 +41,7 @@ def default_namespaces(cluster: str, uid: str, created_at: str) -> Mapping[str, 
 
 
 def _default_uid(cluster: str, uid: str, name: str) -> str:
-    return str(uuid.uuid5(_UID_SPACE, f"{cluster}/{uid}/{name}"))
+    return derived_uid(_UID_SPACE, f"{cluster}/{uid}/{name}")
 
 
 def namespace_origin(cluster: str, cluster_origin: Origin, name: str, item: KeyValue | None) -> Origin | None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import NamespaceObject
+from kcp_py.registry.uid import derived_uid
 
 DEFAULT_SERVICE_ACCOUNT: Final = "default"
 ROOT_CA: Final = "kube-root-ca.crt"
@@ -60,6 +61,6 @@ def _metadata(resource: GroupResource, name: str, cluster: str, namespace: str, 
     return {
         "name": name,
         "namespace": namespace,
-        "uid": str(uuid.uuid5(_UID_SPACE, f"{cluster}/{uid}/{resource}")),
+        "uid": derived_uid(_UID_SPACE, f"{cluster}/{uid}/{resource}"),
         "creationTimestamp": created_at,
     }
