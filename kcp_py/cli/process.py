@@ -22,6 +22,7 @@ import structlog
 
 from kcp_py._version import __version__
 from kcp_py.authn.oidc.errors import AuthenticationError
+from kcp_py.authn.serviceaccount.keyfiles import KeyFileError
 from kcp_py.authn.tokenfile import TokenFileError
 from kcp_py.authz.configuration.document import ConfigurationError
 from kcp_py.cli.credentials import ensure_token_file, write_kubeconfig
@@ -108,7 +109,7 @@ async def _run(
             control_plane = await stack.enter_async_context(ControlPlane(options))
         except OSError as error:
             raise CommandError(_named(error, options.root_directory)) from error
-        except (AuthenticationError, ConfigurationError, OptionsError, StorageError, TokenFileError) as error:
+        except (AuthenticationError, ConfigurationError, KeyFileError, OptionsError, StorageError, TokenFileError) as error:
             raise CommandError(_one_line(error)) from error
         # What exists now lives as long as the process: the collector need not look at it again. The cycles in it are not worth a search.
         gc.freeze()

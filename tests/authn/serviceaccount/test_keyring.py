@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 
 from kcp_py.authn.serviceaccount.keyring import MOST_KEYS, NEVER, SETTLING, GivenKeys, Keyring, Settings
 from kcp_py.authn.serviceaccount.keys import generate_pem, parse_private
-from kcp_py.storage.contract import Delete, Storage
+from kcp_py.storage.contract import Delete, Event, Storage
 from kcp_py.storage.opening import open_storage
+from kcp_py.watchcache import Fanout
 
 pytestmark = pytest.mark.anyio
 
@@ -173,3 +175,46 @@ async def test_keys_of_the_operator(storage: Storage, clock: Clock) -> None:
     async with open_storage("memory") as empty:
         await keyring(empty, clock, given=GivenKeys(signing))
         assert await empty.get(KEY) is None
+
+
+async def test_servers_follow_the_store(storage: Storage, clock: Clock) -> None:
+    """The feed tells a server of the keys of another one, and of their deletion. Older states that come late change nothing."""
+    fanout = Fanout(storage, "/registry")
+    first = await keyring(storage, clock)
+    second = await keyring(storage, clock)
+    fanout.listen_internal(KEY, second.changed)
+    fanout.listen_gaps(second.missed)
+    started = asyncio.Event()
+    running = asyncio.create_task(fanout.run(started=started))
+    try:
+        await asyncio.wait_for(started.wait(), 30)
+        generation = second.generation
+        clock.now += 30 * DAY
+        assert await first.rotate_if_due()
+        revision = await storage.revision()
+        await asyncio.wait_for(fanout.reached(revision), 30)
+        assert list(second.verifying()) == list(first.verifying())
+        assert second.generation is not generation
+        second.changed(Event(KEY, None, revision - 1, 1, None))
+        assert len(second.verifying()) == 2
+        await asyncio.wait_for(fanout.reached(await storage.transact([], [Delete(KEY)])), 30)
+        assert second.verifying() == {}
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_missed_changes_are_read(storage: Storage, clock: Clock) -> None:
+    """Where the feed has a gap, the record is read again."""
+    first, second = await keyring(storage, clock), await keyring(storage, clock)
+    running = asyncio.create_task(second.run())
+    try:
+        clock.now += 30 * DAY
+        assert await first.rotate_if_due()
+        second.missed()
+        async with asyncio.timeout(30):
+            while list(second.verifying()) != list(first.verifying()):
+                await asyncio.sleep(0)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
