@@ -156,3 +156,39 @@ def test_members_by_commands(user: As, users_server: ServerProcess) -> None:
     assert "bob" not in kcp_py("members", "shared", kubeconfig=own)
     assert "orbidden" in bob.run("get", "configmaps", "--namespace", "shop", fails=True)
     alice.run("delete", "namespace", "shop")
+
+
+def test_grants_in_several_clusters(user: As) -> None:
+    """A grantee reads its clusters at once and one by one; a watch follows a grant by label, and the grant ends."""
+    root, everywhere = user("root"), user("*", "alice")
+    spec = {
+        "subjects": [{"kind": "User", "name": "alice"}],
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}],
+        "clusters": {"selector": {"matchLabels": {"access.kcp-py.dev/maps": "seen"}}},
+    }
+    grant = {"apiVersion": "access.kcp-py.dev/v1alpha1", "kind": "ClusterAccessGrant", "metadata": {"name": "maps"}, "spec": spec}
+    for cluster in (*CLUSTERS, "team-c"):
+        user(cluster).run("delete", "configmap", "granted", "--ignore-not-found")
+        user(cluster).run("create", "configmap", "granted", f"--from-literal=key={cluster}")
+        user(cluster).run("label", "logicalcluster", "cluster", "access.kcp-py.dev/maps-")
+    user("team-b").run("label", "logicalcluster", "cluster", "access.kcp-py.dev/maps=seen")
+    root.run("delete", "clusteraccessgrants", "--all")
+    assert "(Forbidden)" in everywhere.run("get", "configmaps", "-A", fails=True)
+    root.run("apply", "-f", "-", stdin=json.dumps(grant))
+    selected = ("-A", "--field-selector=metadata.name=granted", "--no-headers")
+    assert [line.split()[1] for line in everywhere.run("get", "configmaps", *selected).splitlines()] == ["team-b"]
+    assert "team-b" in user("team-b", "alice").run("get", "configmap", "granted", "-o", "yaml")
+    assert "(Forbidden)" in user("team-c", "alice").run("get", "configmap", "granted", fails=True)
+    assert user("team-b", "alice").run("auth", "can-i", "watch", "configmaps") == "yes\n"
+    watch = everywhere.start("get", "configmaps", *selected, "--watch", "--output-watch-events", "--request-timeout=120s")
+    try:
+        assert watch.stdout is not None
+        assert watch.stdout.readline().split()[:3] == ["ADDED", "default", "team-b"]
+        user("team-c").run("label", "logicalcluster", "cluster", "access.kcp-py.dev/maps=seen")
+        assert watch.stdout.readline().split()[:3] == ["ADDED", "default", "team-c"]
+        root.run("delete", "clusteraccessgrant", "maps")
+        assert sorted(watch.stdout.readline().split()[2] for _ in range(2)) == ["team-b", "team-c"]
+    finally:
+        watch.kill()
+        watch.communicate()
+    assert "(Forbidden)" in everywhere.run("get", "configmaps", "-A", fails=True)

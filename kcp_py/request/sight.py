@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Final, NamedTuple, final
 
 
@@ -52,6 +53,10 @@ class Sight(ABC):
     @abstractmethod
     def sees(self, cluster: str, revision: int = 0) -> bool:
         """Whether a cluster is in sight at a revision; 0 for the present."""
+
+    def at(self, revision: int) -> Callable[[str], bool]:
+        """`sees` at one revision, for many clusters."""
+        return partial(self.sees, revision=revision)
 
     @abstractmethod
     def shows(self, cluster: str, revision: int) -> bool:

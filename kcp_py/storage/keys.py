@@ -129,6 +129,13 @@ class ResourceKeys(NamedTuple):
         """
         return _cluster_of(start[len(self.prefix) :].partition("/")[0]) if start.startswith(self.prefix) else None
 
+    def cluster_at(self, key: str) -> str:
+        """The cluster of a stored key below the prefix; empty for keys of other resources. The key is not checked."""
+        segment = key[len(self.prefix) : key.index("/", len(self.prefix))]
+        if segment != CUSTOM_RESOURCES and "." not in segment and len(segment) <= _LONGEST_CLUSTER_SEGMENT:
+            return segment
+        return _cluster_of(segment) or ""
+
     @property
     def foreign_prefix(self) -> str:
         """The prefix of keys below `prefix` that belong to custom resources of the same name; empty if `prefix` contains no such keys.

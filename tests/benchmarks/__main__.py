@@ -18,6 +18,7 @@ from tests.benchmarks.clusters import CLUSTER_ROWS
 from tests.benchmarks.crds import CRD_ROWS
 from tests.benchmarks.deletions import DELETION_ROWS
 from tests.benchmarks.expressions import EXPRESSION_ROWS
+from tests.benchmarks.grants import GRANT_ROWS
 from tests.benchmarks.lists import LIST_ROWS
 from tests.benchmarks.permissions import PERMISSION_ROWS
 from tests.benchmarks.processes import LOAD_CORE
@@ -39,6 +40,7 @@ ROWS = {
     **ABUSE_ROWS,
     **PERMISSION_ROWS,
     **TOKEN_ROWS,
+    **GRANT_ROWS,
 }
 
 

@@ -105,7 +105,13 @@ class GrantAuthorizer:
     def _granted(self, subjects: Sequence[Subject], info: RequestInfo) -> Sequence[Grant]:
         """The grants that allow a request, in the clusters that each of them selects."""
         index = self._index
-        key = (subjects, info)
+        # Neither namespaces nor paths of objects count.
+        name = info.name if index.names_objects else ""
+        key = (
+            (subjects, info.verb, info.group, info.resource, info.subresource, name)
+            if info.is_resource
+            else (subjects, info.verb, info.path)
+        )
         known = self._decided.get(key)
         if known is not None and known.version is index.version:
             return known.grants

@@ -110,6 +110,13 @@ class ClusterSet:
         self._past.clear()
         self._past_count = 0
 
+    def __len__(self) -> int:
+        """How many clusters are selected at present. Not for all clusters."""
+        return len(self._since)
+
+    def __bool__(self) -> bool:
+        return True
+
     def __contains__(self, cluster: str) -> bool:
         """Whether a cluster is selected at present."""
         return self.everything or cluster in self._since

@@ -48,6 +48,11 @@ class Grant(NamedTuple):
     """Of the rules, in their order."""
     selector: Selector
 
+    @property
+    def names_objects(self) -> bool:
+        """Whether a rule is for objects of some names alone."""
+        return any(table.resource_names for table in self.tables)
+
     def allows(self, info: RequestInfo) -> bool:
         """Whether a rule allows a request for a resource, in clusters that the grant selects."""
         return any(table.allows_resource(info) for table in self.tables)

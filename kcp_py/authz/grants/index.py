@@ -60,6 +60,8 @@ class GrantIndex:
     def _clear(self) -> None:
         self._loaded = False
         self._grants: dict[str, Grant] = {}
+        self._naming: set[str] = set()
+        """Grants that are for objects of some names."""
         self._by_subject: dict[Subject, dict[str, Grant]] = {}
         self._changed: dict[Subject, int] = {}
         """Subject -> the revision of the latest change of its grants."""
@@ -93,6 +95,11 @@ class GrantIndex:
         if self._stale(self._cluster_keys.prefix) or (cluster and self._labels is not None and cluster not in self._labels):
             await self._settle()
         await self.refresh()
+
+    @property
+    def names_objects(self) -> bool:
+        """Whether a grant is for objects of some names alone. Else decisions do not depend on names."""
+        return bool(self._naming)
 
     @property
     def empty(self) -> bool:
@@ -276,8 +283,11 @@ class GrantIndex:
             if not grants:
                 del self._by_subject[subject]
             self._changed[subject] = revision
+        self._naming.discard(name)
         if after is not None:
             self._grants[name] = after
+            if after.names_objects:
+                self._naming.add(name)
             for subject in after.subjects:
                 self._by_subject.setdefault(subject, {})[name] = after
                 self._changed[subject] = revision

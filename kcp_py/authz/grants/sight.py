@@ -82,6 +82,11 @@ class GrantedSight(Sight):
         """`Sight.sees`."""
         return self._at(revision).sees(cluster, revision) if revision else cluster in self._epochs[-1].clusters
 
+    def at(self, revision: int) -> Callable[[str], bool]:
+        """`Sight.at`."""
+        clusters = self._at(revision)
+        return super().at(revision) if clusters.everything else frozenset(clusters.names(revision)).__contains__
+
     def shows(self, cluster: str, revision: int) -> bool:
         """`Sight.shows`."""
         latest = self._epochs[-1]
@@ -90,10 +95,11 @@ class GrantedSight(Sight):
     def few(self, revision: int = 0) -> Collection[str] | None:
         """`Sight.few`."""
         clusters = self._at(revision) if revision else self._epochs[-1].clusters
-        if clusters.everything:
+        most = max(_FEW, len(self._names()) // _FEW_OF)
+        if clusters.everything or len(clusters) > most:
             return None
         names = clusters.names(revision)
-        return names if len(names) <= max(_FEW, len(self._names()) // _FEW_OF) else None
+        return names if len(names) <= most else None
 
     def listen(self, listener: Callable[[SightChange], None]) -> Callable[[], None]:
         """`Sight.listen`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
 from typing import Final, NamedTuple
 
 from kcp_py.aio.cooperative import TimeSlice
@@ -34,7 +33,7 @@ NONE_VISIBLE: Final = Visible(lambda _cluster: False, ())
 
 def visible_at(sight: Sight, revision: int) -> Visible:
     """The clusters in sight of a read at a revision."""
-    return ALL_VISIBLE if sight.unrestricted else Visible(partial(sight.sees, revision=revision), sight.few(revision))
+    return ALL_VISIBLE if sight.unrestricted else Visible(sight.at(revision), sight.few(revision))
 
 
 class Window(NamedTuple):
@@ -74,7 +73,7 @@ class VisibleReader:
     async def _read_all(self) -> None:
         """Read all clusters, and pass over those that are not visible."""
         prefix, start = self._keys.prefix, self._window.start
-        sees, first_cluster = self._visible.sees, self._keys.first_cluster
+        sees, cluster_at = self._visible.sees, self._keys.cluster_at
         turns = TimeSlice()
         current, visible = "\x00", False
         while True:
@@ -85,8 +84,8 @@ class VisibleReader:
                 if not key.startswith(current):
                     current = key[: key.index("/", len(prefix)) + 1]
                     # Custom resources with the name of a built-in resource have another segment in the place of the cluster.
-                    cluster = first_cluster(key)
-                    visible = cluster is not None and sees(cluster)
+                    cluster = cluster_at(key)
+                    visible = bool(cluster) and sees(cluster)
                 if visible:
                     kept.append(item)
             if self._take(kept) or not found.more:
@@ -122,6 +121,11 @@ class VisibleReader:
         window = self._window
         if not window.limit:
             self.items += items
+            return False
+        size = sum(len(item.value) for item in items)
+        if len(self.items) + len(items) <= window.limit and self._size + size <= window.max_bytes:
+            self.items += items
+            self._size += size
             return False
         for item in items:
             if len(self.items) >= window.limit or self._size > window.max_bytes:
