@@ -60,8 +60,8 @@ def test_groups_document():
     discovery = Discovery([*BUILTIN, custom("example.com", "v1beta1"), custom("example.com", "v1")])
     groups = content(discovery.groups())["groups"]
     assert [group["name"] for group in groups] == [
-        "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "rbac.authorization.k8s.io", "apiextensions.k8s.io",
-        "coordination.k8s.io", "core.kcp.io", "example.com",
+        "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "certificates.k8s.io", "rbac.authorization.k8s.io",
+        "apiextensions.k8s.io", "coordination.k8s.io", "core.kcp.io", "example.com",
     ]  # fmt: skip
     assert groups[-1] == {
         "name": "example.com",
