@@ -112,7 +112,7 @@ def test_aggregated_entries_equal_those_of_a_real_server():
                 if wanted is not None:
                     compared += 1
                     assert _without_kinds(resource) == _without_kinds(wanted)
-    assert compared == 13
+    assert compared == 14
 
 
 def test_aggregated_forms_are_split_as_the_paths_are():
