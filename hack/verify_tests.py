@@ -59,6 +59,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "apis/coordination": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],
     "apis/core": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],
+    "apis/jwt": [Row("resource", "authn/oidc/test_clusters", "the rules of the kind are seen in answers")],
     "apis/kcp": [Row("install", "apis/builtin/test_resources", "one table of the built-in resources")],
     "apis/rbac": [
         Row("columns", "apis/core/test_columns", "one table of the columns of built-in kinds"),

@@ -13,6 +13,7 @@ from kcp_py.apis.builtin.resources import builtin_resources
 from kcp_py.apis.core.configuration import ConfigMapStrategy
 from kcp_py.apis.core.kubernetes_service import kubernetes_service
 from kcp_py.apis.core.namespaceobjects import root_ca_config_map
+from kcp_py.apis.jwt.resource import cluster_authentication
 from kcp_py.apis.kcp.logicalclusters import LogicalClusterStrategy
 from kcp_py.apis.metrics import ClusterUsages, cluster_usages
 from kcp_py.apis.upstream.provider import UpstreamKinds
@@ -93,7 +94,7 @@ def build_catalog(
 
         upstream = upstream_resources(root, options.builtin_kinds, defaults)
     usages = ClusterUsages()
-    described = [cluster_usages(usages), *(one for one in apis if not isinstance(one, ResourceSource))]
+    described = [cluster_usages(usages), cluster_authentication(), *(one for one in apis if not isinstance(one, ResourceSource))]
     added = [one.served(root) for one in described]
     _check_distinct((*builtin_resources(root), *upstream), added)
     names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *upstream, *added)}

@@ -12,6 +12,7 @@ from kcp_py.apis.core import install as core
 from kcp_py.authn.anonymous import AnonymousAccess
 from kcp_py.authn.authenticator import Authenticator, AuthenticatorUnion
 from kcp_py.authn.certificate import ClientCertificates, ClusterUid
+from kcp_py.authn.oidc.clusters import ClusterIssuers
 from kcp_py.authn.oidc.operator import OperatorIssuers
 from kcp_py.authn.reviews import SelfSubjectReviews, TokenReviews
 from kcp_py.authn.tokenfile import StaticTokens
@@ -62,6 +63,7 @@ def build_identity(
     tokens: StaticTokens,
     service_accounts: ServiceAccounts,
     issuers: OperatorIssuers,
+    cluster_issuers: ClusterIssuers,
     cluster_uid: ClusterUid,
 ) -> Identity:
     """Put authentication and authorization together.
@@ -75,6 +77,7 @@ def build_identity(
         tokens: the static tokens.
         service_accounts: verifies the tokens of service accounts.
         issuers: verify the tokens of the operator's OpenID Connect providers.
+        cluster_issuers: verify the tokens of the providers of single clusters.
         cluster_uid: is asked about the clusters that credentials are bound to.
     """
     indexes = RBACIndexes(access, fanout, options.etcd_prefix)
@@ -85,7 +88,7 @@ def build_identity(
     webhook_metrics = WebhookMetrics()
     configured = ConfiguredAuthorization(options, authorizer, AuthorizerFactory(RBACWithGrants(rbac, grants), webhook_metrics))
     audiences = service_accounts.audiences
-    bearers = TokenUnion(service_accounts.tokens, AudienceAgnosticTokens(TokenUnion(tokens, issuers), audiences))
+    bearers = TokenUnion(service_accounts.tokens, AudienceAgnosticTokens(TokenUnion(tokens, issuers, cluster_issuers), audiences))
     further = AudienceAgnosticTokens(HeaderTokens(AuthenticatorUnion(*authenticators)), audiences)
     rests: dict[GroupResource, RestStorage] = {
         authentication.SELF_REVIEWS: SelfSubjectReviews(access.now),

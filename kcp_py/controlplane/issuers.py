@@ -1,4 +1,4 @@
-"""The issuers of tokens that the options name, with what keeps them up to date."""
+"""The issuers of tokens that the options and the clusters name, with what keeps them up to date."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from kcp_py.aio.supervisor import Supervisor
+from kcp_py.authn.oidc.clusters import ClusterIssuers
 from kcp_py.authn.oidc.operator import PROVIDER_SECONDS, RELOADS, OperatorIssuers
-from kcp_py.egress import ANY_NETWORK, Caller
+from kcp_py.egress import ANY_NETWORK, Caller, Networks
 from kcp_py.options import Options
+from kcp_py.registry.store import Access
 from kcp_py.telemetry.gauges import Gauges
+from kcp_py.watchcache import Fanout
 
 _FILE_POLL_SECONDS: Final = 3.0
 
@@ -42,4 +45,13 @@ def start_operator_issuers(options: Options, stack: AsyncExitStack, supervisor: 
     if options.authentication_config is not None:
         gauges.add(RELOADS, "Reloads of the file of --authentication-config.", lambda: issuers.reloads, kind="counter", labels=("status",))
         supervisor.start("authentication configuration", follow)
+    return issuers
+
+
+def create_cluster_issuers(access: Access, fanout: Fanout, options: Options, stack: AsyncExitStack) -> ClusterIssuers:
+    """Follow the objects that name the issuers of single clusters. Their keys are fetched in the networks that tenants may name."""
+    caller = Caller(Networks(options.webhook_networks), timeout=PROVIDER_SECONDS)
+    stack.push_async_callback(caller.aclose)
+    issuers = ClusterIssuers(access, fanout, options.etcd_prefix, caller)
+    stack.callback(issuers.close)
     return issuers

@@ -9,14 +9,14 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import orjson
 import structlog
 
 from kcp_py.apis.jwt.authenticators import JWTAuthenticator
 from kcp_py.authn.oidc.signatures import Key, read_keys
-from kcp_py.egress import Caller, CallError, Endpoint
+from kcp_py.egress import Answer, CallError, Endpoint
 
 RETRY_SECONDS: Final = 10.0
 """The time between two attempts, as upstream's poll of a provider that does not answer."""
@@ -32,6 +32,12 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.authn
 
 class ProviderError(Exception):
     """The provider has no usable answer. `str()` is one line."""
+
+
+class Getter(Protocol):
+    """Fetches documents: a `Caller`, or one with further limits."""
+
+    async def get(self, endpoint: Endpoint, *, max_bytes: int) -> Answer: ...
 
 
 class KeySet:
@@ -51,7 +57,7 @@ class Provider:
     def __init__(
         self,
         authenticator: JWTAuthenticator,
-        caller: Caller,
+        caller: Getter,
         *,
         cluster: str = "",
         wait: float = WAIT_SECONDS,

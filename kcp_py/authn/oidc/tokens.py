@@ -44,6 +44,10 @@ class _Verified(NamedTuple):
     keys: KeySet
 
 
+def _unchanged(user: UserInfo) -> UserInfo:
+    return user
+
+
 class JWTTokens:
     """A `TokenAuthenticator`. Each token is verified by the issuer that its claim `iss` names, and by no other.
 
@@ -56,6 +60,7 @@ class JWTTokens:
         *,
         algorithms: Collection[str] = ALGORITHMS,
         budget: int = EXPRESSION_BUDGET,
+        confine: Callable[[UserInfo], UserInfo | None] = _unchanged,
         now: Callable[[], float] = time.time,
         size: int = _KEPT_TOKENS,
     ) -> None:
@@ -65,12 +70,14 @@ class JWTTokens:
             issuers: the issuers, each URL once.
             algorithms: the signature algorithms that are accepted.
             budget: what all expressions for one token may cost.
+            confine: changes users that an issuer vouches for, or refuses them with None.
             now: seconds since the epoch.
             size: the number of verified tokens that are kept.
         """
         self._issuers = {issuer.authenticator.issuer: issuer for issuer in issuers}
         self._algorithms = frozenset(algorithms)
         self._budget = budget
+        self._confine = confine
         self._now = now
         self._verified: LRU[bytes, _Verified] = LRU(size)
 
@@ -115,9 +122,12 @@ class JWTTokens:
         if keys is None:
             return None
         try:
-            user = user_of(authenticator, token.claims, budget=self._budget)
+            user = self._confine(user_of(authenticator, token.claims, budget=self._budget))
         except ClaimError as error:
             _log.debug("token_refused", issuer=authenticator.issuer, error=str(error))
+            return None
+        if user is None:
+            _log.debug("token_refused", issuer=authenticator.issuer, error="the name, a group or an extra field is reserved")
             return None
         return _Verified(authenticated(user), not_after, provider, keys)
 

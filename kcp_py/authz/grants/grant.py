@@ -101,6 +101,9 @@ def subjects_of(user: UserInfo, cluster: ClusterSelection) -> Iterator[Subject]:
     if name.startswith(_FOREIGN_ACCOUNT_PREFIX):
         yield "ServiceAccount", name.removeprefix(_FOREIGN_ACCOUNT_PREFIX)
         return
+    if CLUSTER_NAME_EXTRA in user.extra:
+        # The cluster vouches for the user, by its own provider or by a certificate. It could choose the name of any other user.
+        return
     yield "User", name
     for group in user.groups:
         yield "Group", group

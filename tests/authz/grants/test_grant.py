@@ -55,3 +55,9 @@ def test_a_selection_of_nothing_selects_nothing() -> None:
     found = parse_grant("x", json.dumps({"spec": {"subjects": [], "rules": [], "clusters": {}}}).encode())
     assert found is not None
     assert not found.selector.selects("team-a", {})
+
+
+def test_users_of_a_cluster_are_no_subjects() -> None:
+    """The provider of a cluster, or a certificate of a cluster, could give its users any name that a grant names."""
+    user = UserInfo("alice", "", ("team-a",), {CLUSTER_NAME_EXTRA: ("team-a",)})
+    assert list(subjects_of(user, Name("team-a"))) == []
