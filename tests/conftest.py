@@ -14,3 +14,9 @@ settings.load_profile("untimed")
 def anyio_backend() -> str:
     """Every async test runs on asyncio, the only event loop that the server supports."""
     return "asyncio"
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Refuse names with addresses of objects: they differ between the processes that share the tests, and no test runs then."""
+    if " at 0x" in item.nodeid:
+        raise pytest.UsageError(f"{item.nodeid}: the name is another one in each process")

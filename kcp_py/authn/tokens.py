@@ -66,7 +66,8 @@ class AudienceAgnosticTokens:
         self._audiences = audiences
 
     async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
-        shared = tuple(audience for audience in audiences if audience in self._audiences)
+        mine = self._audiences
+        shared = audiences if audiences == mine else tuple(audience for audience in audiences if audience in mine)
         return await self._tokens.authenticate_token(token, cluster, shared) if shared else None
 
 

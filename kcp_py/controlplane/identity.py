@@ -88,7 +88,12 @@ def build_identity(
     webhook_metrics = WebhookMetrics()
     configured = ConfiguredAuthorization(options, authorizer, AuthorizerFactory(RBACWithGrants(rbac, grants), webhook_metrics))
     audiences = service_accounts.audiences
-    bearers = TokenUnion(service_accounts.tokens, AudienceAgnosticTokens(TokenUnion(tokens, issuers, cluster_issuers), audiences))
+    # The cheapest first. A token of a file may have any form.
+    bearers = TokenUnion(
+        AudienceAgnosticTokens(tokens, audiences),
+        service_accounts.tokens,
+        AudienceAgnosticTokens(TokenUnion(issuers, cluster_issuers), audiences),
+    )
     further = AudienceAgnosticTokens(HeaderTokens(AuthenticatorUnion(*authenticators)), audiences)
     rests: dict[GroupResource, RestStorage] = {
         authentication.SELF_REVIEWS: SelfSubjectReviews(access.now),

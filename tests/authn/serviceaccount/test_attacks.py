@@ -18,7 +18,7 @@ from tests.server.handlers.conftest import Api
 
 pytestmark = pytest.mark.anyio
 
-GONE: Final = object()
+GONE: Final = "the claim is left out"
 """A claim that is left out."""
 
 
