@@ -31,6 +31,13 @@ class Row(NamedTuple):
 
 ELSEWHERE: Final[dict[str, list[Row]]] = {
     "": [Row("__main__", "cli/test_process", "the process is its behaviour")],
+    "controlplane": [
+        Row("serviceaccounts", "authn/serviceaccount/test_authenticator", "puts the parts together, seen through the whole server")
+    ],
+    "authn/serviceaccount": [
+        Row("claims issuer", "authn/serviceaccount/test_tokenrequest", "what is issued is verified again"),
+        Row("openid", "server/pages/test_openid", "the documents are seen in answers"),
+    ],
     "authn/oidc": [Row("building", "authn/oidc/test_operator", "a step from the configuration file to its issuers")],
     "admission": [Row("clusteraccessgrants", "authz/grants/test_authorizer", "who may write grants is seen in answers")],
     "apimachinery/managedfields": [Row("entries", "apimachinery/managedfields/test_tracking", "entries are made by tracking")],
@@ -177,6 +184,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
 }
 
 SUITES: Final[dict[str, tuple[str, str]]] = {
+    "authn/serviceaccount": ("attacks legacy", "tokens that are wrong in one way, and those of secrets, through the whole server"),
     "apimachinery/managedfields": ("properties", "compares implementations of the same rules"),
     "apimachinery/serializer/protobuf": ("golden oracle", "compare whole messages with those of others"),
     "apis/typed": ("corpus", "real objects of every kind"),

@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from kcp_py.logicalcluster import InvalidClusterError, parse_name
 from kcp_py.options import Setting
-from kcp_py.options.kinds import BOOLEAN, OPTIONAL_PATH, PATH
+from kcp_py.options.kinds import BOOLEAN, OPTIONAL_BOOLEAN, OPTIONAL_PATH, PATH
 
 VARIABLE: Final = "_KCP_PY_COMPLETE"
 """What the scripts set when they ask for completions."""
@@ -110,7 +110,7 @@ def completer(setting: Setting) -> Complete | None:
         return complete_kinds
     if kind is PATH or kind is OPTIONAL_PATH:
         return lambda _context, _parameter, incomplete: [CompletionItem(incomplete, type="file")]
-    words = ["true", "false"] if kind is BOOLEAN else kind.schema.get("enum")
+    words = ["true", "false"] if kind is BOOLEAN or kind is OPTIONAL_BOOLEAN else kind.schema.get("enum")
     if not words:
         return None
     return lambda _context, _parameter, incomplete: _starting(words, incomplete)

@@ -38,7 +38,10 @@ class Api:
     ) -> httpx.Response:
         sent = httpx.Headers({"Authorization": token} if token else {})
         # A mapping replaces the token; the pairs of a sequence may repeat a name.
-        sent = httpx.Headers({**sent, **headers}) if isinstance(headers, Mapping) else httpx.Headers([*sent.items(), *(headers or ())])
+        if isinstance(headers, Mapping):
+            sent.update(headers)
+        else:
+            sent = httpx.Headers([*sent.items(), *(headers or ())])
         return await self._client.request(method, path, json=body, content=content, headers=sent, params=params)
 
     async def ok(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
