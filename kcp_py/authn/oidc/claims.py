@@ -49,6 +49,8 @@ def user_of(authenticator: JWTAuthenticator, claims: Claims, *, budget: int = EX
             mapping.check(authenticator.user_rules, _as_json(user))
     except ExpressionError as error:
         raise ClaimError(str(error)) from None
+    except RecursionError:
+        raise ClaimError("the claims are nested too deeply") from None
     return user
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from kcp_py.authn.oidc.claims import ClaimError, user_of
@@ -195,3 +196,10 @@ def test_expressions_have_a_budget() -> None:
     expression = "claims.l.map(a, claims.l.map(b, claims.l.map(c, a + b + c))).size() == 1 ? 'a' : 'b'"
     with pytest.raises(ClaimError, match="cost limit"):
         name(expression, {"l": ["x"] * 200})
+
+
+def test_claims_that_are_nested_too_deeply_name_no_user() -> None:
+    """A provider may pass on what users write. Claims that the decoder accepts and expressions cannot walk make a token invalid."""
+    deep = orjson.loads(b"[" * 1000 + b"]" * 1000)
+    with pytest.raises(ClaimError, match="nested too deeply"):
+        name("claims.name", {"profile": deep})
