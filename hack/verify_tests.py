@@ -36,6 +36,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "authn/serviceaccount": [
         Row("claims issuer", "authn/serviceaccount/test_tokenrequest", "what is issued is verified again"),
+        Row("newkeys", "authn/serviceaccount/test_keys", "a new key signs and verifies"),
         Row("openid", "server/pages/test_openid", "the documents are seen in answers"),
     ],
     "authn/oidc": [Row("building", "authn/oidc/test_operator", "a step from the configuration file to its issuers")],

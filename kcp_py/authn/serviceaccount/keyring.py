@@ -227,12 +227,12 @@ class Keyring:
         return True
 
     async def _new_key(self) -> str:
-        from kcp_py.authn.serviceaccount.keys import generate_pem  # noqa: PLC0415 - cryptography and joserfc are slow to import
+        from kcp_py.authn.serviceaccount.newkeys import generate_pem  # noqa: PLC0415 - cryptography is slow to import
 
         return await offload(generate_pem, self._settings.algorithm)
 
     def _signing_key(self, record: KeyRecord) -> SigningKey:
-        from kcp_py.authn.serviceaccount.keys import parse_private  # noqa: PLC0415 - as above
+        from kcp_py.authn.serviceaccount.keys import parse_private  # noqa: PLC0415 - joserfc is slow to import
 
         key = self._parsed.get(record.private)
         if key is None:

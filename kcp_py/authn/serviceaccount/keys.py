@@ -21,12 +21,10 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, RSAKey
 
 _CURVES: Final = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
-_RSA_BITS: Final = 2048
 _HEADERS: Final = frozenset(("alg", "kid", "typ"))
 """The header parameters of tokens. Others could name keys or extensions (`jku`, `jwk`, `x5c`, `crit`, `b64`)."""
 _PEM_BLOCK: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
 
-_Private = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 _Public = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 
 
@@ -71,17 +69,6 @@ class SigningKey(NamedTuple):
         header = {"alg": self.public.algorithm, "kid": self.public.id}
         payload = orjson.dumps(claims, option=orjson.OPT_SORT_KEYS)
         return jws.serialize_compact(header, payload, self.key, algorithms=[self.public.algorithm])
-
-
-def generate_pem(algorithm: str) -> str:
-    """A new private key as PEM. `algorithm` is ES256 or RS256; the latter takes tens of milliseconds."""
-    key: _Private = (
-        ec.generate_private_key(ec.SECP256R1())
-        if algorithm == "ES256"
-        else rsa.generate_private_key(public_exponent=65537, key_size=_RSA_BITS)
-    )
-    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    return key.private_bytes(encoding, form, serialization.NoEncryption()).decode()
 
 
 def parse_private(pem: bytes) -> SigningKey:

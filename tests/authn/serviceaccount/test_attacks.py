@@ -11,7 +11,8 @@ import pytest
 from joserfc import jws
 from joserfc.jwk import OctKey
 
-from kcp_py.authn.serviceaccount.keys import SigningKey, generate_pem, parse_private
+from kcp_py.authn.serviceaccount.keys import SigningKey, parse_private
+from kcp_py.authn.serviceaccount.newkeys import generate_pem
 from kcp_py.authn.tokens import MAX_TOKEN_BYTES
 from tests.authn.serviceaccount.conftest import SERVER, Issued, Sign, issue, now, server_key, whoami
 from tests.server.handlers.conftest import Api

@@ -8,7 +8,8 @@ import pytest
 
 from kcp_py.authn.serviceaccount.keyfiles import KeyFileError, load_keys
 from kcp_py.authn.serviceaccount.keyring import GivenKeys
-from kcp_py.authn.serviceaccount.keys import generate_pem, parse_private
+from kcp_py.authn.serviceaccount.keys import parse_private
+from kcp_py.authn.serviceaccount.newkeys import generate_pem
 
 
 def test_files(tmp_path: Path) -> None:

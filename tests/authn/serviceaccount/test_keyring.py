@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kcp_py.authn.serviceaccount.keyring import MOST_KEYS, NEVER, SETTLING, GivenKeys, Keyring, Settings
-from kcp_py.authn.serviceaccount.keys import generate_pem, parse_private
+from kcp_py.authn.serviceaccount.keys import parse_private
+from kcp_py.authn.serviceaccount.newkeys import generate_pem
 from kcp_py.storage.contract import Delete, Event, Storage
 from kcp_py.storage.opening import open_storage
 from kcp_py.watchcache import Fanout

@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from joserfc import jws
 from joserfc.jwk import OctKey
 
-from kcp_py.authn.serviceaccount.keys import SigningKey, UnusableKeyError, generate_pem, parse_private, parse_public
+from kcp_py.authn.serviceaccount.keys import SigningKey, UnusableKeyError, parse_private, parse_public
+from kcp_py.authn.serviceaccount.newkeys import generate_pem
 
 UPSTREAM_KEY = b"""-----BEGIN PUBLIC KEY-----
 MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA249XwEo9k4tM8fMxV7zx

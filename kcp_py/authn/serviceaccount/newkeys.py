@@ -1,0 +1,21 @@
+"""New keys of service account tokens. The first start makes one, and so this module imports no more than it needs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+_RSA_BITS: Final = 2048
+
+
+def generate_pem(algorithm: str) -> str:
+    """A new private key as PEM. `algorithm` is ES256 or RS256; the latter takes tens of milliseconds."""
+    key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey = (
+        ec.generate_private_key(ec.SECP256R1())
+        if algorithm == "ES256"
+        else rsa.generate_private_key(public_exponent=65537, key_size=_RSA_BITS)
+    )
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    return key.private_bytes(encoding, form, serialization.NoEncryption()).decode()
