@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kcp_py.apimachinery import errors
-from kcp_py.authn.tokens import Audiences, TokenAuthenticator
+from kcp_py.authn.tokens import MAX_TOKEN_BYTES, Audiences, TokenAuthenticator
 from kcp_py.registry.rest.storage import Object, RestStorage
 from kcp_py.registry.writerequest import WriteRequest
 from kcp_py.request.user import UserInfo
@@ -51,7 +51,10 @@ class TokenReviews(RestStorage):
         if not token:
             raise errors.bad_request("token is required for TokenReview in authentication")
         wanted = tuple(spec.get("audiences") or ()) or self._audiences
-        found = await self._tokens.authenticate_token(token.encode("utf-8", "replace"), request.context.cluster, wanted)
+        shown = token.encode("utf-8", "replace")
+        # A request could not show a longer one.
+        is_possible = len(shown) <= MAX_TOKEN_BYTES
+        found = await self._tokens.authenticate_token(shown, request.context.cluster, wanted) if is_possible else None
         if found is None:
             return {**obj, "status": {"user": {}, "error": "invalid bearer token"}}
         return {**obj, "status": {"authenticated": True, "user": user_info(found.user), "audiences": list(found.audiences)}}

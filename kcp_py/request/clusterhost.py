@@ -33,7 +33,7 @@ class ClusterHosts:
         Raises:
             StatusError: 400 for a host below the domain that does not name a cluster.
         """
-        return self._cached(host) if len(host) <= _LONGEST_HOST else None
+        return self._cached(host) if len(host) <= _LONGEST_HOST else self._parse(host)
 
     def _parse(self, host: bytes) -> Name | None:
         text = host.decode("latin-1").strip(" \t").lower()

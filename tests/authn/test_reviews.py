@@ -42,6 +42,7 @@ async def test_tokens(api: Api) -> None:
     (audience,) = status["audiences"]
     for spec, known in (
         ({"token": "nobody"}, False),
+        ({"token": "x" * 100_000}, False),
         ({"token": "alice", "audiences": ["other"]}, False),
         ({"token": "alice", "audiences": ["other", audience]}, True),
     ):

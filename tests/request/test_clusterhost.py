@@ -26,7 +26,7 @@ HOSTS = ClusterHosts("kcp.example")
         (b"127.0.0.1:6443", None),
         (b"[::1]:6443", None),
         (b"", None),
-        (b"a" * 300 + b".kcp.example", None),
+        (b"a" * 300, None),
     ],
 )
 def test_cluster_of_a_host(host: bytes, expected: str | None) -> None:
@@ -34,7 +34,9 @@ def test_cluster_of_a_host(host: bytes, expected: str | None) -> None:
     assert HOSTS.cluster_of(host) == expected
 
 
-@pytest.mark.parametrize("host", [b"a.b.kcp.example", b".kcp.example", b"*.kcp.example", b"team_a.kcp.example", b"-.kcp.example"])
+@pytest.mark.parametrize(
+    "host", [b"a.b.kcp.example", b".kcp.example", b"*.kcp.example", b"team_a.kcp.example", b"-.kcp.example", b"a." * 150 + b"kcp.example"]
+)
 def test_hosts_that_are_no_names(host: bytes) -> None:
     """A host below the domain that does not name a cluster is refused: the default cluster would answer instead."""
     with pytest.raises(StatusError, match="the host names no logical cluster: ") as caught:

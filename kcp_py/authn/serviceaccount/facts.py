@@ -190,6 +190,7 @@ class ObjectFacts:
             used |= self._entries.pop(key) is not None
             used |= self._states.pop(key) is not None
         if not keys:
+            used = bool(len(self._entries) or len(self._states))
             self._clear()
         if used:
             for listener in self._listeners:
