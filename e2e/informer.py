@@ -245,15 +245,6 @@ class Informer:
             self._changed.notify_all()
 
 
-ROOT_CA = "kube-root-ca.crt"
-"""The ConfigMap that every namespace has."""
-
-
-def made_by_clients(listed: dict[str, Any]) -> list[dict[str, Any]]:
-    """The ConfigMaps of a list but for the one that each namespace has."""
-    return [item for item in listed["items"] if item["metadata"]["name"] != ROOT_CA]
-
-
 def configmap(name: str, data: dict[str, str], **metadata: object) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}, "data": data}
 

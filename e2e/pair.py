@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from e2e.conftest import ServerProcess
-from e2e.informer import CONNECTION_ERRORS, ROOT_CA, TIMEOUT, Key, Session, configmap, key_of, made_by_clients, revision_of
+from e2e.informer import CONNECTION_ERRORS, TIMEOUT, Key, Session, configmap, key_of, revision_of
 from kcp_py.testing.tcp_proxy import TcpProxy
 
-PATH = "/clusters/root/api/v1/namespaces/default/configmaps"
-"""In a cluster that exists from the start."""
+PATH = "/clusters/pair/api/v1/namespaces/default/configmaps"
 OBJECTS = 30
 """How many objects a writer updates in turn."""
 RETRIABLE = frozenset({500, 503, 504})
@@ -306,12 +305,12 @@ class Reader:
 
 
 def listed(server: ServerProcess) -> dict[Key, dict[str, Any]]:
-    return {key_of(item): item for item in made_by_clients(server.request("GET", PATH).json)}
+    return {key_of(item): item for item in server.request("GET", PATH).json["items"]}
 
 
 def told(state: dict[Key, dict[str, Any]]) -> dict[Key, tuple[int, Any]]:
-    """What lists and watches have in common: items of a list have neither kind nor apiVersion. Each server has certificates of its own."""
-    return {key: (revision_of(item), item.get("data")) for key, item in state.items() if key[2] != ROOT_CA}
+    """What lists and watches have in common: items of a list have neither kind nor apiVersion."""
+    return {key: (revision_of(item), item.get("data")) for key, item in state.items()}
 
 
 def require_writes(writers: list[Writer], state: dict[Key, dict[str, Any]]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from e2e.conftest import Answer, ServerProcess
-from e2e.informer import ROOT_CA, Session, Watch, configmap, create_definition, definition, made_by_clients
+from e2e.informer import Session, Watch, configmap, create_definition, definition
 
 SECONDS = 20
 ROUNDS = 40
@@ -420,8 +420,7 @@ class Tenant:
     def watch(self, watch: Watch) -> None:
         with watch:
             for event in watch:
-                # The server's certificates are in every namespace, and have no marker.
-                self.check("event", event, own=ROOT_CA not in json.dumps(event))
+                self.check("event", event)
                 if '"end"' in json.dumps(event):
                     return
         raise AssertionError("the watch ended early")
@@ -511,7 +510,7 @@ def test_a_cluster_made_again_under_its_name_is_another(server: ServerProcess) -
     assert server.request("GET", f"{path}?limit=2&continue={page['continue']}").code in (400, 410)
     for query in ("", "?resourceVersion=0", f"?resourceVersion={page['resourceVersion']}&resourceVersionMatch=NotOlderThan"):
         answer = server.request("GET", f"{path}{query}")
-        assert (answer.code, made_by_clients(answer.json)) == (200, []), query
+        assert (answer.code, answer.json["items"]) == (200, []), query
     exact = server.request("GET", f"{path}?resourceVersion={page['resourceVersion']}&resourceVersionMatch=Exact")
     assert old.encode() not in exact.body
     assert server.request("GET", f"{path}/o0").code == 404

@@ -6,7 +6,7 @@ name is stored. The events of a revision are the differences between what reads 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from kcp_py.logicalcluster import Name
@@ -39,7 +39,6 @@ class NamespaceEvents:
         namespace_object: NamespaceObject,
         *,
         cluster_keys: ResourceKeys,
-        is_watched: Callable[[str], bool] | None = None,
     ) -> None:
         """Prepare.
 
@@ -48,29 +47,24 @@ class NamespaceEvents:
             keys: of the resource.
             namespace_object: what a namespace has of it.
             cluster_keys: of LogicalClusters.
-            is_watched: whether the resource is watched in a cluster. Events of whole clusters are then made for these watches alone: those
-                over all clusters do not show the objects, and a watch of a cluster never begins before the cluster. None where watches
-                over all clusters show them.
         """
         self._storage = storage
         self._keys = keys
         self._object = namespace_object
         self._cluster_keys = cluster_keys
         self._namespace_keys = namespace_keys(keys.root)
-        self._is_watched = is_watched
 
     @property
     def sources(self) -> Sequence[str]:
         """The prefixes of the resources that the objects follow from."""
-        return [self._cluster_keys.prefix, self._namespace_keys.prefix]
+        return [self._cluster_keys.prefix, self._namespace_keys.prefix] if self._object.listed else []
 
     def concerns(self, event: ObjectEvent) -> bool:
         """`Derivation.concerns`."""
         route = event.route
         if route.prefix == self._keys.prefix:
-            return route.name == self._object.name
-        if route.prefix == self._cluster_keys.prefix and self._is_watched is not None and not self._is_watched(route.cluster):
-            return False
+            # One that is not shown before it is stored comes and goes as others do. One that replaces another is two events.
+            return route.name == self._object.name and (self._object.listed or (event.previous is not None and event.value is not None))
         if event.previous is None or event.value is None:
             return True
         if route.prefix == self._namespace_keys.prefix and route.name in DEFAULT_NAMESPACES:
@@ -80,10 +74,9 @@ class NamespaceEvents:
 
     def sources_of(self, cluster: str) -> Sequence[str] | None:
         """`Derivation.sources_of`."""
-        if cluster:
-            return [keys.cluster_prefix(Name(cluster)) for keys in (self._cluster_keys, self._namespace_keys)]
-        # Watches over all clusters show them or not.
-        return None if self._is_watched is None else []
+        if not self._object.listed:
+            return []
+        return [keys.cluster_prefix(Name(cluster)) for keys in (self._cluster_keys, self._namespace_keys)] if cluster else None
 
     async def seen(self, events: Sequence[ObjectEvent], stored: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
         """`Derivation.seen`."""

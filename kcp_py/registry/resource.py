@@ -41,6 +41,8 @@ class NamespaceObject(NamedTuple):
     name: str
     make: Callable[[str, str, str, str], bytes]
     """(cluster, namespace, uid and RFC 3339 creation time of the namespace) -> stored form."""
+    listed: bool = True
+    """Whether lists and watches show it before it is stored. If not, it is read by its name."""
 
 
 class Origin(NamedTuple):
@@ -95,6 +97,8 @@ class ServedResource:
     """The object that every namespace has without storing it."""
     has_defaults: bool = field(init=False)
     """Whether there are objects of either sort."""
+    lists_defaults: bool = field(init=False)
+    """Whether lists and watches of a cluster show such objects."""
     inherited: bool = False
     """Whether the default objects belong to each cluster alone: requests over all clusters show stored objects only, and the birth of a
     cluster makes no events of this resource for them."""
@@ -156,7 +160,9 @@ class ServedResource:
             same_form=self.schema is self.storage_schema and (self.converter is None or self.group_version == self.storage_group_version),
         )
         object.__setattr__(self, "renderer", renderer)
-        object.__setattr__(self, "has_defaults", self.default_objects is not None or self.namespace_object is not None)
+        one = self.namespace_object
+        object.__setattr__(self, "has_defaults", self.default_objects is not None or one is not None)
+        object.__setattr__(self, "lists_defaults", self.default_objects is not None or (one is not None and one.listed))
         object.__setattr__(self, "has_status", "status" in self.subresources)
         object.__setattr__(self, "group_resource", GroupResource(self.group, self.resource))
         object.__setattr__(self, "key", GroupVersionResource(self.group, self.version, self.resource))

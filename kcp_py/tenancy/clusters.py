@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -63,10 +62,7 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
             fanout.derive(events.sources, keys.prefix, events)
         for one in builtins:
             if one.namespace_object is not None:
-                is_watched = partial(fanout.is_watched, one.keys.prefix) if one.inherited else None
-                of_namespaces = NamespaceEvents(
-                    access.storage, one.keys, one.namespace_object, cluster_keys=self._keys, is_watched=is_watched
-                )
+                of_namespaces = NamespaceEvents(access.storage, one.keys, one.namespace_object, cluster_keys=self._keys)
                 fanout.derive(of_namespaces.sources, one.keys.prefix, of_namespaces)
 
     def on_gone(self, callback: Gone) -> None:

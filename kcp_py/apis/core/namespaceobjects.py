@@ -48,7 +48,7 @@ def root_ca_config_map(bundle: str) -> NamespaceObject:
         metadata["annotations"] = {DESCRIPTION_ANNOTATION: DESCRIPTION}
         return encode_stored({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": root_ca_data(bundle)})
 
-    return NamespaceObject(ROOT_CA, make)
+    return NamespaceObject(ROOT_CA, make, listed=False)
 
 
 def root_ca_data(bundle: str) -> Mapping[str, str]:

@@ -198,7 +198,7 @@ class _Page:
 async def _begin_page(listed: _ListRange, what: Scan, lower: str, revision: int) -> _Page:
     """An empty page, with the default objects of namespaces that may come into it."""
     resource = listed.served.resource
-    if resource.namespace_object is None:
+    if resource.namespace_object is None or not resource.lists_defaults:
         return _Page(what.limit)
     items = await namespace_items_at(
         listed.access, resource, listed.cluster_state, revision, namespace=what.namespace, start=lower, limit=what.limit

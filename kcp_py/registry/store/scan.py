@@ -78,7 +78,7 @@ async def scan(access: Access, served: Served, what: Scan, *, clusters: ServedSc
     found = await (readable(reading) if what.cluster_state is None else reading)
     if what.cluster_state is None and (foreign := resource.keys.foreign_prefix):
         found = await _without(foreign, access, prefix, what, found=found)
-    if not resource.has_defaults if what.cluster_state is not None else clusters is None:
+    if not resource.lists_defaults if what.cluster_state is not None else clusters is None:
         return Page(found.items, found.revision, found.more, found.total - len(found.items) if what.counted else -1)
     defaults = await _defaults(access, served, what, found.revision, clusters=clusters)
     defaults = [item for item in defaults if item.key >= what.start and item.key.startswith(prefix)]

@@ -120,30 +120,29 @@ async def test_a_namespace_has_both_and_stores_neither(api: Api, tmp_path: Path)
     assert await stored(api) == ["/registry/core/namespaces/a/x"]
 
 
-@BOTH
-async def test_lists_show_one_in_each_namespace(api: Api, kind: Kind) -> None:
+async def test_lists_show_one_in_each_namespace(api: Api) -> None:
     """In the cluster and in a namespace, whole and in pages, as tables and metadata, in the order of keys, with one revision."""
     # The slash of a key sorts behind the hyphen.
     await api.ok("POST", f"{CORE}/namespaces", {"metadata": {"name": "x-y"}})
-    await api.ok("POST", kind.within("kube-public"), {"metadata": {"name": "mine"}})
-    await api.ok("PATCH", kind.path("default"), {"metadata": {"labels": {"a": "b"}}}, headers=MERGE)
-    names = [("default", kind.name), ("kube-node-lease", kind.name), ("kube-public", kind.name), ("kube-public", "mine")]
-    names = [*sorted(names), ("kube-system", kind.name), ("x-y", kind.name), ("x", kind.name)]
+    await api.ok("POST", ACCOUNT.within("kube-public"), {"metadata": {"name": "mine"}})
+    await api.ok("PATCH", ACCOUNT.path("default"), {"metadata": {"labels": {"a": "b"}}}, headers=MERGE)
+    names = [("default", ACCOUNT.name), ("kube-node-lease", ACCOUNT.name), ("kube-public", ACCOUNT.name), ("kube-public", "mine")]
+    names = [*sorted(names), ("kube-system", ACCOUNT.name), ("x-y", ACCOUNT.name), ("x", ACCOUNT.name)]
     for headers in ({}, {"Accept": METADATA}):
-        listed = await api.ok("GET", kind.in_cluster, headers=headers)
+        listed = await api.ok("GET", ACCOUNT.in_cluster, headers=headers)
         assert [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in listed["items"]] == names
     for one in listed["items"]:
-        read = await api.ok("GET", kind.path(one["metadata"]["namespace"]).replace(kind.name, one["metadata"]["name"]))
+        read = await api.ok("GET", ACCOUNT.path(one["metadata"]["namespace"]).replace(ACCOUNT.name, one["metadata"]["name"]))
         assert read["metadata"]["resourceVersion"] == one["metadata"]["resourceVersion"]
-    table = await api.ok("GET", kind.in_cluster, headers={"Accept": TABLE})
+    table = await api.ok("GET", ACCOUNT.in_cluster, headers={"Accept": TABLE})
     assert [row["cells"][0] for row in table["rows"]] == [name for _, name in names]
     for limit in range(1, len(names) + 1):
         for headers in ({}, {"Accept": METADATA}):
-            assert await paged(api, kind.in_cluster, limit, headers) == names
-    for namespace, own in (("x", [kind.name]), ("kube-public", sorted([kind.name, "mine"])), ("no-such", [])):
-        listed = await api.ok("GET", kind.within(namespace))
+            assert await paged(api, ACCOUNT.in_cluster, limit, headers) == names
+    for namespace, own in (("x", [ACCOUNT.name]), ("kube-public", sorted([ACCOUNT.name, "mine"])), ("no-such", [])):
+        listed = await api.ok("GET", ACCOUNT.within(namespace))
         assert [one["metadata"]["name"] for one in listed["items"]] == own
-    selected = await api.ok("GET", kind.in_cluster, params={"labelSelector": "a=b"})
+    selected = await api.ok("GET", ACCOUNT.in_cluster, params={"labelSelector": "a=b"})
     assert [one["metadata"]["namespace"] for one in selected["items"]] == ["default"]
 
 
@@ -169,11 +168,11 @@ async def test_a_long_list_that_is_kept_follows_its_namespaces(tmp_path: Path) -
     """The bytes of stored objects are kept between lists; what namespaces come and go with is right in each of them."""
     async with server(tmp_path, SQLiteStorage(tmp_path / "db")) as api:
         for number in range(60):
-            await api.ok("POST", ROOT_CA.within("kube-public"), {"metadata": {"name": f"m{number}"}})
+            await api.ok("POST", ACCOUNT.within("kube-public"), {"metadata": {"name": f"m{number}"}})
 
         async def namespaces() -> list[str]:
-            listed = await api.ok("GET", ROOT_CA.in_cluster)
-            found = [one for one in listed["items"] if one["metadata"]["name"] == ROOT_CA.name]
+            listed = await api.ok("GET", ACCOUNT.in_cluster)
+            found = [one for one in listed["items"] if one["metadata"]["name"] == ACCOUNT.name]
             assert len(listed["items"]) == 60 + len(found)
             return [one["metadata"]["namespace"] for one in found]
 
@@ -182,7 +181,7 @@ async def test_a_long_list_that_is_kept_follows_its_namespaces(tmp_path: Path) -
         assert await namespaces() == ["default", "kube-a", *DEFAULT_NAMESPACES[1:], "x"]
         await delete_namespace(api)
         assert await namespaces() == ["default", "kube-a", *DEFAULT_NAMESPACES[1:]]
-        await api.ok("PATCH", ROOT_CA.path("kube-a"), {"metadata": {"labels": {"a": "b"}}}, headers=MERGE)
+        await api.ok("PATCH", ACCOUNT.path("kube-a"), {"metadata": {"labels": {"a": "b"}}}, headers=MERGE)
         assert await namespaces() == ["default", "kube-a", *DEFAULT_NAMESPACES[1:]]
 
 
@@ -205,45 +204,62 @@ async def test_accounts_are_shown_over_all_clusters_and_root_certificates_where_
     assert [one["metadata"]["uid"] for one in (await api.ok("GET", f"{EVERYWHERE}/configmaps"))["items"]] == [changed["metadata"]["uid"]]
 
 
-@BOTH
-async def test_watches_follow_namespaces(api: Api, kind: Kind) -> None:
+async def test_root_certificates_are_read_by_name_until_they_are_stored(api: Api) -> None:
+    """Lists and watches of ConfigMaps begin empty, so that they show what clients have made. A change stores one, and it is shown."""
+    for path in (ROOT_CA.within(), ROOT_CA.in_cluster):
+        assert (await api.ok("GET", path))["items"] == []
+    async with Watch(api, ROOT_CA.within(), resourceVersion=await latest(api)) as watch:
+        await api.ok("POST", f"{CORE}/namespaces", {"metadata": {"name": "x-y"}})
+        changed = await api.ok("PATCH", ROOT_CA.path(), {"metadata": {"labels": {"a": "b"}}}, headers=MERGE)
+        ((event, namespace, uid, revision),) = await events(watch, 1)
+        assert (event, namespace, uid, str(revision)) == (
+            "ADDED", "x", changed["metadata"]["uid"], changed["metadata"]["resourceVersion"],
+        )  # fmt: skip
+    assert [one["metadata"]["uid"] for one in (await api.ok("GET", ROOT_CA.in_cluster))["items"]] == [changed["metadata"]["uid"]]
+    deleted = await api.ok("GET", ROOT_CA.path("x-y"))
+    await api.ok("DELETE", ROOT_CA.path("x-y"))
+    assert (await api.ok("GET", ROOT_CA.path("x-y")))["metadata"]["uid"] != deleted["metadata"]["uid"]
+
+
+async def test_watches_follow_namespaces(api: Api) -> None:
     """ADDED with the namespace, DELETED when it begins to terminate; live, resumed and from the store's history."""
     start = await latest(api)
-    async with Watch(api, kind.in_cluster, resourceVersion=start) as cluster, Watch(api, kind.within("new"), resourceVersion=start) as own:
+    async with (
+        Watch(api, ACCOUNT.in_cluster, resourceVersion=start) as cluster,
+        Watch(api, ACCOUNT.within("new"), resourceVersion=start) as own,
+    ):
         created = await api.ok("POST", f"{CORE}/namespaces", {"metadata": {"name": "new"}})
-        added = await api.ok("GET", kind.path("new"))
+        added = await api.ok("GET", ACCOUNT.path("new"))
         await delete_namespace(api, "new")
         seen = await events(cluster, 2)
         assert seen == await events(own, 2)
     uid, revision = added["metadata"]["uid"], int(created["metadata"]["resourceVersion"])
     assert seen[0] == ("ADDED", "new", uid, revision)
     assert (seen[1][:3], seen[1][3] > revision) == (("DELETED", "new", uid), True)
-    async with Watch(api, kind.in_cluster, resourceVersion=start) as resumed:
+    async with Watch(api, ACCOUNT.in_cluster, resourceVersion=start) as resumed:
         assert await events(resumed, 2) == seen
     assert [event for event in seen if event[0] == "DELETED"] == seen[1:]
-    await api.fails(404, "GET", kind.path("new"))
+    await api.fails(404, "GET", ACCOUNT.path("new"))
     again = await api.ok("POST", f"{CORE}/namespaces", {"metadata": {"name": "new"}})
-    assert (await api.ok("GET", kind.path("new")))["metadata"]["uid"] != uid
+    assert (await api.ok("GET", ACCOUNT.path("new")))["metadata"]["uid"] != uid
     assert again["metadata"]["uid"] != created["metadata"]["uid"]
 
 
-@BOTH
-async def test_its_first_change_is_stored_and_a_change_for_watches(api: Api, kind: Kind) -> None:
+async def test_its_first_change_is_stored_and_a_change_for_watches(api: Api) -> None:
     """MODIFIED with the same uid, under the lock of the revision that was read; a stale one is refused."""
-    before = await api.ok("GET", kind.path())
-    async with Watch(api, kind.in_cluster, resourceVersion=await latest(api)) as watch:
+    before = await api.ok("GET", ACCOUNT.path())
+    async with Watch(api, ACCOUNT.in_cluster, resourceVersion=await latest(api)) as watch:
         obj = {**before, "metadata": {**before["metadata"], "labels": {"a": "b"}}}
-        after = await api.ok("PUT", kind.path(), obj)
+        after = await api.ok("PUT", ACCOUNT.path(), obj)
         assert await events(watch, 1) == [("MODIFIED", "x", before["metadata"]["uid"], int(after["metadata"]["resourceVersion"]))]
-    assert f"/registry/core/{kind.resource}/a/x/{kind.name}" in await stored(api)
-    await api.fails(409, "PUT", kind.path(), obj)
-    await api.fails(409, "POST", kind.within(), {"metadata": {"name": kind.name}})
+    assert f"/registry/core/{ACCOUNT.resource}/a/x/{ACCOUNT.name}" in await stored(api)
+    await api.fails(409, "PUT", ACCOUNT.path(), obj)
+    await api.fails(409, "POST", ACCOUNT.within(), {"metadata": {"name": ACCOUNT.name}})
     await delete_namespace(api)
     assert await stored(api) == []
 
 
-@BOTH
-@pytest.mark.parametrize("copy", ["virtual", "stored"])
+@pytest.mark.parametrize(("kind", "copy"), [(ACCOUNT, "virtual"), (ACCOUNT, "stored"), (ROOT_CA, "stored")])
 async def test_a_deleted_one_comes_back_at_once(api: Api, kind: Kind, copy: str) -> None:
     """With another uid, so that a client that waits for the end sees it: DELETED, then ADDED, with the revision that reads give."""
     if copy == "stored":
@@ -304,28 +320,26 @@ async def test_default_namespaces_have_one_before_and_after_they_are_stored(api:
         assert (await events(watch, 1))[0][:2] == ("ADDED", "x")
 
 
-@BOTH
-async def test_a_default_namespace_that_comes_again_has_another_one(api: Api, kind: Kind) -> None:
+async def test_a_default_namespace_that_comes_again_has_another_one(api: Api) -> None:
     """Events never go back, and each tells the revision that reads give."""
-    before = await api.ok("GET", kind.path("kube-node-lease"))
-    async with Watch(api, kind.in_cluster, resourceVersion=await latest(api)) as watch:
+    before = await api.ok("GET", ACCOUNT.path("kube-node-lease"))
+    async with Watch(api, ACCOUNT.in_cluster, resourceVersion=await latest(api)) as watch:
         await api.ok("DELETE", f"{CORE}/namespaces/kube-node-lease")
         seen = await events(watch, 2)
-        now = await api.ok("GET", kind.path("kube-node-lease"))
+        now = await api.ok("GET", ACCOUNT.path("kube-node-lease"))
         assert [(event, uid) for event, _, uid, _ in seen] == [("DELETED", before["metadata"]["uid"]), ("ADDED", now["metadata"]["uid"])]
         assert now["metadata"]["uid"] != before["metadata"]["uid"]
         assert seen[0][3] < seen[1][3] == int(now["metadata"]["resourceVersion"])
         await api.ok("PATCH", f"{CORE}/namespaces/kube-node-lease", {"metadata": {"labels": {"a": "b"}}}, headers=MERGE)
-        changed = await api.ok("GET", kind.path("kube-node-lease"))
+        changed = await api.ok("GET", ACCOUNT.path("kube-node-lease"))
         assert await events(watch, 1) == [
             ("MODIFIED", "kube-node-lease", now["metadata"]["uid"], int(changed["metadata"]["resourceVersion"]))
         ]
 
 
-@BOTH
-async def test_they_begin_and_end_with_their_cluster(api: Api, kind: Kind) -> None:
+async def test_they_begin_and_end_with_their_cluster(api: Api) -> None:
     """A watch in a cluster without an object gets its birth; all of them end when the cluster begins to terminate."""
-    path = kind.in_cluster.replace("/a/", "/new/")
+    path = ACCOUNT.in_cluster.replace("/a/", "/new/")
     start = await latest(api)
     async with Watch(api, path, resourceVersion=start) as own, Watch(api, f"{EVERYWHERE}/serviceaccounts", resourceVersion=start) as all_:
         await api.ok("POST", "/clusters/new/api/v1/namespaces", {"metadata": {"name": "y"}})
