@@ -284,8 +284,10 @@ def client_ssl_context(context: KubeconfigContext, files: TlsFiles | None = None
         made = ssl.create_default_context(cadata=None if authority is None else authority.decode("ascii"))
     except (ssl.SSLError, ValueError) as error:
         raise KubeconfigError(f"{context.file}: certificate-authority: {error}") from None
-    # As Go verifies: a certificate that is itself in the bundle is trusted.
+    # As Go verifies: a certificate that is itself in the bundle is trusted. So are certificates with old forms of extensions, which Python
+    # refuses since 3.13.
     made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    made.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if context.cluster.get("insecure-skip-tls-verify"):
         made.check_hostname = False
         made.verify_mode = ssl.CERT_NONE
