@@ -137,12 +137,22 @@ class Edge:
         self.connection.connection_made(self.wire)
 
     async def turns(self):
-        """Return once all that was received is parsed, for which large heads and long framing take turns."""
-        await self.settle()
-        while self.connection._reader.hold in {Hold.TURN, Hold.HEAD_TURN, Hold.FRAMING_TURN}:
-            self.turned.clear()
-            await self.turned.wait()
+        """Return once all that was received is parsed, for which large heads and long framing take turns, and the application has worked.
+
+        Turns come by a real timer, so that one may be taken at any time while the application works.
+        """
+        settled = False
+        while not settled:
+            settled = not self._waits_for_turn
             await self.settle()
+            if self._waits_for_turn:
+                settled = False
+                self.turned.clear()
+                await self.turned.wait()
+
+    @property
+    def _waits_for_turn(self):
+        return self.connection._reader.hold in {Hold.TURN, Hold.HEAD_TURN, Hold.FRAMING_TURN}
 
     async def app(self, scope, receive, send):
         body = b""
