@@ -30,6 +30,7 @@ from kcp_py.request.user import (
     SERVICE_ACCOUNT_PREFIX,
     SYSTEM_MASTERS,
     UserInfo,
+    service_account_groups,
 )
 
 _AUTHENTICATION: Final = "authentication.k8s.io"
@@ -192,7 +193,7 @@ def _user(wanted: Wanted, mode: _Mode) -> UserInfo:
     groups = wanted.groups
     account = service_account(wanted.name)
     if account and not groups:
-        groups = ("system:serviceaccounts", f"system:serviceaccounts:{account[0]}")
+        groups = service_account_groups(account[0])
     elif mode.name and _node(wanted.name):
         groups = (_NODES,)
     if wanted.name == ANONYMOUS.name:

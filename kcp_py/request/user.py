@@ -13,6 +13,10 @@ SYSTEM_MASTERS: Final = "system:masters"
 
 SERVICE_ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 """How the names of service accounts begin; namespace, colon and name follow."""
+FOREIGN_SERVICE_ACCOUNT_PREFIX: Final = "system:kcp:serviceaccount:"
+"""How the names of service accounts begin in other clusters than their own; cluster, namespace and name follow, with colons."""
+SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
+"""The group of all service accounts of a cluster. Those of one namespace have this name with a colon and the namespace."""
 CLUSTER_NAME_EXTRA: Final = "authentication.kcp.io/cluster-name"
 """The extra field with the cluster of a service account."""
 
@@ -43,7 +47,12 @@ def controller_user(controller: str) -> UserInfo:
     Policies and audit rules that exempt Kubernetes' own controllers name these accounts.
     """
     account = f"{SERVICE_ACCOUNT_PREFIX}kube-system:{controller}"
-    return UserInfo(account, "", ("system:serviceaccounts", "system:serviceaccounts:kube-system", ALL_AUTHENTICATED, SYSTEM_MASTERS))
+    return UserInfo(account, "", (*service_account_groups("kube-system"), ALL_AUTHENTICATED, SYSTEM_MASTERS))
+
+
+def service_account_groups(namespace: str) -> tuple[str, ...]:
+    """The groups of the service accounts of a namespace (k8s.io/apiserver `serviceaccount.MakeGroupNames`)."""
+    return (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}")
 
 
 def authenticated(user: UserInfo) -> UserInfo:

@@ -10,12 +10,17 @@ from kcp_py.apimachinery.meta import names
 from kcp_py.apis.rbac.strategy import rule_problems, selector_problems
 from kcp_py.logicalcluster import InvalidClusterError, parse_name
 from kcp_py.registry.strategy import Strategy
-from kcp_py.request.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, SERVICE_ACCOUNT_PREFIX
+from kcp_py.request.user import (
+    ALL_AUTHENTICATED,
+    ALL_UNAUTHENTICATED,
+    ANONYMOUS,
+    FOREIGN_SERVICE_ACCOUNT_PREFIX,
+    SERVICE_ACCOUNT_PREFIX,
+    SERVICE_ACCOUNTS,
+)
 
 GRANTS: Final = GroupResource("access.kcp-py.dev", "clusteraccessgrants")
 
-_FOREIGN_ACCOUNT_PREFIX: Final = "system:kcp:serviceaccount:"
-_ACCOUNT_GROUP: Final = "system:serviceaccounts"
 _EVERYONE: Final = (ALL_AUTHENTICATED, ALL_UNAUTHENTICATED)
 _SELECTIONS: Final = ("all", "names", "selector")
 
@@ -62,10 +67,10 @@ def _refused(kind: str, name: str) -> str:
     The names of service accounts are the same in every cluster, and mean other accounts in each.
     """
     if kind == "User":
-        if name.startswith((SERVICE_ACCOUNT_PREFIX, _FOREIGN_ACCOUNT_PREFIX)):
+        if name.startswith((SERVICE_ACCOUNT_PREFIX, FOREIGN_SERVICE_ACCOUNT_PREFIX)):
             return "service accounts are subjects of the kind ServiceAccount"
         return "permissions over several clusters are not for anonymous callers" if name == ANONYMOUS.name else ""
-    if name == _ACCOUNT_GROUP or name.startswith(f"{_ACCOUNT_GROUP}:"):
+    if name == SERVICE_ACCOUNTS or name.startswith(f"{SERVICE_ACCOUNTS}:"):
         return "the groups of service accounts exist in every logical cluster; name single accounts"
     return "permissions over several clusters are not for every caller" if name in _EVERYONE else ""
 

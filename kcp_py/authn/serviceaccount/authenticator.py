@@ -26,12 +26,10 @@ from kcp_py.authn.tokens import MAX_TOKEN_BYTES, Audiences, AuthenticatedToken
 from kcp_py.logicalcluster import ClusterSelection, Name
 from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.store.access import translate
-from kcp_py.request.user import ALL_AUTHENTICATED, CLUSTER_NAME_EXTRA, UserInfo
+from kcp_py.request.user import ALL_AUTHENTICATED, CLUSTER_NAME_EXTRA, FOREIGN_SERVICE_ACCOUNT_PREFIX, UserInfo, service_account_groups
 from kcp_py.storage.contract import StorageError
 from kcp_py.storage.keys import InvalidSegmentError
 
-FOREIGN_PREFIX: Final = "system:kcp:serviceaccount:"
-"""How the names of service accounts begin in other clusters than their own; cluster, namespace and name follow."""
 LEEWAY: Final = 60.0
 """Seconds by which clocks may differ, and for which an object that is being deleted still counts."""
 
@@ -233,13 +231,13 @@ def _user(claims: TokenClaims) -> UserInfo:
             extra[f"{_EXTRA}{kind}-name"] = (reference.name,)
             if reference.uid:
                 extra[f"{_EXTRA}{kind}-uid"] = (reference.uid,)
-    groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}", ALL_AUTHENTICATED)
+    groups = (*service_account_groups(account.namespace), ALL_AUTHENTICATED)
     return UserInfo(account.user_name, account.uid, groups, MappingProxyType(extra))
 
 
 def _foreign_user(claims: TokenClaims) -> UserInfo:
     account = claims.account
-    name = f"{FOREIGN_PREFIX}{account.cluster}:{account.namespace}:{account.name}"
+    name = f"{FOREIGN_SERVICE_ACCOUNT_PREFIX}{account.cluster}:{account.namespace}:{account.name}"
     extra = {CLUSTER_NAME_EXTRA: (account.cluster,), **_credential(claims)}
     return UserInfo(name, account.uid, (ALL_AUTHENTICATED,), MappingProxyType(extra))
 

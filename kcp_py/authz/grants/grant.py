@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -11,10 +11,7 @@ from kcp_py.apimachinery.meta.selectors import LabelSelector, label_selector_of
 from kcp_py.authz.rbac.rules import PolicyRule, RuleSets, parse_rules, rule_sets
 from kcp_py.logicalcluster import ROOT, ClusterSelection
 from kcp_py.request.requestinfo import RequestInfo
-from kcp_py.request.user import CLUSTER_NAME_EXTRA, SERVICE_ACCOUNT_PREFIX, UserInfo
-
-_FOREIGN_ACCOUNT_PREFIX: Final = "system:kcp:serviceaccount:"
-"""How the name of a service account begins outside of its own cluster; cluster, namespace and name follow."""
+from kcp_py.request.user import CLUSTER_NAME_EXTRA, FOREIGN_SERVICE_ACCOUNT_PREFIX, SERVICE_ACCOUNT_PREFIX, UserInfo
 
 Labels = Mapping[str, str]
 Subject = tuple[str, str]
@@ -98,8 +95,8 @@ def subjects_of(user: UserInfo, cluster: ClusterSelection) -> Iterator[Subject]:
         if user.extra.get(CLUSTER_NAME_EXTRA) == (cluster,):
             yield "ServiceAccount", f"{cluster}:{name.removeprefix(SERVICE_ACCOUNT_PREFIX)}"
         return
-    if name.startswith(_FOREIGN_ACCOUNT_PREFIX):
-        yield "ServiceAccount", name.removeprefix(_FOREIGN_ACCOUNT_PREFIX)
+    if name.startswith(FOREIGN_SERVICE_ACCOUNT_PREFIX):
+        yield "ServiceAccount", name.removeprefix(FOREIGN_SERVICE_ACCOUNT_PREFIX)
         return
     if CLUSTER_NAME_EXTRA in user.extra:
         # The cluster vouches for the user, by its own provider or by a certificate. It could choose the name of any other user.
