@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -21,10 +22,14 @@ ALGORITHMS: Final = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS25
 
 MOST_KEYS: Final = 100
 """Keys of one set that are used."""
+MOST_TRIES: Final = 8
+"""Keys that are tried for one token. A verification with P-521 takes half a millisecond of the event loop, which all clusters share."""
 _RSA_BITS: Final = range(1024, 8193)
 _MOST_EXPONENT: Final = 2**32
 """Larger exponents only make verification slow."""
 _KEY_TYPES: Final = ("RSA", "EC")
+_CURVES: Final[Mapping[str, str]] = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
+"""The curve of each algorithm with elliptic curves (RFC 7518, 3.4)."""
 
 
 class Key(NamedTuple):
@@ -80,8 +85,16 @@ def read_token(compact: bytes) -> Token | None:
 
 
 def is_signed(token: Token, keys: Sequence[Key]) -> bool:
-    """Whether one of the keys has signed the token. Keys whose id differs from that of the token are not tried."""
-    return any(_is_signed_by(token, key) for key in keys if not token.key_id or key.id == token.key_id)
+    """Whether one of the keys has signed the token.
+
+    Keys of another type or with another id than those of the token are not tried, and of the others only the first `MOST_TRIES`.
+    """
+    fitting = (key for key in keys if (not token.key_id or key.id == token.key_id) and _fits(token.algorithm, key.value))
+    return any(_is_signed_by(token, key) for key in islice(fitting, MOST_TRIES))
+
+
+def _fits(algorithm: str, key: RSAKey | ECKey) -> bool:
+    return key.curve_name == _CURVES.get(algorithm) if isinstance(key, ECKey) else algorithm not in _CURVES
 
 
 def _is_signed_by(token: Token, key: Key) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kcp_py.authn.oidc.signatures import read_keys
+from kcp_py.authn.oidc.signatures import MOST_TRIES, is_signed, read_keys, read_token
 from tests.authn.oidc.conftest import Make, document
 from tests.authn.oidc.provider import OIDCProvider, new_key, signed
 
@@ -119,3 +119,15 @@ def test_a_document_without_keys_is_an_error(document: dict[str, Any]) -> None:
     """It must have a list of keys."""
     with pytest.raises(ValueError, match="no list of keys"):
         read_keys(document)
+
+
+def test_few_keys_are_tried_for_one_token() -> None:
+    """Keys of other types and curves do not count, and of those that fit, the first ones are tried: verification takes time."""
+    key = new_key("ES256", "")
+    token = read_token(signed({"iss": "https://a"}, key, "ES256").encode())
+    assert token is not None
+    (good,) = read_keys({"keys": [key.as_dict(private=False)]})
+    others = read_keys({"keys": [new_key("ES256", "").as_dict(private=False) for _ in range(MOST_TRIES)]})
+    unfit = read_keys({"keys": [new_key(algorithm, "").as_dict(private=False) for algorithm in ("ES384", "ES512", "RS256")]})
+    assert is_signed(token, (*unfit * MOST_TRIES, *others[1:], good))
+    assert not is_signed(token, (*others, good))
