@@ -1,5 +1,7 @@
 """Controller `tokensecrets`: secrets that ask for the token of a service account get it, and go with the account.
 
+An account that names a secret in its list `secrets` loses the reference when the secret is deleted.
+
 Source: kubernetes `pkg/controller/serviceaccount/tokens_controller.go`. The token itself is signed by the server when this controller
 writes a secret that lacks one (`admission.tokensecrets`), since a controller in a process of its own has no keys.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -37,7 +39,10 @@ class TokenSecretController:
     def __init__(self, client: Client) -> None:
         """Make the controller. `client` is that of all clusters."""
         self._client = client
-        self._secrets: dict[tuple[Name, str], set[str]] = {}
+        self._secrets: dict[tuple[Name, str], dict[str, _Account]] = {}
+        """Cluster and namespace -> name of a secret -> its account."""
+        self._removed: dict[Key, set[_Account]] = {}
+        """Secrets that were deleted -> their accounts, which may still name them."""
 
     @property
     def sources(self) -> Sequence[ControllerSource]:
@@ -50,13 +55,17 @@ class TokenSecretController:
     def keys(self, change: ObjectChange) -> Iterable[Key]:
         """The secret, if it asks for a token."""
         place = (change.cluster, change.namespace)
+        key = Key(change.cluster, change.namespace, change.name)
         if change.value is not None and _TYPE in change.value:
-            self._secrets.setdefault(place, set()).add(change.name)
-            yield Key(change.cluster, change.namespace, change.name)
+            self._secrets.setdefault(place, {})[change.name] = _account_of(change.value)
+            yield key
         elif (known := self._secrets.get(place)) is not None:
-            known.discard(change.name)
+            account = known.pop(change.name, None)
             if not known:
                 del self._secrets[place]
+            if account is not None and account.name and change.value is None:
+                self._removed.setdefault(key, set()).add(account)
+                yield key
 
     def keys_of_account(self, change: ObjectChange) -> Iterable[Key]:
         """The secrets in the namespace of an account that has gone. Another one of its name may have come in the same moment."""
@@ -65,6 +74,29 @@ class TokenSecretController:
                 yield Key(change.cluster, change.namespace, name)
 
     async def reconcile(self, key: Key) -> int:
+        for account in tuple(self._removed.get(key, ())):
+            await self._remove_reference(key, account)
+            self._removed[key].discard(account)
+        self._removed.pop(key, None)
+        return await self._fill(key)
+
+    async def _remove_reference(self, key: Key, account: _Account) -> None:
+        """Take a deleted secret out of the list of its account, which may have gone or be another one by now."""
+        found = await self._find(key.cluster, _ACCOUNTS, key.namespace, account.name)
+        if found is None or (account.uid and account.uid != found["metadata"]["uid"]):
+            return
+        references = found.get("secrets") or []
+        kept = [reference for reference in references if reference.get("name") != key.name]
+        if len(kept) == len(references):
+            return
+        try:
+            await self._client.update(key.cluster, _ACCOUNTS, {**found, "secrets": kept})
+        except StatusError as error:
+            if error.code != 404:
+                raise
+
+    async def _fill(self, key: Key) -> int:
+        """Give a secret what it lacks, or delete it where it has no account."""
         secret = await self._find(key.cluster, SECRETS, key.namespace, key.name)
         if secret is None or secret.get("type") != TYPE or secret["metadata"].get("deletionTimestamp"):
             return 0
@@ -107,6 +139,23 @@ class TokenSecretController:
         except StatusError as error:
             if error.code not in {404, 409}:
                 raise
+
+
+class _Account(NamedTuple):
+    """The account of a secret, as the annotations of the secret name it."""
+
+    name: str
+    uid: str
+    """Empty for any."""
+
+
+def _account_of(value: bytes) -> _Account:
+    try:
+        annotations = orjson.loads(value)["metadata"]["annotations"]
+        return _Account(str(annotations[ACCOUNT_NAME]), str(annotations.get(ACCOUNT_UID, "")))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        # The secret asks for no account yet, or other software has stored something else.
+        return _Account("", "")
 
 
 def _encoded(text: str) -> str:

@@ -6,6 +6,7 @@ import base64
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+import orjson
 import pytest
 
 from kcp_py.admission import NamespaceLifecycle
@@ -29,6 +30,7 @@ ACCOUNTS = GroupVersionResource("", "v1", "serviceaccounts")
 TYPE = "kubernetes.io/service-account-token"
 NAME = "kubernetes.io/service-account.name"
 UID = "kubernetes.io/service-account.uid"
+_ACCOUNT = {"metadata": {"name": "builder", "namespace": "default"}}
 
 
 async def sign(cluster: Name, namespace: str, account: str, uid: str, secret: str) -> str:
@@ -129,6 +131,74 @@ async def test_an_account_that_nothing_is_stored_of_has_tokens_too(registry: Reg
     assert uid
 
 
+def named(obj: Mapping[str, Any]) -> list[str]:
+    """The secrets that an account names."""
+    return [one["name"] for one in obj.get("secrets") or []]
+
+
+async def test_an_account_loses_the_reference_to_a_deleted_secret(registry: Registry) -> None:
+    """The references to other secrets stay, and so does that to a secret that is no token."""
+    made = await account(registry)
+    for one in (secret("one"), secret("two"), secret("opaque", kind="Opaque")):
+        await registry.client.create(TEAM, SECRETS, one)
+    await filled(registry, "one")
+    await filled(registry, "two")
+    references = [{"name": name} for name in ("one", "two", "opaque", "never")]
+    await registry.client.update(TEAM, ACCOUNTS, {**made, "secrets": references})
+    await registry.client.delete(TEAM, SECRETS, "default", "opaque")
+    await registry.client.delete(TEAM, SECRETS, "default", "one")
+
+    async def removed() -> bool:
+        return named(await registry.client.get(TEAM, ACCOUNTS, "default", "builder")) == ["two", "opaque", "never"]
+
+    await registry.until(removed)
+
+
+async def test_the_default_account_loses_the_reference_too(registry: Registry) -> None:
+    """It was stored when the reference was added. The last reference leaves no list behind."""
+    await registry.client.create(TEAM, SECRETS, secret("one", "default"))
+    await filled(registry, "one")
+    await registry.client.patch(TEAM, ACCOUNTS, "default", "default", document={"secrets": [{"name": "one"}]})
+    await registry.client.delete(TEAM, SECRETS, "default", "one")
+
+    async def removed() -> bool:
+        return "secrets" not in await registry.client.get(TEAM, ACCOUNTS, "default", "default")
+
+    await registry.until(removed)
+
+
+@pytest.mark.parametrize("uid", ["of another one", ""], ids=["of another account", "of any account"])
+async def test_the_account_must_be_that_of_the_deleted_secret(uid: str) -> None:
+    """A secret that names the uid of an account of the past has no reference in the present one; without a uid the name decides."""
+    async with open_registry(MemoryStorage()) as registry:
+        controller = TokenSecretController(registry.client)
+        made = await registry.client.create(TEAM, ACCOUNTS, {**_ACCOUNT, "secrets": [{"name": "one"}, {"name": "two"}]})
+        value = orjson.dumps(secret("one", **({UID: uid} if uid else {})))
+        resource = SECRETS.group_resource
+        keys = list(controller.keys(ObjectChange(TEAM, resource, "default", "one", value, None)))
+        assert keys == list(controller.keys(ObjectChange(TEAM, resource, "default", "one", None, value)))
+        await controller.reconcile(keys[0])
+        after = await registry.client.get(TEAM, ACCOUNTS, "default", "builder")
+        assert named(after) == (["one", "two"] if uid else ["two"])
+        await controller.reconcile(keys[0])
+        assert await registry.client.get(TEAM, ACCOUNTS, "default", "builder") == after
+        assert after["metadata"]["uid"] == made["metadata"]["uid"]
+
+
+async def test_an_account_that_has_gone_needs_no_reference(registry: Registry) -> None:
+    """A deletion of both in either order ends without a failure."""
+    await account(registry)
+    await registry.client.create(TEAM, SECRETS, secret("one"))
+    await filled(registry, "one")
+    controller = TokenSecretController(registry.client)
+    value = orjson.dumps(secret("one"))
+    for one, previous in ((value, None), (None, value)):
+        list(controller.keys(ObjectChange(TEAM, SECRETS.group_resource, "default", "one", one, previous)))
+    await registry.client.delete(TEAM, ACCOUNTS, "default", "builder")
+    await registry.until_gone(TEAM, SECRETS, "default", "one")
+    assert await controller.reconcile(Key(TEAM, "default", "one")) == 0
+
+
 @pytest.mark.parametrize("user", [UserInfo("alice", "", ("system:masters",)), UserInfo(controller_user("tokens-controller").name, "", ())])
 async def test_no_other_user_gets_a_token_by_an_update(user: UserInfo) -> None:
     """Neither an administrator, nor an account of a tenant with the name of the controller's."""
@@ -143,7 +213,7 @@ async def test_no_other_user_gets_a_token_by_an_update(user: UserInfo) -> None:
 async def test_only_secrets_with_tokens_are_remembered(registry: Registry) -> None:
     """What an account takes along follows from the changes of secrets, and nothing is left of those that have gone."""
     controller = TokenSecretController(registry.client)
-    value = b'{"type":"kubernetes.io/service-account-token"}'
+    value = b'{"metadata":{},"type":"kubernetes.io/service-account-token"}'
     resource = SECRETS.group_resource
 
     def change(name: str, value: bytes | None) -> ObjectChange:
