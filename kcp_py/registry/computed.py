@@ -14,7 +14,8 @@ from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.rest.kinds import ANY_OBJECT
 from kcp_py.registry.rest.storage import RestStorage
 from kcp_py.registry.strategy import Strategy
-from kcp_py.registry.subresources import Subresource
+from kcp_py.registry.subresources import CUSTOM_STATUS, Subresource
+from kcp_py.registry.views import WHOLE
 from kcp_py.schema.compilation import compile_schema
 from kcp_py.storage.keys import resource_keys
 
@@ -73,11 +74,14 @@ class ComputedResource:
             short_names=tuple(self.short_names),
             categories=tuple(self.categories),
             verbs=self.rest.verbs,
-            subresources={
-                name: Subresource(name, rest.verbs, self.subresource_kinds.get(name), rest=rest) for name, rest in self.subresources.items()
-            },
+            subresources={name: self._subresource(name, rest) for name, rest in self.subresources.items()},
             typed=False,
             document=self.schema,
             merge_types=MergeTypes({f"{self.group}/{self.version}" if self.group else self.version: schema.root}),
             rest=self.rest,
         )
+
+    def _subresource(self, name: str, rest: RestStorage) -> Subresource:
+        """An entry of the table. Owners of fields are kept through a status as through that of a custom resource."""
+        view = CUSTOM_STATUS.view if name == CUSTOM_STATUS.name else WHOLE
+        return Subresource(name, rest.verbs, self.subresource_kinds.get(name), view, rest=rest)

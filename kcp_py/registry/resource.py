@@ -15,6 +15,7 @@ from kcp_py.registry.rendering import Renderer
 from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.strategy import Strategy
 from kcp_py.registry.subresources import Code, Subresource
+from kcp_py.registry.views import WHOLE, View
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.storage.contract import Compare
 from kcp_py.storage.keys import ResourceKeys
@@ -170,6 +171,11 @@ class ServedResource:
     @property
     def group_version_kind(self) -> GroupVersionKind:
         return GroupVersionKind(self.group, self.version, self.kind)
+
+
+def view_of(resource: ServedResource, subresource: str) -> View:
+    """What an update through a subresource may change; an empty name stands for the object itself."""
+    return resource.subresources[subresource].view if subresource else WHOLE
 
 
 def scale_paths(resource: ServedResource, subresource: str) -> ScalePaths | None:

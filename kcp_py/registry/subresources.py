@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, Protocol
 
 from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.registry.scale import ScalePaths
+from kcp_py.registry.views import WHOLE, ApprovalView, CustomStatusView, FinalizeView, ScaleView, StatusView, View
 from kcp_py.schema.contract import CompiledSchema
 
 
@@ -28,39 +29,38 @@ class Subresource(NamedTuple):
     """In the order of discovery."""
     kind: GroupVersionKind | None = None
     """The kind of bodies and answers; None: that of the resource."""
+    view: View = WHOLE
+    """What an update through it may change of the object."""
     scale: ScalePaths | None = None
-    """Where the object has what its Scale shows; None for all but `scale`."""
+    """Where the object has what its Scale shows; None for all but `/scale` of stored objects."""
     rest: Code | None = None
     """What serves it; None for a view of the stored object."""
     schema: CompiledSchema | None = None
     """Of `kind`; None allows any object."""
 
 
-APPROVAL: Final = Subresource("approval", ("get", "patch", "update"))
+_CHANGED: Final = ("get", "patch", "update")
+APPROVAL: Final = Subresource("approval", _CHANGED, view=ApprovalView())
 """Through it alone a CertificateSigningRequest is approved or denied."""
-FINALIZE: Final = Subresource("finalize", ("update",))
+FINALIZE: Final = Subresource("finalize", ("update",), view=FinalizeView())
 """Through it alone `spec.finalizers` of a namespace changes."""
-STATUS: Final = Subresource("status", ("get", "patch", "update"))
-"""Through it alone the status changes."""
+STATUS: Final = Subresource("status", _CHANGED, view=StatusView())
+"""Through it alone the status of a typed object changes."""
+CUSTOM_STATUS: Final = STATUS._replace(view=CustomStatusView())
+"""Through it alone the status of a custom resource changes."""
 SCALE_KIND: Final = GroupVersionKind("autoscaling", "v1", "Scale")
 
 
-def table_of(
-    *, approval: bool = False, finalize: bool = False, status: bool = False, scale: ScalePaths | None = None
-) -> Mapping[str, Subresource]:
-    """Name -> subresource, in the order of discovery.
+def status_entry(*, typed: bool) -> Subresource:
+    """`/status` of a typed kind or of a custom resource."""
+    return STATUS if typed else CUSTOM_STATUS
 
-    Args:
-        approval: whether `/approval` is served.
-        finalize: whether `/finalize` is served.
-        status: whether `/status` is served.
-        scale: where `/scale` finds its values; None where it is not served.
-    """
-    found = [APPROVAL] if approval else []
-    if finalize:
-        found.append(FINALIZE)
-    if status:
-        found.append(STATUS)
-    if scale is not None:
-        found.append(Subresource("scale", ("get", "patch", "update"), SCALE_KIND, scale))
-    return {subresource.name: subresource for subresource in found}
+
+def scale_entry(paths: ScalePaths) -> Subresource:
+    """`/scale` of objects that have its values at these paths."""
+    return Subresource("scale", _CHANGED, SCALE_KIND, ScaleView(), paths)
+
+
+def table_of(*entries: Subresource) -> Mapping[str, Subresource]:
+    """Name -> subresource, in the order of discovery, which is that of the entries."""
+    return {entry.name: entry for entry in entries}

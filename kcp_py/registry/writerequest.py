@@ -11,9 +11,10 @@ from typing import Any, Final, Literal, NamedTuple
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.meta.options import CreateOptions, DeleteOptions, PatchOptions, UpdateOptions
 from kcp_py.registry.clusterstate import ClusterState
-from kcp_py.registry.resource import Served, ServedResource, scale_paths
+from kcp_py.registry.resource import Served, ServedResource, scale_paths, view_of
 from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.subresources import Code
+from kcp_py.registry.views import View
 from kcp_py.request.context import RequestContext
 from kcp_py.request.sight import NO_CLUSTER, Sight
 from kcp_py.request.user import UserInfo
@@ -79,6 +80,11 @@ class Resolved(NamedTuple):
         """What serves the request; None for stored objects and views of them."""
         resource = self.served.resource
         return resource.subresources[self.subresource].rest if self.subresource else resource.rest
+
+    @property
+    def view(self) -> View:
+        """What an update may change."""
+        return view_of(self.served.resource, self.subresource)
 
     @property
     def scale(self) -> ScalePaths | None:

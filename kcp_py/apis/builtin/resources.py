@@ -22,7 +22,7 @@ from kcp_py.bootstrap.kinds import BuiltinKind, builtin_kinds, models
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ServedResource, storage_version_hash
 from kcp_py.registry.strategy import Strategy
-from kcp_py.registry.subresources import Code, Subresource, table_of
+from kcp_py.registry.subresources import APPROVAL, FINALIZE, Code, Subresource, status_entry, table_of
 from kcp_py.schema.models import validation_schema
 from kcp_py.schema.structural.nodes import Node, NodesByName
 from kcp_py.storage.keys import resource_keys
@@ -107,12 +107,7 @@ def _served(
         short_names=tuple(kind.short_names),
         categories=tuple(kind.categories),
         verbs=tuple(kind.verbs),
-        subresources={
-            **table_of(
-                approval="approval" in kind.subresources, finalize="finalize" in kind.subresources, status="status" in kind.subresources
-            ),
-            **({"token": _token(rests.get(core.TOKENS))} if "token" in kind.subresources else {}),
-        },
+        subresources=_subresources(kind, typed=rules.typed, tokens=rests.get(core.TOKENS)),
         typed=rules.typed,
         protobuf=has_message(str(GroupVersion(kind.group, kind.version)), kind.kind),
         field_labels=rules.field_labels,
@@ -126,6 +121,12 @@ def _served(
         models=models(),
         merge_types=MergeTypes(NodesByName(_documents(kind.plural, storage_group)), _models()),
     )
+
+
+def _subresources(kind: BuiltinKind, *, typed: bool, tokens: Code | None) -> Mapping[str, Subresource]:
+    """The subresources of a kind. `tokens` serves `/token` of service accounts."""
+    entries = {entry.name: entry for entry in (APPROVAL, FINALIZE, status_entry(typed=typed), _token(tokens))}
+    return table_of(*(entries[name] for name in kind.subresources))
 
 
 @cache

@@ -25,7 +25,7 @@ from kcp_py.registry.discovery import version_order
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ALL_VERBS, Converter, DefaultObjects, ServedResource, storage_version_hash
 from kcp_py.registry.scale import read_paths
-from kcp_py.registry.subresources import Subresource, table_of
+from kcp_py.registry.subresources import Subresource, scale_entry, status_entry, table_of
 from kcp_py.schema.compilation import compile_schema
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.crd.names_conditions import is_condition_true
@@ -292,7 +292,9 @@ def _resources(
 def _subresources(version: Mapping[str, Any], form: UpstreamForm | None) -> Mapping[str, Subresource]:
     declared = version.get("subresources") or {}
     scale = read_paths(declared.get("scale")) if form is None else form.scale(version)
-    return table_of(status=declared.get("status") is not None, scale=scale)
+    status = declared.get("status") is not None
+    typed = form is not None and form.own
+    return table_of(*([status_entry(typed=typed)] if status else ()), *([scale_entry(scale)] if scale is not None else ()))
 
 
 def _rules(

@@ -98,9 +98,9 @@ async def applied(request: WriteRequest, configuration: Configuration, live: dic
         metadata["namespace"] = target.namespace
     uid = live["metadata"].get("uid") if live is not None else None
     if uid and (given := metadata.get("uid")) and given != uid:
-        if target.subresource != "status" or resource.typed:
+        if not target.view.keeps_metadata:
             raise other_uid(target, given)
-        metadata["uid"] = uid  # the metadata is the stored one anyway
+        metadata["uid"] = uid
     return new
 
 

@@ -11,6 +11,7 @@ import orjson
 from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.registry.rest.conform import BodyKind
 from kcp_py.registry.rest.scale import SCALE
+from kcp_py.registry.subresources import SCALE_KIND
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.schema.compilation import compile_schema
 from kcp_py.schema.contract import CompiledSchema
@@ -34,10 +35,10 @@ def body_kind(target: Resolved) -> BodyKind:
     """The kind of the bodies of requests for a target, and of patched documents."""
     if not target.subresource:
         return target.served.resource
-    if target.subresource == "scale":
-        return SCALE
     subresource = target.served.resource.subresources[target.subresource]
-    return target.served.resource if subresource.kind is None else _foreign(subresource.kind, subresource.schema)
+    if subresource.kind is None:
+        return target.served.resource
+    return SCALE if subresource.kind == SCALE_KIND else _foreign(subresource.kind, subresource.schema)
 
 
 async def body_of(obj: Mapping[str, Any], target: Resolved) -> dict[str, Any]:
@@ -47,7 +48,7 @@ async def body_of(obj: Mapping[str, Any], target: Resolved) -> dict[str, Any]:
         TypeError: the object has values that JSON does not have.
     """
     kind = body_kind(target)
-    if target.subresource == "status" and target.rest is None:
+    if target.rest is None and target.view.status_alone:
         # The stored object keeps everything else. Some objects are large.
         obj = {key: obj[key] for key in ("metadata", "status") if key in obj}
     copied: dict[str, Any] = orjson.loads(orjson.dumps({"apiVersion": kind.group_version, "kind": kind.kind, **obj}))

@@ -154,9 +154,9 @@ async def patched(request: WriteRequest, change: Patch, read: Reader, size: int)
         raise (await offload(_undecodable, *refused) if large else _undecodable(*refused)) from error
     check_identity(obj, target)
     if target.scale is None and uid and (given := obj["metadata"].get("uid")) and given != uid:
-        if target.subresource != "status" or target.resource.typed:
+        if not target.view.keeps_metadata:
             raise other_uid(target, given)
-        obj["metadata"]["uid"] = uid  # the metadata is the stored one anyway
+        obj["metadata"]["uid"] = uid
     return obj
 
 

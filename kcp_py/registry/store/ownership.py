@@ -17,25 +17,20 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.apimachinery.managedfields.conformity import typed_problems
-from kcp_py.apimachinery.managedfields.entries import UPDATE, ManagedFieldsError, decode_entries
+from kcp_py.apimachinery.managedfields.entries import ManagedFieldsError, decode_entries
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, MissingVersionError, Versions
 from kcp_py.apimachinery.managedfields.tracking import ManagedWrite, conflict_message, conflicts_of, track_apply, track_create, track_update
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
 from kcp_py.registry.admission import AdmissionChain, Attributes
 from kcp_py.registry.merge_types import MergeTypes
-from kcp_py.registry.resource import ServedResource
-from kcp_py.registry.strategy import SETTABLE_METADATA
+from kcp_py.registry.resource import ServedResource, view_of
 from kcp_py.registry.writerequest import FieldManager
 
 __all__ = ["FieldManager", "apply_configuration", "check_configuration", "mutate", "note_write", "reset_fields"]
 
 R = TypeVar("R")
 
-_STATUS: Final[FieldSet] = {"f:status": {}}
-_STATUS_AND_SPEC: Final[FieldSet] = {"f:spec": {}, "f:status": {}}
-_NONE: Final[FieldSet] = {}
-_REPLICAS: Final[FieldSet] = {"f:spec": {"f:replicas": {}}}
 _MAX_CONVERSIONS: Final = 64
 _BROKEN: Final = (
     ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; "
@@ -47,15 +42,7 @@ def reset_fields(resource: ServedResource, subresource: str, *objects: Mapping[s
     """Fields that an endpoint takes from the stored object, whatever the request has. A write through it does not own them."""
     if subresource and (own := resource.strategy.resets_of(subresource)) is not None:
         return own
-    if subresource == "status" and resource.typed:
-        resets = resource.strategy.status_resets
-        metadata: FieldSet = {} if resets >= SETTABLE_METADATA else {f"f:{field}": {} for field in sorted(resets)}
-        return {"f:metadata": metadata, "f:spec": {}} if resets else {"f:spec": {}}
-    if subresource == "status":
-        return {f"f:{field}": {} for obj in objects for field in obj or () if field != "status"}
-    if resource.strategy.keeps_spec:
-        return _STATUS_AND_SPEC
-    return _STATUS if resource.has_status else _NONE
+    return view_of(resource, subresource).resets(resource, *objects)
 
 
 async def note_write(
@@ -151,7 +138,7 @@ async def apply_configuration(
         try:
             return track_apply(versions, live, config, writer, force=force)
         except ConflictsError as error:
-            raise _conflict(_in_scale(error) if subresource == "scale" else error) from error
+            raise _conflict(view_of(resource, subresource).shown_conflicts(error)) from error
 
     return await _with_versions(resource, run, size)
 
@@ -169,16 +156,6 @@ def check_configuration(merge_type: MergeType, kind: GroupVersionKind, config: M
     text = problems[0] if len(problems) == 1 else "errors:\n" + "\n".join(f"  {problem}" for problem in problems)
     place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {kind.group}/{kind.version}, Kind={kind.kind}"
     raise StatusError(500, "", f"failed to create typed patch object ({place}): {text}")
-
-
-def _in_scale(error: ConflictsError) -> ConflictsError:
-    """Conflicts of an object as they are in its Scale, whose fields and version its clients know (`managedfields.ScaleHandler`)."""
-    return ConflictsError(
-        {
-            manager._replace(api_version="autoscaling/v1" if manager.operation == UPDATE else ""): owned._replace(fields=_REPLICAS)
-            for manager, owned in error.conflicts.items()
-        }
-    )
 
 
 def _conflict(error: ConflictsError) -> StatusError:

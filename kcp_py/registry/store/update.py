@@ -1,8 +1,8 @@
-"""PUT and PATCH, of objects and of their status: read, transform, check, compare and set."""
+"""PUT and PATCH, of objects and through their subresources: read, transform, check, compare and set."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -14,7 +14,7 @@ from kcp_py.apimachinery.equality import identical
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.registry.admission import attributes_of
-from kcp_py.registry.rendering import encode_stored, strip_server_fields
+from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store.access import (
     LOCK_ATTEMPTS,
@@ -92,14 +92,14 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     """
     cluster_state = request.target.cluster_state
     _, served, namespace, _, subresource, _ = request.target
-    manager, resource, item = request.manager, served.resource, current.item
+    manager, resource, item, view = request.manager, served.resource, current.item, request.target.view
     size = request.size + len(item.value)
     old = await current.load()
     _check_lock(resource, new["metadata"], old["metadata"], item)
     if size > Inline.TRANSFORM:
-        new = await offload(_prepared, new, old, resource, subresource=subresource)
+        new = await offload(view.prepared, new, old, resource)
     else:
-        new = _prepared(new, old, resource, subresource=subresource)
+        new = view.prepared(new, old, resource)
     if manager is None:
         _keep_entries(new, old)
     elif not manager.applied:
@@ -116,9 +116,9 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     if mutated:
         # As upstream, which admits the object before it sets what only the server sets (apiserver `rest.BeforeUpdate`).
         if size > Inline.TRANSFORM:
-            new = await offload(_prepared, new, old, resource, subresource=subresource)
+            new = await offload(view.prepared, new, old, resource)
         else:
-            new = _prepared(new, old, resource, subresource=subresource)
+            new = view.prepared(new, old, resource)
         metadata, attributes = new["metadata"], attributes._replace(obj=new)
     await check(resource, new, old, request.warnings, subresource=subresource, size=size)
     await access.admission.validate(attributes)
@@ -206,83 +206,6 @@ def uid_of_nothing(resource: ServedResource, name: str, given: str) -> StatusErr
     return errors.conflict(resource.group_resource, name, detail)
 
 
-def _fill_from(new: dict[str, Any], old: dict[str, Any], resource: ServedResource) -> None:
-    """Take from the stored object, in place, what an update of the main resource does not set."""
-    _fill_metadata(new["metadata"], old["metadata"], resource)
-    if resource.strategy.keeps_spec:
-        _take(new, old, ("spec",))
-    if resource.has_status:
-        if "status" in old:
-            new["status"] = old["status"]
-        else:
-            new.pop("status", None)
-
-
-def _fill_metadata(metadata: dict[str, Any], before: dict[str, Any], resource: ServedResource) -> None:
-    """Take from the stored metadata, in place, what only the server sets."""
-    # What differs from here on is refused by validation (apiserver `rest.BeforeUpdate`).
-    metadata["uid"] = metadata.get("uid") or before["uid"]
-    metadata["creationTimestamp"] = before["creationTimestamp"]
-    if "deletionTimestamp" in before:
-        metadata["deletionTimestamp"] = before["deletionTimestamp"]
-    if metadata.get("deletionGracePeriodSeconds") is None and "deletionGracePeriodSeconds" in before:
-        metadata["deletionGracePeriodSeconds"] = before["deletionGracePeriodSeconds"]
-    for key in ("deletionTimestamp", "deletionGracePeriodSeconds"):
-        if key in metadata and metadata[key] is None:
-            del metadata[key]
-    metadata["name"] = before["name"]
-    if resource.namespaced:
-        metadata["namespace"] = before["namespace"]
-    _take(metadata, before, ("generation",))
-
-
-def _take(metadata: dict[str, Any], before: dict[str, Any], fields: Iterable[str]) -> None:
-    for field in fields:
-        if field in before:
-            metadata[field] = before[field]
-        else:
-            metadata.pop(field, None)
-
-
-def _prepared(new: dict[str, Any], old: dict[str, Any], resource: ServedResource, *, subresource: str) -> dict[str, Any]:
-    """What an update makes of the object that was sent, before admission; changes `new`."""
-    strip_server_fields(new)
-    strategy = resource.strategy
-    if subresource in {"status", "approval"}:
-        new = _with_status_of(old, new, resource)
-        if subresource == "status":
-            strategy.prepare_for_status_update(new, old)
-        else:
-            strategy.prepare_for_approval(new, old)
-        resource.schema.complete(new)
-        return new
-    _fill_from(new, old, resource)
-    if subresource == "finalize":
-        strategy.prepare_for_finalize(new, old)
-    else:
-        strategy.prepare_for_update(new, old)
-    resource.schema.complete(new)
-    _raise_generation(new, old, resource)
-    return new
-
-
-def _with_status_of(old: dict[str, Any], new: dict[str, Any], resource: ServedResource) -> dict[str, Any]:
-    """The stored object with the status of the request, and with its metadata as far as the kind lets `/status` change them."""
-    result = {key: value for key, value in old.items() if key != "status"}
-    if resource.typed:
-        result["metadata"] = new["metadata"]
-        _fill_metadata(result["metadata"], old["metadata"], resource)
-        _take(result["metadata"], old["metadata"], resource.strategy.status_resets)
-    else:
-        # Steps to come may change the metadata; `old` has to stay as it is.
-        result["metadata"] = dict(old["metadata"])
-        if "managedFields" in new["metadata"]:
-            result["metadata"]["managedFields"] = new["metadata"]["managedFields"]
-    if "status" in new:
-        result["status"] = new["status"]
-    return result
-
-
 def _keep_entries(obj: dict[str, Any], source: dict[str, Any]) -> None:
     """Let an object, in place, have the owners of another."""
     entries = source["metadata"].get("managedFields")
@@ -290,16 +213,3 @@ def _keep_entries(obj: dict[str, Any], source: dict[str, Any]) -> None:
         obj["metadata"]["managedFields"] = entries
     else:
         obj["metadata"].pop("managedFields", None)
-
-
-def _raise_generation(new: dict[str, Any], old: dict[str, Any], resource: ServedResource) -> None:
-    strategy = resource.strategy
-    if not strategy.has_generation:
-        return
-    outside = {"metadata", "status"} if resource.has_status else {"metadata"}
-    counted = [name for name, counts in (("annotations", strategy.counts_annotations), ("labels", strategy.counts_labels)) if counts]
-    if any((new["metadata"].get(name) or {}) != (old["metadata"].get(name) or {}) for name in counted) or not identical(
-        {key: value for key, value in new.items() if key not in outside},
-        {key: value for key, value in old.items() if key not in outside},
-    ):
-        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

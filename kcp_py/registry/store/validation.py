@@ -14,7 +14,7 @@ from kcp_py.apimachinery.errors import MAX_CAUSES
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.apimachinery.meta.objectmeta import validate_object_meta, validate_object_meta_update
 from kcp_py.bootstrap.unenforced import UNENFORCED, unenforced_warning
-from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.resource import ServedResource, view_of
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.rules.evaluation import evaluate
@@ -63,12 +63,13 @@ async def check(
     many = size > Inline.TRANSFORM
     large = many or size * schema.pattern_weight > Inline.PATTERN_STEPS
     problems = await offload(_metadata_problems, resource, metadata, old) if many else _metadata_problems(resource, metadata, old)
-    if old is not None and subresource == "status" and not resource.typed:
+    view = view_of(resource, subresource)
+    if old is not None and view.keeps_metadata:
         problems += await offload(_status_violations, schema, obj, old) if large else schema.validate_status(obj, old)
         problems += strategy.validate_status_update(obj, old)
         heavy = False
     else:
-        unchanged = subresource == "status" and old is not None and obj.get("spec") is old.get("spec")
+        unchanged = view.status_alone and old is not None and obj.get("spec") is old.get("spec")
         if not unchanged or schema.validate({key: value for key, value in obj.items() if key != "spec"}, old):
             problems += await offload(_violations, schema, obj, old) if large else schema.validate(obj, old)
         heavy = not unchanged and (many or strategy.is_heavy(obj))

@@ -54,6 +54,20 @@ def test_generation():
     }  # fmt: skip
 
 
+def test_subresources():
+    """The kinds have the subresources of upstream, in the order of discovery, each with the verbs that it has there."""
+    found = {str(name): {one.name: one.verbs for one in resource.subresources.values()} for name, resource in RESOURCES.items()}
+    changed = ("get", "patch", "update")
+    assert {name: list(table.items()) for name, table in found.items() if table} == {
+        "namespaces": [("finalize", ("update",)), ("status", changed)],
+        "resourcequotas": [("status", changed)],
+        "serviceaccounts": [("token", ("create",))],
+        "customresourcedefinitions.apiextensions.k8s.io": [("status", changed)],
+        "certificatesigningrequests.certificates.k8s.io": [("approval", changed), ("status", changed)],
+        "logicalclusters.core.kcp.io": [("status", changed)],
+    }
+
+
 def test_strategies_can_be_replaced():
     """The rules of CustomResourceDefinitions are passed in."""
     mine = Strategy()

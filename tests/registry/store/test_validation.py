@@ -13,6 +13,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import FieldError, invalid, required
 from kcp_py.registry.store.validation import check
 from kcp_py.registry.strategy import Strategy
+from kcp_py.registry.subresources import status_entry, table_of
 from kcp_py.schema.compilation import compile_schema
 from tests.registry.store.shelf import CONFIG_MAPS
 
@@ -59,7 +60,8 @@ async def said(
 ) -> list[str]:
     """The causes of a refusal, or the warnings of an acceptance."""
     schema = compile_schema(SCHEMA)
-    resource = replace(CONFIG_MAPS.resource, schema=schema, strategy=strategy or Opinion(), typed=typed)
+    subresources = table_of(status_entry(typed=typed))
+    resource = replace(CONFIG_MAPS.resource, schema=schema, strategy=strategy or Opinion(), typed=typed, subresources=subresources)
     warnings: list[str] = []
     try:
         await check(resource, obj, old, warnings, **more)
