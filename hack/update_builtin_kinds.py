@@ -7,7 +7,7 @@ Sources, both from PyPI and both in the `test` extra:
 - `lightkube-models`: plural, scope, verbs and subresources of every resource.
 
 What neither has is in this file: short names and categories (kubernetes pkg/registry/*/storage), and the kinds that are not
-Kubernetes' own. Run it from the repository's root; the output is deterministic. `definitions/core.kcp.io.v1alpha1.json` is written
+Kubernetes' own. Run it from the repository's root; the output is deterministic. `models/core.kcp.io.v1alpha1.json` is written
 by hand and left alone.
 """
 
@@ -29,7 +29,7 @@ META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 REFERENCE = "#/components/schemas/"
 
 SERVED = {
-    # lightkube module, kind -> prefix of its definition, short names, categories
+    # lightkube module, kind -> prefix of its model, short names, categories
     ("core_v1", "ConfigMap"): ("io.k8s.api.core.v1.", ["cm"], []),
     ("core_v1", "Event"): ("io.k8s.api.core.v1.", ["ev"], []),
     ("core_v1", "LimitRange"): ("io.k8s.api.core.v1.", ["limits"], []),
@@ -73,7 +73,7 @@ OWN_KINDS = [
         "categories": ["kcp"],
         "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         "subresources": {"status": ["get", "patch", "update"]},
-        "definition": "io.kcp.core.v1alpha1.LogicalCluster",
+        "model": "io.kcp.core.v1alpha1.LogicalCluster",
     }
 ]
 VERBS = {"post": "create", "put": "update"}
@@ -103,7 +103,7 @@ def kinds() -> list[dict[str, Any]]:
                 "categories": categories,
                 "verbs": sorted({VERBS.get(verb, verb) for verb in info.verbs if not verb.startswith("global_")}),
                 "subresources": dict(sorted(subresources.items())),
-                "definition": prefix + kind,
+                "model": prefix + kind,
             }
         )
     return rows + OWN_KINDS
@@ -174,9 +174,9 @@ def main() -> None:
     source = source_definitions()
     pending = [*(META + kind for kind in META_KINDS), *SUBRESOURCE_KINDS.values()]
     for row in rows[: -len(OWN_KINDS)]:
-        pending.append(row["definition"])
+        pending.append(row["model"])
         if "list" in row["verbs"]:
-            pending.append(row["definition"] + "List")
+            pending.append(row["model"] + "List")
     reached: dict[str, Any] = {}
     while pending:
         if (name := pending.pop()) not in reached:
@@ -186,7 +186,7 @@ def main() -> None:
     for name, schema in reached.items():
         files.setdefault(file_of(name), {})[name] = schema
     for file, content in sorted(files.items()):
-        write(TARGET / "definitions" / file, content)
+        write(TARGET / "models" / file, content)
     write(TARGET / "kinds.json", rows)
 
 

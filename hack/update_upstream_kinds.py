@@ -3,7 +3,7 @@
 The same sources and forms as those of `update_builtin_kinds.py`, for every kind in a GA or beta version that can be stored and that the
 server does not serve by itself. What the sources lack is here: names and places of kubernetes `pkg/registry/*/storage`, and the defaults
 of `pkg/apis/*/defaults.go` and of `+default` in k8s.io/api that do not depend on other fields. Run it from the repository's root; the
-output is deterministic, one definition a line.
+output is deterministic, one model a line.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _ADMISSION = "io.k8s.api.admissionregistration."
 _FLOW = "io.k8s.api.flowcontrol.v1."
 
 DEFAULTS: dict[str, dict[str, Any]] = {
-    # definition -> field -> default
+    # model -> field -> default
     CORE + "AzureDiskVolumeSource": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"},
     CORE + "ConfigMapVolumeSource": _MODE,
     CORE + "Container": _CONTAINER,
@@ -235,8 +235,8 @@ def is_served(group: str, kind: str) -> bool:
     return (module, kind) in SERVED
 
 
-def definition_names(source: dict[str, Any]) -> dict[tuple[str, str, str], str]:
-    """(group, version, kind) -> definition. A kind may be listed with more than one group; its own package is the last of its name."""
+def model_names(source: dict[str, Any]) -> dict[tuple[str, str, str], str]:
+    """(group, version, kind) -> model. A kind may be listed with more than one group; its own package is the last of its name."""
     names = {}
     for name, schema in source.items():
         for mark in schema.get("x-kubernetes-group-version-kind") or ():
@@ -254,11 +254,11 @@ def with_defaults(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     source = source_definitions()
     rows, groups = resources()
-    names = definition_names(source)
-    served = {name for file in sorted((TARGET / "definitions").glob("*.json")) for name in json.loads(file.read_text())}
+    names = model_names(source)
+    served = {name for file in sorted((TARGET / "models").glob("*.json")) for name in json.loads(file.read_text())}
     for row in rows:
-        row["definition"] = names[row["group"], row["version"], row["kind"]]
-    pending = [name for row in rows for name in (row["definition"], row["definition"] + "List")]
+        row["model"] = names[row["group"], row["version"], row["kind"]]
+    pending = [name for row in rows for name in (row["model"], row["model"] + "List")]
     reached: dict[str, Any] = {}
     while pending:
         name = pending.pop()
@@ -266,9 +266,9 @@ def main() -> None:
             reached[name] = with_defaults(name, normalised(source[name], groups))
             pending.extend(references(source[name]))
     if unknown := DEFAULTS.keys() - reached.keys():
-        raise SystemExit(f"defaults of unknown definitions: {sorted(unknown)}")
+        raise SystemExit(f"defaults of unknown models: {sorted(unknown)}")
     write_lines("kinds.json", "[\n", [compact(row) for row in rows], "\n]\n")
-    write_lines("definitions.json", "{\n", [f"{json.dumps(name)}:{compact(schema)}" for name, schema in sorted(reached.items())], "\n}\n")
+    write_lines("models.json", "{\n", [f"{json.dumps(name)}:{compact(schema)}" for name, schema in sorted(reached.items())], "\n}\n")
 
 
 def compact(value: Any) -> str:

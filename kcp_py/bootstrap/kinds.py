@@ -1,4 +1,4 @@
-"""The built-in kinds and the OpenAPI models of their types, read from `kinds.json` and `definitions/*.json`.
+"""The built-in kinds and the OpenAPI models of their types, read from `kinds.json` and `models/*.json`.
 
 Both are written by `hack/update_builtin_kinds.py`; `core.kcp.io.v1alpha1.json` is written by hand. The generated files carry no
 descriptions: see `descriptions`.
@@ -33,7 +33,7 @@ class BuiltinKind(NamedTuple):
     """Sorted, as in discovery."""
     subresources: Mapping[str, Sequence[str]]
     """Name -> verbs, sorted."""
-    definition: str
+    model: str
     """The name of its type in `models()`; the list's has `List` appended."""
 
     @property
@@ -55,6 +55,6 @@ def builtin_kinds() -> tuple[BuiltinKind, ...]:
 def models() -> Mapping[str, Mapping[str, Any]]:
     """Name -> schema in the form of OpenAPI v3, of all built-in kinds, their lists and the meta kinds. Shared: do not change it."""
     merged: dict[str, Mapping[str, Any]] = {}
-    for file in sorted((_FOLDER / "definitions").glob("*.json")):
+    for file in sorted((_FOLDER / "models").glob("*.json")):
         merged.update(orjson.loads(file.read_bytes()))
     return merged

@@ -33,7 +33,7 @@ class UpstreamKind(NamedTuple):
     """Of `scale` and `status`, those that it has."""
     field_labels: Sequence[str]
     """What field selectors can name beyond metadata."""
-    definition: str
+    model: str
     """The name of its type in `upstream_models()`; the list's has `List` appended."""
 
     @property
@@ -63,4 +63,4 @@ def upstream_models() -> Mapping[str, Mapping[str, Any]]:
 
     Other than in published documents, fields have defaults, as far as they do not depend on other fields.
     """
-    return {**models(), **orjson.loads((_FOLDER / "definitions.json").read_bytes())}
+    return {**models(), **orjson.loads((_FOLDER / "models.json").read_bytes())}

@@ -83,7 +83,7 @@ class Resolver:
     async def carry_out(
         self, cluster: Name, resource: GroupVersionResource, attempt: Callable[[ClusterState, Served], Awaitable[T]]
     ) -> tuple[Served, T]:
-        """Carry a request out, again where the cluster or the definition has changed meanwhile.
+        """Carry a request out, again where the cluster or the CRD has changed meanwhile.
 
         Raises:
             StatusError: 503 when every attempt fails on changes of the cluster.
@@ -127,7 +127,7 @@ class Requests:
         subresource: str = "",
         call: Callable[[Storage, Resolved], Awaitable[T]],
     ) -> T:
-        """Call a verb of what serves a resource, again where the cluster or the definition has changed meanwhile.
+        """Call a verb of what serves a resource, again where the cluster or the CRD has changed meanwhile.
 
         Raises:
             StatusError: 404 for an unserved resource, 405 for a verb that the subresource does not have, and the errors of the verb.

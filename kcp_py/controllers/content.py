@@ -74,7 +74,7 @@ async def delete_cluster_content(tap: Tap, cluster: Name, *, uid: str) -> Conten
 
 
 async def delete_instances(tap: Tap, cluster: Name, resource: GroupResource, *, crd: str, uid: str) -> Remaining:
-    """Delete the objects of one custom resource. Nothing new may be able to come: its definition is terminating."""
+    """Delete the objects of one custom resource. Nothing new may be able to come: its CRD is terminating."""
     return await tap.delete_stored(cluster, StoredResource(resource, custom=True, namespaced=None), holder=Holder(CRDS, crd, uid))
 
 

@@ -37,7 +37,7 @@ class ClusterState(NamedTuple):
 
 
 class StaleStateError(Exception):
-    """What a write relied on has changed meanwhile: the cluster, the definition of the resource, or the namespace.
+    """What a write relied on has changed meanwhile: the cluster, the CRD of the resource, or the namespace.
 
     Work it out again and retry.
     """

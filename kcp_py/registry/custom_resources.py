@@ -1,4 +1,4 @@
-"""What custom resources have in common: the rules that their schemas do not hold, and the columns that their definitions declare."""
+"""What custom resources have in common: the rules that their schemas do not hold, and the columns that their CRDs declare."""
 
 from __future__ import annotations
 

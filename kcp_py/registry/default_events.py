@@ -64,8 +64,8 @@ class DefaultEvents:
             crd_keys: of CRDs, where one defines the kind.
             resource: what that CRD defines.
             defines: whether a CRD of that resource defines the kind that has default objects.
-            inherited: whether births and ends of clusters make no events: each would make as many as there are inherited objects. Watches
-                in the cluster end with its birth instead (`LogicalClusters`).
+            inherited: whether creations and deletions of clusters make no events: each would make as many as there are inherited objects.
+                Watches in the cluster end with its creation instead (`LogicalClusters`).
         """
         self._storage = storage
         self._keys = keys
@@ -123,14 +123,14 @@ class DefaultEvents:
         after: _Defaults = {}
         if len(stored) < len(own) or any(event.previous is None or event.value is None for event in stored.values()):
             before, after = await self._defaults(cluster, own, revision)
-        born = any(event.previous is None for route, event in own.items() if route.prefix == self._cluster_keys.prefix)
+        created = any(event.previous is None for route, event in own.items() if route.prefix == self._cluster_keys.prefix)
         found: list[ObjectEvent] = []
         for route in dict.fromkeys((*stored, *before, *after)):
             event = stored.get(route)
             old, new = before.get(route), after.get(route)
             if event is not None:
                 old, new = event.previous or old, item_after(event) or new
-            elif old == new or (not born and await self._read(route, revision) is not None):
+            elif old == new or (not created and await self._read(route, revision) is not None):
                 # A new cluster holds only objects that were created in the same revision.
                 continue
             found += difference(route, old, new, revision)

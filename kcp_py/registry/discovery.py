@@ -231,7 +231,7 @@ def _aggregated(groups: Mapping[str, Mapping[str, Sequence[ServedResource]]]) ->
 
 
 _ENCODED: Final[WeakKeyDictionary[ServedResource, orjson.Fragment]] = WeakKeyDictionary()
-"""Entries by their resource: clusters that serve the same share it, and one more definition changes no other's."""
+"""Entries by their resource: clusters that serve the same share it, and one more CRD changes no other's."""
 
 
 def _encoded_entry(resource: ServedResource) -> orjson.Fragment:

@@ -135,8 +135,8 @@ class _Revision:
         self._read: dict[Route, _Change] = {}
         self._origins: tuple[Origin | None, Origin | None] | None = None
         """What the cluster gives to its default namespaces, before the revision and at it, once that was worked out."""
-        birth = self._stored.get(events.cluster_route(cluster))
-        self._is_birth = birth is not None and birth.previous is None
+        creation = self._stored.get(events.cluster_route(cluster))
+        self._is_creation = creation is not None and creation.previous is None
         """Whether the cluster has just been created: it holds nothing but the objects that are stored with it."""
 
     async def differences(self, concerned: Sequence[ObjectEvent]) -> list[ObjectEvent]:
@@ -192,7 +192,7 @@ class _Revision:
             return _Change(event.previous, item_after(event))
         change = self._read.get(route)
         if change is None:
-            item = None if self._is_birth else await self._events.read(route, self._revision)
+            item = None if self._is_creation else await self._events.read(route, self._revision)
             change = self._read[route] = _Change(item, item)
         return change
 

@@ -42,10 +42,10 @@ def encode_stored(obj: dict[str, Any]) -> bytes:
 class Renderer:
     """The splice for one resource in one version."""
 
-    __slots__ = ("_annotated", "_bare_head", "_head", "_same_form", "_stored_head")
+    __slots__ = ("_annotated", "_head", "_item_head", "_same_form", "_stored_head")
 
     def __init__(
-        self, *, api_version: str, stored_api_version: str, kind: str, bare_items: bool, same_form: bool, annotated: bool = True
+        self, *, api_version: str, stored_api_version: str, kind: str, untyped_items: bool, same_form: bool, annotated: bool = True
     ) -> None:
         """Prepare the heads.
 
@@ -53,14 +53,14 @@ class Renderer:
             api_version: of answers.
             stored_api_version: of stored objects.
             kind: of both.
-            bare_items: items of lists carry neither apiVersion nor kind, as those of typed kinds.
+            untyped_items: items of lists carry neither apiVersion nor kind, as those of typed kinds.
             same_form: stored and answered objects differ in apiVersion alone.
             annotated: answers of one cluster carry `CLUSTER_ANNOTATION`, too.
         """
         self._annotated = annotated
         self._stored_head = _head(stored_api_version, kind)
         self._head = _head(api_version, kind)
-        self._bare_head = b'{"metadata":{' if bare_items else self._head
+        self._item_head = b'{"metadata":{' if untyped_items else self._head
         self._same_form = same_form
 
     def splice(self, item: KeyValue, cluster: str, *, wildcard: bool = False, in_list: bool = False) -> bytes | None:
@@ -68,7 +68,7 @@ class Renderer:
         value = item.value
         if not self._same_form or not value.startswith(self._stored_head):
             return None
-        head = self._bare_head if in_list else self._head
+        head = self._item_head if in_list else self._head
         rest = value[len(self._stored_head) :]
         name = f',"clusterName":"{cluster}"' if wildcard else ""
         if not (wildcard or self._annotated):
@@ -87,7 +87,7 @@ class Renderer:
         at = len(stored_head)
         behind = at + len(_ANNOTATIONS)
         name = f'","clusterName":"{cluster}' if wildcard else ""
-        before = (self._bare_head if in_list else self._head) + b'"resourceVersion":"'
+        before = (self._item_head if in_list else self._head) + b'"resourceVersion":"'
         alone = f'{name}","annotations":{{"{CLUSTER_ANNOTATION}":"{cluster}"}},'.encode()
         among = f'{name}","annotations":{{"{CLUSTER_ANNOTATION}":"{cluster}",'.encode()
         if not (wildcard or self._annotated):
@@ -117,11 +117,11 @@ class Renderer:
 
     def encode(self, obj: dict[str, Any], *, in_list: bool = False) -> bytes:
         """The answered bytes of an object that has the fields of answers."""
-        return orjson.dumps(self.bare(obj) if in_list else obj)
+        return orjson.dumps(self.list_item(obj) if in_list else obj)
 
-    def bare(self, obj: dict[str, Any]) -> dict[str, Any]:
-        """An object as it stands in lists."""
-        if self._bare_head is self._head:
+    def list_item(self, obj: dict[str, Any]) -> dict[str, Any]:
+        """A decoded object in the form of an item of a list. The argument is not changed."""
+        if self._item_head is self._head:
             return obj
         return {key: value for key, value in obj.items() if key not in {"apiVersion", "kind"}}
 

@@ -101,7 +101,7 @@ class ServedResource:
     lists_defaults: bool = field(init=False)
     """Whether lists and watches of a cluster show such objects."""
     inherited: bool = False
-    """Whether the default objects belong to each cluster alone: requests over all clusters show stored objects only, and the birth of a
+    """Whether the default objects belong to each cluster alone: requests over all clusters show stored objects only, and the creation of a
     cluster makes no events of this resource for them."""
     short_names: Sequence[str] = ()
     categories: Sequence[str] = ()
@@ -156,7 +156,7 @@ class ServedResource:
             api_version=self.group_version,
             stored_api_version=self.storage_group_version,
             kind=self.kind,
-            bare_items=self.typed,
+            untyped_items=self.typed,
             annotated=self.annotated,
             same_form=self.schema is self.storage_schema and (self.converter is None or self.group_version == self.storage_group_version),
         )

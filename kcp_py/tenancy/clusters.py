@@ -157,7 +157,7 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
         cluster = Name(event.route.cluster)
         self.invalidate(cluster)
         if event.previous is None:
-            # What the cluster inherits has other uids from its birth on.
+            # What the cluster inherits has other uids from its creation on.
             for prefix in self._inherited:
                 self._fanout.end_watches(prefix=prefix, cluster=cluster)
         if event.value is None or not _is_served(orjson.loads(event.value)):

@@ -202,7 +202,7 @@ class Fanout:
     def reserve(self, prefix: str, *, cluster: str = "", namespace: str = "", name: str = "", sight: Sight | None = None) -> Watcher:
         """Subscribe without a start. The watcher receives no events before `begin`, but `end_watches` ends it.
 
-        This is for subscribers that read the current state first: their cluster or their definition may be deleted in the meantime.
+        This is for subscribers that read the current state first: their cluster or their CRD may be deleted in the meantime.
 
         Args:
             prefix: the resource's prefix.

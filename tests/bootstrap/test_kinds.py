@@ -27,8 +27,8 @@ def test_references_resolve():
 def test_kinds_have_definitions_of_their_own_name():
     """Every kind and its list has a definition that names group, version and kind."""
     for kind in builtin_kinds():
-        listed = [(kind.definition + "List", kind.list_kind)] if "list" in kind.verbs else []
-        for name, wanted in ((kind.definition, kind.kind), *listed):
+        listed = [(kind.model + "List", kind.list_kind)] if "list" in kind.verbs else []
+        for name, wanted in ((kind.model, kind.kind), *listed):
             assert models()[name]["x-kubernetes-group-version-kind"] == [
                 {"group": kind.group, "kind": wanted, "version": kind.version},
             ]
@@ -55,7 +55,7 @@ def test_status_subresources():
 
 def test_nothing_of_the_source_dialect_is_left():
     """Types are single, references are OpenAPI v3's, and the generated files carry no descriptions."""
-    for file in (FOLDER / "definitions").glob("*.json"):
+    for file in (FOLDER / "models").glob("*.json"):
         for schema in _schemas(json.loads(file.read_text()).values()):
             assert isinstance(schema.get("type", ""), str)
             assert "description" not in schema or file.name.startswith("core.kcp.io")
@@ -64,7 +64,7 @@ def test_nothing_of_the_source_dialect_is_left():
 
 def test_files_are_sorted():
     """The files are in the form in which the script writes them, so that a new version shows as a small change."""
-    for file in [*(FOLDER / "definitions").glob("*.json"), FOLDER / "kinds.json"]:
+    for file in [*(FOLDER / "models").glob("*.json"), FOLDER / "kinds.json"]:
         assert file.read_text() == json.dumps(json.loads(file.read_text()), indent=1, sort_keys=True, ensure_ascii=False) + "\n", file.name
 
 
@@ -72,7 +72,7 @@ def test_script_reproduces_the_files(tmp_path):
     """Running the script again changes nothing."""
     pytest.importorskip("lightkube.resources.core_v1")
     pytest.importorskip("kubernetes_validate")
-    (tmp_path / "kcp_py" / "bootstrap" / "definitions").mkdir(parents=True)
+    (tmp_path / "kcp_py" / "bootstrap" / "models").mkdir(parents=True)
     subprocess.run([sys.executable, ROOT / "hack" / "update_builtin_kinds.py"], cwd=tmp_path, check=True, capture_output=True)
     for file in (tmp_path / "kcp_py" / "bootstrap").rglob("*.json"):
         assert file.read_text() == (FOLDER / file.relative_to(tmp_path / "kcp_py" / "bootstrap")).read_text(), file.name

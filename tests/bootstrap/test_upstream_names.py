@@ -11,7 +11,7 @@ from kcp_py.bootstrap.upstream_names import UnknownKindError, find_kinds
 @pytest.mark.parametrize("name", ["pods", "pod", "Pod", "po", "pods.core", "pods.v1.core"])
 def test_names_of_one_kind(name):
     """Plural, singular, kind and short name are taken, with group and version or without."""
-    assert [kind.definition for kind in find_kinds([name])] == ["io.k8s.api.core.v1.Pod"]
+    assert [kind.model for kind in find_kinds([name])] == ["io.k8s.api.core.v1.Pod"]
 
 
 def test_every_version_of_a_kind():

@@ -39,11 +39,11 @@ def event(keys: ResourceKeys, name: str, value: bytes | None, previous: bytes | 
     return ObjectEvent(route, Event(key, value, 5, 5, before))
 
 
-def test_the_birth_of_a_cluster_brings_its_namespaces_alone() -> None:
+def test_the_creation_of_a_cluster_brings_its_namespaces_alone() -> None:
     """No CRD is read for a new cluster, which has only those that are created with it: mass creations must not delay other events."""
-    birth = event(CLUSTERS, "cluster", b"{}", None)
-    assert NAMESPACES.concerns(birth)
-    assert not KUBERNETES.concerns(birth)
+    creation = event(CLUSTERS, "cluster", b"{}", None)
+    assert NAMESPACES.concerns(creation)
+    assert not KUBERNETES.concerns(creation)
     assert KUBERNETES.concerns(event(CRD_KEYS, "services.core", b"{}", None))
 
 

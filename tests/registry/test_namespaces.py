@@ -18,8 +18,8 @@ from tests.registry.conftest import A, B, Elsewhere, SteppedStorage
 
 pytestmark = pytest.mark.anyio
 
-BORN = "2026-01-01T00:00:00Z"
-DELETED = {"deletionTimestamp": BORN}
+CREATED = "2026-01-01T00:00:00Z"
+DELETED = {"deletionTimestamp": CREATED}
 
 
 def key(name: str, cluster: Name = A) -> str:
@@ -35,14 +35,14 @@ def config_maps(registry: Registry) -> ServedResource:
 
 def test_default_namespaces_are_ordinary_ones() -> None:
     """In the order of their keys, each as upstream's would be stored."""
-    found = default_namespaces("team-a", "1", BORN)
+    found = default_namespaces("team-a", "1", CREATED)
     assert list(found) == list(DEFAULT_NAMESPACES) == sorted(found)
     obj = orjson.loads(found["kube-system"])
     assert (
         obj.pop("metadata").items()
         >= {
             "name": "kube-system",
-            "creationTimestamp": BORN,
+            "creationTimestamp": CREATED,
             "labels": {"kubernetes.io/metadata.name": "kube-system"},
         }.items()
     )
@@ -52,9 +52,9 @@ def test_default_namespaces_are_ordinary_ones() -> None:
 def test_their_uids_are_those_of_one_life_of_one_cluster() -> None:
     """They are equal each time, and differ by cluster, by life of the cluster, and by name."""
     places = [("team-a", "1"), ("team-b", "1"), ("team-a", "2")]
-    uids = [orjson.loads(value)["metadata"]["uid"] for place in places for value in default_namespaces(*place, BORN).values()]
+    uids = [orjson.loads(value)["metadata"]["uid"] for place in places for value in default_namespaces(*place, CREATED).values()]
     assert len(set(uids)) == len(places) * len(DEFAULT_NAMESPACES)
-    assert default_namespaces("team-a", "1", BORN) == default_namespaces("team-a", "1", BORN)
+    assert default_namespaces("team-a", "1", CREATED) == default_namespaces("team-a", "1", CREATED)
 
 
 def test_keys() -> None:
@@ -156,7 +156,7 @@ async def test_a_terminating_namespace(registry: Registry, elsewhere: Elsewhere,
 async def test_the_word_deletion_alone_deletes_nothing(registry: Registry, elsewhere: Elsewhere, config_maps: ServedResource) -> None:
     """An annotation may quote a terminating object."""
     cluster_state = await state_of(registry)
-    quoting = {**namespace("shop"), "metadata": {"name": "shop", "annotations": {"deletionTimestamp": BORN}}}
+    quoting = {**namespace("shop"), "metadata": {"name": "shop", "annotations": {"deletionTimestamp": CREATED}}}
     await elsewhere.put(key("shop"), quoting)
     assert await namespace_guard(registry.storage, config_maps, cluster_state, "shop")
 

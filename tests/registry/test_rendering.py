@@ -23,7 +23,7 @@ _MEMBERS = st.dictionaries(_TEXT.filter(lambda name: name not in {"apiVersion", 
 
 
 def renderer(**more: Any) -> Renderer:
-    fields = {"api_version": "v1", "stored_api_version": "v1", "kind": "ConfigMap", "bare_items": True, "same_form": True}
+    fields = {"api_version": "v1", "stored_api_version": "v1", "kind": "ConfigMap", "untyped_items": True, "same_form": True}
     return Renderer(**{**fields, **more})
 
 
@@ -81,7 +81,7 @@ def undressed(obj: dict[str, Any]) -> dict[str, Any]:
     revision=st.integers(1, 2**62),
     wildcard=st.booleans(),
     in_list=st.booleans(),
-    bare_items=st.booleans(),
+    untyped_items=st.booleans(),
     annotated=st.booleans(),
 )
 def test_a_splice_is_the_decoded_object_dressed_and_printed(
@@ -92,13 +92,13 @@ def test_a_splice_is_the_decoded_object_dressed_and_printed(
     revision: int,
     wildcard: bool,
     in_list: bool,
-    bare_items: bool,
+    untyped_items: bool,
     annotated: bool,
 ) -> None:
     """For whatever is stored, one by one and many at once."""
     metadata = {"name": "game", **({"labels": labels} if labels else {}), **({"annotations": annotations} if annotations else {})}
     value = encode_stored({**members, "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
-    rendering = renderer(bare_items=bare_items, annotated=annotated)
+    rendering = renderer(untyped_items=untyped_items, annotated=annotated)
     item = stored(value, revision)
     spliced = rendering.splice(item, "team-a", wildcard=wildcard, in_list=in_list)
     dressed = rendering.add_server_fields(orjson.loads(value), revision, "team-a", wildcard=wildcard)
@@ -107,21 +107,21 @@ def test_a_splice_is_the_decoded_object_dressed_and_printed(
     assert rendering.splicer("team-a", wildcard=wildcard, in_list=in_list)(item) == spliced
 
 
-@pytest.mark.parametrize("bare_items", [True, False])
-def test_only_items_of_typed_lists_lack_their_kind(*, bare_items: bool) -> None:
+@pytest.mark.parametrize("untyped_items", [True, False])
+def test_only_items_of_typed_lists_lack_their_kind(*, untyped_items: bool) -> None:
     """As upstream: lists of built-in kinds carry it once, those of custom resources in every item."""
-    rendering = renderer(bare_items=bare_items)
+    rendering = renderer(untyped_items=untyped_items)
     item = stored(encode_stored(config_map()))
     in_list, alone = rendering.splice(item, "a", in_list=True), rendering.splice(item, "a")
     assert in_list is not None
     assert alone is not None
-    assert ("kind" in orjson.loads(in_list)) is not bare_items
+    assert ("kind" in orjson.loads(in_list)) is not untyped_items
     assert orjson.loads(alone)["kind"] == "ConfigMap"
 
 
 def test_another_version_that_differs_in_name_alone_is_spliced() -> None:
     """The answered apiVersion is the one that was asked for."""
-    rendering = renderer(api_version="example.com/v2", stored_api_version="v1", bare_items=False)
+    rendering = renderer(api_version="example.com/v2", stored_api_version="v1", untyped_items=False)
     spliced = rendering.splice(stored(encode_stored(config_map())), "a")
     assert spliced is not None
     assert orjson.loads(spliced)["apiVersion"] == "example.com/v2"

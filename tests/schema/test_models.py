@@ -9,10 +9,10 @@ from kcp_py.schema.models import validation_schema
 from tests.bootstrap.references import references
 
 
-@pytest.mark.parametrize("kind", builtin_kinds(), ids=lambda kind: kind.definition)
+@pytest.mark.parametrize("kind", builtin_kinds(), ids=lambda kind: kind.model)
 def test_only_recursive_references_are_left_for_validation(kind):
     """What a decoder works with is one document, but for schemas that contain themselves."""
-    document, left = validation_schema(kind.definition)
+    document, left = validation_schema(kind.model)
     assert set(references([document, *left.values()])) == {REFERENCE_PREFIX + name for name in left}
     assert bool(left) is (kind.plural == "customresourcedefinitions")
 

@@ -19,13 +19,13 @@ from tests.registry.conftest import A, B, C, Elsewhere, SteppedStorage, feed_beg
 
 pytestmark = pytest.mark.anyio
 
-BORN = "2026-01-01T00:00:00Z"
+CREATED = "2026-01-01T00:00:00Z"
 SYSTEM = Name("system:shard")
 
 
 def stored(uid: str = "1", **metadata: Any) -> dict[str, Any]:
     """The object of team-a."""
-    obj = new_logical_cluster(A, uid, BORN, url="")
+    obj = new_logical_cluster(A, uid, CREATED, url="")
     obj["metadata"] |= metadata
     return obj
 
@@ -42,7 +42,7 @@ async def test_a_state_says_what_the_object_says(registry: Registry, elsewhere: 
     revision = await elsewhere.put(registry.clusters.key(A), stored(labels={"a": "b"}))
     guard = (Compare(registry.clusters.key(A), mod_revision=revision),)
     life = (Compare(registry.clusters.key(A), create_revision=created),)
-    assert await registry.clusters.state(A) == ClusterState(A, "1", created, BORN, guard=guard, life=life)
+    assert await registry.clusters.state(A) == ClusterState(A, "1", created, CREATED, guard=guard, life=life)
     assert registry.clusters.key(A) == f"{ROOT}/core.kcp.io/logicalclusters/{A}/cluster"
     assert registry.clusters.key(A).startswith(registry.clusters.prefix)
 
@@ -51,7 +51,7 @@ async def test_a_state_says_what_the_object_says(registry: Registry, elsewhere: 
     ("metadata", "terminating", "inactive"),
     [
         pytest.param({}, False, False, id="in use"),
-        pytest.param({"deletionTimestamp": BORN}, True, False, id="being deleted"),
+        pytest.param({"deletionTimestamp": CREATED}, True, False, id="being deleted"),
         pytest.param({"annotations": {"core.kcp.io/inactive": "true"}}, False, True, id="switched off"),
         pytest.param({"annotations": {"internal.kcp.io/inactive": "true"}}, False, True, id="switched off, as it was called before"),
         pytest.param({"annotations": {"core.kcp.io/inactive": "false"}}, False, False, id="switched on"),
@@ -87,9 +87,9 @@ async def test_a_cluster_that_is_not_created_yet(registry: Registry) -> None:
     cluster_state, again = registry.clusters.uncreated(A), registry.clusters.uncreated(A)
     assert cluster_state.uid == again.uid != registry.clusters.uncreated(B).uid
     await registry.storage.transact(cluster_state.guard, cluster_state.create_with)
-    born = await registry.clusters.state(A)
-    assert born is not None
-    assert born.uid != cluster_state.uid
+    created = await registry.clusters.state(A)
+    assert created is not None
+    assert created.uid != cluster_state.uid
     with pytest.raises(ConflictError):
         await registry.storage.transact(again.guard, again.create_with)
 
@@ -185,7 +185,7 @@ async def test_the_end_is_told(registry: Registry, elsewhere: Elsewhere) -> None
     registry.clusters.on_gone(told.append)
     key = registry.clusters.key(A)
     await elsewhere.put(key, stored())
-    await elsewhere.put(key, stored(deletionTimestamp=BORN))
+    await elsewhere.put(key, stored(deletionTimestamp=CREATED))
     assert told == []
     await elsewhere.put(key, stored(annotations={"core.kcp.io/inactive": "true"}))
     assert told == [A]
@@ -288,13 +288,13 @@ async def test_default_namespaces_come_and_go_with_their_cluster(registry: Regis
     key = registry.clusters.key(A)
     start = registry.fanout.revision
     live = registry.fanout.attach(prefix, after=start)
-    born = await elsewhere.put(key, stored())
+    created = await elsewhere.put(key, stored())
     await elsewhere.put(key, stored(labels={"a": "b"}))
-    await elsewhere.put(key, stored(deletionTimestamp=BORN))
+    await elsewhere.put(key, stored(deletionTimestamp=CREATED))
     gone = await elsewhere.delete(key)
     watcher = registry.fanout.attach(prefix, cluster=A, after=start) if late else live
     names = ("default", "kube-node-lease", "kube-public", "kube-system")
-    expected = [(str(A), name, True, born) for name in names] + [(str(A), name, False, gone) for name in names]
+    expected = [(str(A), name, True, created) for name in names] + [(str(A), name, False, gone) for name in names]
     assert await taken(watcher) == expected
     await registry.fanout.detach(watcher)
 

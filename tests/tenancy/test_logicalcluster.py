@@ -8,24 +8,24 @@ from kcp_py.tenancy import LOGICAL_CLUSTER, new_logical_cluster
 from kcp_py.tenancy.logicalcluster import logical_cluster_keys
 
 TEAM = Name("team-a")
-BORN = "2026-01-01T00:00:00Z"
+CREATED = "2026-01-01T00:00:00Z"
 
 
 def test_a_new_cluster_is_ready() -> None:
     """It is valid, cannot go before its content, and names its phase in status and label alike."""
-    obj = new_logical_cluster(TEAM, "1", BORN, url="https://kcp.test")
+    obj = new_logical_cluster(TEAM, "1", CREATED, url="https://kcp.test")
     assert LogicalClusterStrategy().validate(obj) == []
     assert (obj["apiVersion"], obj["kind"]) == ("core.kcp.io/v1alpha1", "LogicalCluster")
     assert obj["metadata"] == {
         "name": "cluster",
         "uid": "1",
-        "creationTimestamp": BORN,
+        "creationTimestamp": CREATED,
         "generation": 1,
         "finalizers": ["core.kcp.io/logicalcluster-deletion"],
         "labels": {"tenancy.kcp.io/phase": "Ready"},
     }
     assert obj["status"] == {"phase": "Ready", "URL": "https://kcp.test/clusters/team-a"}
-    assert "URL" not in new_logical_cluster(TEAM, "1", BORN, url="")["status"]
+    assert "URL" not in new_logical_cluster(TEAM, "1", CREATED, url="")["status"]
 
 
 def test_keys() -> None:

@@ -118,7 +118,7 @@ def track_update(
         track_create(versions.kind, versions.version, new, writer=writer)
         return
     manager = Manager(writer.name, UPDATE, writer.subresource, versions.version)
-    before = _bare(live) if live is not None else empty or {}
+    before = _without_entries(live) if live is not None else empty or {}
     owners, taken = update(versions, before, new, managed.owners, manager, ignored=writer.ignored)
     managed.owners = _stripped(owners, managed.owners)
     if difference(taken, _SERVERS) and manager in managed.owners:
@@ -147,7 +147,7 @@ def track_apply(
         DuplicateKeyError: a list in `config` has items with the same keys.
     """
     managed = _decoded((live or {}).get("metadata", {}).get("managedFields"))
-    before = {} if live is None else _bare(live)
+    before = {} if live is None else _without_entries(live)
     if live is not None and not managed.owners:
         first = Manager(BEFORE_FIRST_APPLY, UPDATE, writer.subresource, versions.version)
         managed.owners = _stripped(update(versions, {}, before, {}, first, ignored=writer.ignored)[0], {})
@@ -269,7 +269,7 @@ def _decoded(entries: Any) -> Managed:
         return Managed()
 
 
-def _bare(obj: dict[str, Any]) -> dict[str, Any]:
+def _without_entries(obj: dict[str, Any]) -> dict[str, Any]:
     """An object without its managedFields."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict) or "managedFields" not in metadata:

@@ -21,7 +21,7 @@ from kcp_py.schema.crd.patterns import node_microseconds
 from kcp_py.schema.crd.validation import default_crd, stored_version_errors, validate_crd, warnings_for_crd
 
 CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
-"""On a definition from its deletion on, until the last of its objects is gone."""
+"""On a CRD from its deletion on, until the last of its objects is gone."""
 
 
 _HEAVY: Final = 1000
@@ -29,7 +29,7 @@ _RULE: Final = 100
 
 
 class CRDStrategy(Strategy):
-    """A definition keeps a list of the versions that objects may be stored in, and waits for its objects when it is deleted."""
+    """A CRD keeps a list of the versions that objects may be stored in, and waits for its objects when it is deleted."""
 
     allow_unconditional_update = False
     precondition_failed = "precondition failed"
@@ -40,7 +40,7 @@ class CRDStrategy(Strategy):
         """Make the strategy.
 
         Args:
-            builtin: (group, plural) of the resources that are served without a definition, and that none may define again.
+            builtin: (group, plural) of the resources that are served without a CRD, and that none may define again.
             clock: for the times of conditions, in Unix seconds.
         """
         self._builtin = frozenset(builtin)
@@ -134,7 +134,7 @@ def _storage_version(obj: dict[str, Any]) -> str | None:
 
 
 def _keep_cleanup(obj: dict[str, Any], old: dict[str, Any]) -> None:
-    """Objects whose definition is gone could never be deleted again: only the definition's controller says when the last one is.
+    """Objects whose CRD is gone could never be deleted again: only the CRDs' controller says when the last one is.
 
     Upstream lets every client that may update a CRD remove the finalizer.
     """

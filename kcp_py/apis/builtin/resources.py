@@ -50,7 +50,7 @@ def builtin_resources(
     """
     kinds = builtin_kinds()
     schemas = {
-        kind.definition: DeferredSchema(validation_schema, kind.definition, typed=rules.typed, normalize=rules.normalize)
+        kind.model: DeferredSchema(validation_schema, kind.model, typed=rules.typed, normalize=rules.normalize)
         for kind in kinds
         for rules in (kind_rules()[GroupResource(kind.group, kind.plural)],)
     }
@@ -74,7 +74,7 @@ def _documents(plural: str, storage_group: str) -> Mapping[str, Mapping[str, Any
     for kind in builtin_kinds():
         group = kind_rules()[GroupResource(kind.group, kind.plural)].storage_group
         if kind.plural == plural and (kind.group if group is None else group) == storage_group:
-            found[str(GroupVersion(kind.group, kind.version))] = models()[kind.definition]
+            found[str(GroupVersion(kind.group, kind.version))] = models()[kind.model]
     return found
 
 
@@ -84,7 +84,7 @@ def _served(
     rules = kind_rules()[GroupResource(kind.group, kind.plural)]
     storage_group = kind.group if rules.storage_group is None else rules.storage_group
     stored = next(other for other in builtin_kinds() if (other.group, other.plural) == (storage_group, kind.plural))
-    document = models()[kind.definition]
+    document = models()[kind.model]
     return ServedResource(
         group=kind.group,
         version=kind.version,
@@ -97,8 +97,8 @@ def _served(
         strategy=strategy or rules.strategy(),
         columns=rules.columns,
         storage_version=stored.version,
-        schema=schemas[kind.definition],
-        storage_schema=schemas[stored.definition],
+        schema=schemas[kind.model],
+        storage_schema=schemas[stored.model],
         storage_group=rules.storage_group,
         converter=rules.converter,
         default_objects=rules.default_objects,
@@ -117,7 +117,7 @@ def _served(
         # Reviews are answers, which do not belong to the cluster as objects do.
         annotated="get" in kind.verbs,
         document=document,
-        upstream_model=kind.definition,
+        upstream_model=kind.model,
         models=models(),
         merge_types=MergeTypes(NodesByName(_documents(kind.plural, storage_group)), _models()),
     )

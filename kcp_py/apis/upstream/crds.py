@@ -45,8 +45,8 @@ def versions_of(group: str, kind: str) -> list[UpstreamKind]:
     versions = sorted((row for row in upstream_kinds().values() if (row.group, row.kind) == (group, kind)), key=_preference)
     if (group, kind) in CONVERTED:
         return versions
-    first = structural_schema(versions[0].definition)
-    return [row for row in versions if row is versions[0] or structural_schema(row.definition) == first]
+    first = structural_schema(versions[0].model)
+    return [row for row in versions if row is versions[0] or structural_schema(row.model) == first]
 
 
 def _preference(row: UpstreamKind) -> tuple[bool, int]:
@@ -80,7 +80,7 @@ def _crd(group: str, kind: str) -> dict[str, Any]:
 
 
 def _version(row: UpstreamKind, *, storage: bool) -> dict[str, Any]:
-    schema = structural_schema(row.definition)
+    schema = structural_schema(row.model)
     version: dict[str, Any] = {"name": row.version, "served": True, "storage": storage, "schema": {"openAPIV3Schema": schema}}
     if row.subresources:
         version["subresources"] = {name: dict(_SCALE) if name == "scale" else {} for name in sorted(row.subresources, reverse=True)}

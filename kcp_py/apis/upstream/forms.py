@@ -48,7 +48,7 @@ class KindForm(NamedTuple):
     @property
     def upstream_model(self) -> str:
         """The name under which Kubernetes publishes the type."""
-        return self.kind.definition
+        return self.kind.model
 
     def strategy(self, version: Mapping[str, Any]) -> Strategy:
         """The rules of the kind."""
@@ -81,8 +81,8 @@ def kind_form(spec: Mapping[str, Any], version: Mapping[str, Any]) -> KindForm |
         return None
     document = _document(version)
     if _is_own(kind, spec, document):
-        return KindForm(kind, True, upstream_models()[kind.definition], upstream_models(), _schema(kind.definition))
-    return KindForm(kind, False, completed(document, upstream_models()[kind.definition]), {}, None)
+        return KindForm(kind, True, upstream_models()[kind.model], upstream_models(), _schema(kind.model))
+    return KindForm(kind, False, completed(document, upstream_models()[kind.model]), {}, None)
 
 
 def is_own(spec: Mapping[str, Any], version: Mapping[str, Any]) -> bool:
@@ -97,7 +97,7 @@ def _document(version: Mapping[str, Any]) -> Schema:
 
 def _is_own(kind: UpstreamKind, spec: Mapping[str, Any], document: Schema) -> bool:
     same_names = kind.plural == spec["names"]["plural"] and kind.namespaced == (spec["scope"] == "Namespaced")
-    return same_names and document == structural_schema(kind.definition)
+    return same_names and document == structural_schema(kind.model)
 
 
 def converter_of(forms: Iterable[KindForm | None]) -> Converter | None:
@@ -114,11 +114,11 @@ async def _convert_autoscalers(objects: Sequence[dict[str, Any]], api_version: s
 @cache
 def _schema(model: str) -> CompiledSchema:
     """One for all clusters and, where versions are the same, for all of them."""
-    own = next(row for row in upstream_kinds().values() if row.definition == model)
+    own = next(row for row in upstream_kinds().values() if row.model == model)
     versions = [row for row in upstream_kinds().values() if (row.group, row.kind) == (own.group, own.kind)]
-    same = next(row for row in versions if structural_schema(row.definition) == structural_schema(model))
+    same = next(row for row in versions if structural_schema(row.model) == structural_schema(model))
     if same is not own:
-        return _schema(same.definition)
+        return _schema(same.model)
     return UpstreamSchema(model, DEFAULTERS.get(model))
 
 
@@ -127,7 +127,7 @@ def completed(document: Schema, published: Schema) -> dict[str, Any]:
 
     Args:
         document: of the CRD.
-        published: of the kind, with references to `upstream_definitions()`.
+        published: of the kind, with references to `upstream_models()`.
     """
     published = _resolved(published)
     result = dict(document)

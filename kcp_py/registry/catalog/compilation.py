@@ -1,6 +1,6 @@
 """CustomResourceDefinitions compiled to served resources.
 
-A compiled definition is one immutable value, keyed by the hash of everything in the CRD that serving depends on. Clusters whose
+A compiled CRD is one immutable value, keyed by the hash of everything in the CRD that serving depends on. Clusters whose
 CRDs are equal share it, and it goes when its last user goes.
 """
 

@@ -43,7 +43,7 @@ async def apply(access: Access, request: WriteRequest, body: bytes) -> StoreResu
 
     Raises:
         StatusError: 400, 409 for conflicts, 422, 500 for a configuration that does not fit the type, and whatever admission says.
-        StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
+        StaleStateError: cluster or CRD changed meanwhile; retry with fresh ones.
     """
     target = request.target
     # Before the object is looked up: a bad body is a 400, whether or not there is an object. An attempt uses it up.

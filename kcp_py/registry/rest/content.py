@@ -114,7 +114,7 @@ class StoredContent:
         Raises:
             StatusError: a plugin refuses the update.
             StorageError: the store cannot be read or written.
-            StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
+            StaleStateError: cluster or CRD changed meanwhile; retry with fresh ones.
         """
         target = request.target
         resource = target.resource

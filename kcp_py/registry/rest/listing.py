@@ -50,9 +50,9 @@ class Selected(NamedTuple):
 
 
 async def selectable(registry: Registry, target: Resolved, options: ListOptions) -> Resolved:
-    """Over all clusters, the target by the definition of a cluster whose objects can be selected by the fields asked for, if there is one.
+    """Over all clusters, the target by the CRD of a cluster whose objects can be selected by the fields asked for, if there is one.
 
-    In clusters whose definitions have no such field, nothing is selected.
+    In clusters whose CRDs have no such field, nothing is selected.
     """
     if target.only is not None or not target.served.per_cluster or can_select(options, target.resource):
         return target
@@ -230,7 +230,7 @@ class Listing:
             return
         try:
             if await holds(self._registry.access.storage, cluster_state.life, revision=self.revision):
-                # The empty cluster is the answer for that revision, even where the cluster is born meanwhile.
+                # The empty cluster is the answer for that revision, even where the cluster is created meanwhile.
                 self._confirmed = True
                 return
         except CompactedError as error:

@@ -96,7 +96,7 @@ async def patch(access: Access, request: WriteRequest, change: Patch) -> StoreRe
 
     Raises:
         StatusError: 400, 404, 409, 422 and whatever admission says.
-        StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
+        StaleStateError: cluster or CRD changed meanwhile; retry with fresh ones.
     """
     target = request.target
     warnings_before = len(request.warnings)

@@ -114,5 +114,5 @@ async def forget(clusters: Clusters, tables: ResourceTables, cluster: Name, atte
 
 
 def changing() -> StatusError:
-    """503 for a request of which every attempt has met a change of its cluster or of its definition."""
+    """503 for a request of which every attempt has met a change of its cluster or of its CRD."""
     return errors.service_unavailable("the logical cluster is changing, please try again", retry_after_seconds=1)

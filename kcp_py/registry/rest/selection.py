@@ -14,7 +14,7 @@ from kcp_py.apimachinery.meta.selectors import LabelSelector
 from kcp_py.registry.resource import ServedResource
 
 _MOST_OTHERS: Final = 100
-"""Definitions of other clusters that a selection remembers."""
+"""CRDs of other clusters that a selection remembers."""
 
 
 class _Place(NamedTuple):
@@ -43,7 +43,7 @@ class Selection:
         self._options = options
         self._resource = resource
         self._others: dict[ServedResource, Selection | None] | None = None
-        """Over all clusters, the same selection for other definitions; None where they do not have the fields. Made when it is needed."""
+        """Over all clusters, the same selection for other CRDs; None where they do not have the fields. Made when it is needed."""
         self._labels: LabelSelector = options.label_selector
         self._fields: FieldSelector = options.field_selector
         self._places: Mapping[str, _Place] = _NO_PLACES

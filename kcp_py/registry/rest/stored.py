@@ -87,7 +87,7 @@ class StoredObjects(RestStorage):
 
         Raises:
             StatusError: 400 for a body that is not of the kind and for the namespace of another URL, 409, 422 and whatever admission says.
-            StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
+            StaleStateError: cluster or CRD changed meanwhile; retry with fresh ones.
         """
         target, options = request.target, request.options
         assert isinstance(options, CreateOptions), "a create has its own options"

@@ -27,7 +27,7 @@ async def update(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
 
     Raises:
         StatusError: 400, 404, 409, 422 and whatever admission says.
-        StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
+        StaleStateError: cluster or CRD changed meanwhile; retry with fresh ones.
     """
     target, options, decoding = request.target, request.options, request.decoding
     assert isinstance(options, CreateOptions), "an update has its own options"

@@ -32,7 +32,7 @@ DELETED: Final = "DELETED"
 
 
 class StoredWatch:
-    """One watch. From its making on, the end of the cluster, of the definition or of the server ends it.
+    """One watch. From its making on, the end of the cluster, of the CRD or of the server ends it.
 
     Call `start`, `check`, then `initial` where `sends_initial_events` and else `find_start`, then `begin`. From then on `watcher` has the
     wakes its reader, and `take` has the events; pass them to `convert` where `may_convert`, and each to `served_in` and `kind_of`. Call
@@ -41,7 +41,7 @@ class StoredWatch:
 
     __slots__ = (
         "_registry",
-        "_unborn_at",
+        "_uncreated_at",
         "after",
         "as_stored",
         "horizon",
@@ -62,8 +62,8 @@ class StoredWatch:
         self.options = options
         self.after = 0
         """The last revision that the client has seen; 0 where it wants the state that there is."""
-        self._unborn_at = 0
-        """A revision at which the cluster did not exist, from which on its birth and its objects are events; 0 where it has an object."""
+        self._uncreated_at = 0
+        """A revision at which the cluster did not exist. Its creation and its objects are events after it; 0 where it has an object."""
         self.as_stored: AsStored | None = None
         """Which items the caller answers without conversion."""
         self.may_convert = False
@@ -98,7 +98,7 @@ class StoredWatch:
 
         Raises:
             StatusError: 400 for unusable selectors or an unusable resourceVersion.
-            StaleStateError: the cluster or the definition changed before the watch was made.
+            StaleStateError: the cluster or the CRD changed before the watch was made.
         """
         self.target = target = await selectable(self._registry, self.target, self.options)
         self.selection = Selection(self.options, target.resource)
@@ -112,7 +112,7 @@ class StoredWatch:
             await self._confirm()
 
     async def _confirm(self) -> None:
-        """Check that cluster and definition did not change before the watcher was reserved. Later changes end the watcher.
+        """Check that cluster and CRD did not change before the watcher was reserved. Later changes end the watcher.
 
         Raises:
             StaleStateError: they did.
@@ -121,10 +121,10 @@ class StoredWatch:
         if cluster_state.created_revision:
             await registry.clusters.confirm(cluster_state)
         else:
-            # The cluster may be born between this answer and the first event. The watch goes on then.
+            # The cluster may be created between this answer and the first event. The watch goes on then.
             storage = registry.access.storage
-            self._unborn_at = await storage.revision()
-            if not await holds(storage, cluster_state.life, revision=self._unborn_at):
+            self._uncreated_at = await storage.revision()
+            if not await holds(storage, cluster_state.life, revision=self._uncreated_at):
                 raise StaleStateError(cluster_state.life[0].key)
         if served.per_cluster:
             found = await registry.tables.served_in(cluster_state.name, served)
@@ -160,15 +160,15 @@ class StoredWatch:
         """The state that there is, in portions. `after` is its revision at the end.
 
         Raises:
-            WatchEndedError: cluster or definition are other ones.
+            WatchEndedError: cluster or CRD are other ones.
             StatusError: see `Listing.portions`.
         """
         options = self.options
         listed = ListOptions(
             label_selector=options.label_selector, field_selector=options.field_selector, resource_version=options.resource_version
         )
-        if self._unborn_at:
-            listed = replace(listed, resource_version=str(self._unborn_at), resource_version_match=EXACT)
+        if self._uncreated_at:
+            listed = replace(listed, resource_version=str(self._uncreated_at), resource_version_match=EXACT)
         listing = Listing(self._registry, self.target, listed)
         checked = False
         async for found in listing.portions(as_stored=self.as_stored):
@@ -184,7 +184,7 @@ class StoredWatch:
         self.after = listing.revision
 
     async def _check_lives(self, revision: int) -> None:
-        """End the watch where the cluster or the definition was another one at the revision that was read.
+        """End the watch where the cluster or the CRD was another one at the revision that was read.
 
         The fan-out may still be on its way with the end of the one that is watched.
         """
@@ -207,7 +207,7 @@ class StoredWatch:
         storage, cluster_state, after = self._registry.access.storage, self.target.only, self.after
         if after and (cluster_state is None or cluster_state.created_revision):
             return
-        current = self._unborn_at or await storage.revision()
+        current = self._uncreated_at or await storage.revision()
         if after and (cluster_state is None or after >= current):
             return
         if after and cluster_state is not None and not await holds(storage, cluster_state.life, revision=after):
@@ -221,7 +221,7 @@ class StoredWatch:
         Raises:
             WatchEndedError: the watch has ended meanwhile.
         """
-        # What the end has left of the history may belong to another cluster or definition of the same name.
+        # What the end has left of the history may belong to another cluster or CRD of the same name.
         self.watcher.raise_if_ended()
         self._registry.fanout.begin(self.watcher, self.after)
         if self.horizon is not None:
@@ -240,7 +240,7 @@ class StoredWatch:
             return served
         found = await self._registry.tables.served_in(cluster, served)
         if found is None and event.value is None:
-            # The definition may be gone with its last objects: their end is still shown, in the form of the others.
+            # The CRD may be gone with its last objects: their end is still shown, in the form of the others.
             return served
         return found
 

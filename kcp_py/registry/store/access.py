@@ -136,7 +136,7 @@ def compares_of(cluster_state: ClusterState, served: Served) -> Sequence[contrac
 def check_open(cluster_state: ClusterState, resource: ServedResource, name: str) -> None:
     """Refuse new content of a cluster or of a CRD that is being deleted.
 
-    The guards of the cluster and of the definition make sure that this still holds when the object is stored: the deletion of the content
+    The guards of the cluster and of the CRD make sure that this still holds when the object is stored: the deletion of the content
     relies on it.
 
     Raises:
@@ -186,7 +186,7 @@ async def check_conflict(access: Access, cluster_state: ClusterState, conflict: 
         key: of the object. It may be the object of the cluster itself.
 
     Raises:
-        StaleStateError: cluster or definition changed meanwhile.
+        StaleStateError: cluster or CRD changed meanwhile.
     """
     if conflict.key != key:
         raise StaleStateError(conflict.key) from conflict

@@ -70,8 +70,8 @@ class CollectionDeletion:
             strategy: of the kind.
             cluster: in which the objects are.
             settled: finalizers that are not waited for.
-            served: finds the custom resource as it is served, if it is. An object that is marked counts as written under the present
-                definition, and has to obey it.
+            served: finds the custom resource as it is served, if it is. An object that is marked counts as written under the present CRD,
+                and has to obey it.
             guard: has to hold whenever something is deleted.
             request: the deletion of any object as admission sees it; None where no plugin asks for deletions of the resource, or where it
                 is not served, so that no plugin could read its objects.
@@ -140,7 +140,7 @@ async def remove_finalizer(
         compares = [Compare(item.key, mod_revision=item.mod_revision)]
         _strip(obj, {finalizer})
         if admitted or strategy.has_pending_finalizers(obj):
-            # Written again, it counts as an object that obeys the present definition.
+            # Written again, it counts as an object that obeys the present CRD.
             obj = await _freed(access, request, item, finalizer, compares)
         operations: Sequence[Operation]
         if strategy.has_pending_finalizers(obj):
@@ -247,7 +247,7 @@ class _Pass:
                     continue
                 if any(compare.key == conflict.key for compare in self._guard) and not await holds(self._access.storage, self._guard):
                     raise holder_gone(conflict.key) from conflict
-                # The definition changed, or a condition of an admission plugin does not hold any more: the object is still there, and
+                # The CRD changed, or a condition of an admission plugin does not hold any more: the object is still there, and
                 # the next pass asks again.
                 self.left += 1
                 self.finalizers.update(awaited)
@@ -295,7 +295,7 @@ class _Pass:
         return Put(item.key, encode_stored(obj)), awaited
 
     async def _marked(self, item: KeyValue, served: Served) -> bytes:
-        """A custom resource, marked, in the form that its present definition gives it."""
+        """A custom resource, marked, in the form that its present CRD gives it."""
         obj = await load_one(served, item)
         self._mark(obj)
         return encode_stored(await to_storage(served.resource, obj))

@@ -35,7 +35,7 @@ async def create(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
 
     Raises:
         StatusError: 409 AlreadyExists, 422 and whatever admission says.
-        StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
+        StaleStateError: cluster or CRD changed meanwhile; retry with fresh ones.
     """
     target, manager, size = request.target, request.manager, request.size
     resource = target.served.resource

@@ -46,7 +46,7 @@ async def delete(access: Access, request: WriteRequest) -> StoreResult:
 
     Raises:
         StatusError: 404, 403 for what must not be deleted, 409 for a failed precondition.
-        StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
+        StaleStateError: cluster or CRD changed meanwhile; retry with fresh ones.
     """
     cluster_state = request.target.cluster_state
     _, served, namespace, name, _, _ = request.target

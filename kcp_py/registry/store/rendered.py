@@ -72,7 +72,7 @@ class _ListRange(NamedTuple):
 
     @property
     def maker(self) -> tuple[object, ...]:
-        # Default objects follow from their cluster and their definition, which bring no writes of their own keys.
+        # Default objects follow from their cluster and their CRD, which bring no writes of their own keys.
         return self.served.resource.renderer, self.served.fresh_since, self.cluster_state.uid, self.cluster_state.terminating
 
     def span(self, key: str, revision: int) -> Span | None:

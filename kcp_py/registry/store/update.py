@@ -50,7 +50,7 @@ async def update(access: Access, request: WriteRequest, transform: Transform, *,
 
     Raises:
         StatusError: 404, 409, 422 and whatever transform and admission say.
-        StaleStateError: cluster or definition changed meanwhile; retry with fresh ones.
+        StaleStateError: cluster or CRD changed meanwhile; retry with fresh ones.
     """
     cluster_state = request.target.cluster_state
     _, served, namespace, name, subresource, _ = request.target

@@ -78,7 +78,7 @@ class ObjectList:
         resource, representation = self._resource, self._representation
         match representation.transform:
             case "":
-                document = resource.renderer.bare(obj)
+                document = resource.renderer.list_item(obj)
             case "Table":
                 document = table_row(
                     obj, self._columns.of(resource), self._now, include_object=self._include, api_version=representation.api_version

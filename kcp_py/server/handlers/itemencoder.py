@@ -41,7 +41,7 @@ class ItemEncoder:
         """Prepare.
 
         Args:
-            backend: for the time, and for the definitions of all clusters.
+            backend: for the time, and for the CRDs of all clusters.
             target: the collection.
             representation: of the answer.
             include: what rows of a Table hold of their objects.
@@ -65,7 +65,7 @@ class ItemEncoder:
         return self._columns
 
     async def find_columns(self) -> None:
-        """Over all clusters, take in the columns of every definition of the resource: a Table begins with them."""
+        """Over all clusters, take in the columns of every CRD of the resource: a Table begins with them."""
         resource = self._target.resource
         if self.wildcard and self._transform == "Table" and self._target.served.per_cluster:
             name = resource.group, resource.version, resource.resource
@@ -126,7 +126,7 @@ class ItemEncoder:
             return table_row(obj, columns, self._now, include_object=self._include, api_version=self._api_version)
         if obj is None:
             obj = await self.shown(item, served, cluster)
-        return partial_object_metadata(obj, self._api_version) if self._transform else served.resource.renderer.bare(obj)
+        return partial_object_metadata(obj, self._api_version) if self._transform else served.resource.renderer.list_item(obj)
 
     async def element(self, item: KeyValue, served: Served, cluster: Name, obj: dict[str, Any] | None = None) -> bytes:
         """`document` as compact JSON, without decoding it where that is possible."""

@@ -1,4 +1,4 @@
-"""`TableColumns`: the columns of the Table of one request, which may hold rows of several definitions of a resource."""
+"""`TableColumns`: the columns of the Table of one request, which may hold rows of several CRDs of a resource."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kcp_py.apimachinery.meta.table import AGE, Column
 from kcp_py.registry.resource import ServedResource
 
 _MOST_COLUMNS: Final = 64
-"""Of all clusters together: beyond, columns of further definitions are left out."""
+"""Of all clusters together: beyond, columns of further CRDs are left out."""
 _MOST_REMEMBERED: Final = 1_000
-"""Definitions for which the cells of a row are worked out once."""
+"""CRDs for which the cells of a row are worked out once."""
 
 
 def _cluster_cell(obj: Mapping[str, Any], now: float) -> Any:
@@ -23,16 +23,16 @@ CLUSTER: Final = Column("Cluster", "string", "", "The logical cluster of the obj
 
 
 class TableColumns:
-    """In one cluster, the columns of its definition. Over all clusters, the cluster and the union of the columns of all definitions."""
+    """In one cluster, the columns of its CRD. Over all clusters, the cluster and the union of the columns of all CRDs."""
 
     __slots__ = ("_frozen", "_of", "_union", "_wildcard", "changed", "names")
 
     def __init__(self, resource: ServedResource, *, wildcard: bool) -> None:
-        """Begin with the columns of one definition."""
+        """Begin with the columns of one CRD."""
         self._wildcard = wildcard
         self._union: list[Column] = list(resource.columns)
         if wildcard:
-            # A definition cannot say where its objects are from.
+            # A CRD cannot declare a column for the cluster.
             self._union = [CLUSTER, *(column for column in resource.columns if column.name != CLUSTER.name)]
         self._of: dict[ServedResource, Sequence[Column]] = {}
         self._frozen = not wildcard
@@ -51,7 +51,7 @@ class TableColumns:
         self._frozen = True
 
     def add(self, resource: ServedResource) -> None:
-        """Take in the columns of another definition that have names of their own, before the age where that is the last one."""
+        """Take in the columns of another CRD that have names of their own, before the age where that is the last one."""
         if self._frozen:
             return
         new = [column for column in resource.columns if column.name not in self.names][: max(0, _MOST_COLUMNS - len(self._union))]
@@ -63,7 +63,7 @@ class TableColumns:
             self.changed = True
 
     def of(self, resource: ServedResource) -> Sequence[Column]:
-        """The columns for a row of an object: empty ones where its definition has none of that name."""
+        """The columns for a row of an object: empty ones where its CRD has none of that name."""
         if not self._wildcard:
             return resource.columns
         found = self._of.get(resource)

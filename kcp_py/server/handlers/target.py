@@ -102,7 +102,7 @@ def _passes_inactive(context: RequestContext) -> bool:
 
 
 def _has_path(info: RequestInfo, resource: ServedResource) -> bool:
-    """Whether a definition has the scope of a path over all clusters. A collection without a namespace is for both scopes."""
+    """Whether a resource has the scope of a path over all clusters. A collection without a namespace is for both scopes."""
     if len(info.parts) > 1 and info.verb == "get":
         return resource.namespaced is bool(info.namespace)
     return resource.namespaced or not info.namespace or (resource.resource == "namespaces" and not resource.group)
@@ -149,7 +149,8 @@ def _check_verb(context: RequestContext, resource: ServedResource, namespace: st
             detail = "create not allowed while custom resource definition is terminating"
             raise errors.forbidden(resource.group_resource, "", detail)
         if info.verb not in {"update", "patch"}:
-            # Built-in kinds have no route for verbs that they do not know; definitions only ever lose verbs, with words of their own.
+            # Built-in kinds have no route for verbs that they do not know. Custom resources lose verbs while their CRD is terminating,
+            # with messages of their own.
             raise method_not_allowed() if resource.typed else errors.method_not_supported(resource.group_resource, info.verb)
     if resource.namespaced and not namespace and info.verb not in {"list", "watch"}:
         raise errors.unknown_path()

@@ -48,7 +48,7 @@ async def watch(backend: Backend, exchange: Exchange, target: Resolved) -> None:
         # The deprecated path below /watch/ that ends with a name.
         named = FieldRequirement("metadata.name", "=", target.name)
         options = replace(options, field_selector=FieldSelector([*options.field_selector.requirements, named]))
-    # From here on the end of the cluster, of the definition or of the server ends this watch.
+    # From here on the end of the cluster, of the CRD or of the server ends this watch.
     source = backend.verbs.of(target).watch(ReadRequest(exchange.context, target, options))
     try:
         await source.start()

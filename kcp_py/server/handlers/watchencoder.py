@@ -44,7 +44,7 @@ class WatchEncoder:
         """Prepare.
 
         Args:
-            backend: for the time, and for the definitions of all clusters.
+            backend: for the time, and for the CRDs of all clusters.
             target: the watched collection.
             representation: of the objects.
             include: what rows of a Table hold of their objects.
@@ -152,7 +152,7 @@ class WatchEncoder:
         return frame
 
     def _has_new_columns(self, served: Served) -> bool:
-        """Whether the columns have to be sent: with the first row, and with that of a definition that brings further ones."""
+        """Whether the columns have to be sent: with the first row, and with that of a CRD that brings further ones."""
         columns = self.items.columns
         columns.of(served.resource)
         return columns.changed

@@ -11,14 +11,14 @@ from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apis.core.kubernetes_service import PLACE, kubernetes_service
 from kcp_py.apis.upstream.resources import upstream_resources
 
-BORN = "2026-01-01T00:00:00Z"
+CREATED = "2026-01-01T00:00:00Z"
 SERVICES = GroupResource("", "services")
 ENDPOINTS = GroupResource("", "endpoints")
 SLICES = GroupResource("discovery.k8s.io", "endpointslices")
 
 
 def made(resource: GroupResource, url: str = "https://192.0.2.2:6443", cluster: str = "team-a", uid: str = "1") -> Any:
-    objects = kubernetes_service(url)[resource](cluster, uid, BORN)
+    objects = kubernetes_service(url)[resource](cluster, uid, CREATED)
     assert list(objects) == [PLACE]
     return orjson.loads(objects[PLACE])
 

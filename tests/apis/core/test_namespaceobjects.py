@@ -9,11 +9,11 @@ import orjson
 from kcp_py.apis.core.namespaceobjects import DESCRIPTION, default_service_account, root_ca_config_map
 from kcp_py.registry.resource import NamespaceObject
 
-BORN = "2026-01-01T00:00:00Z"
+CREATED = "2026-01-01T00:00:00Z"
 
 
 def made(one: NamespaceObject, cluster: str = "a", namespace: str = "x", uid: str = "1") -> dict[str, Any]:
-    obj: dict[str, Any] = orjson.loads(one.make(cluster, namespace, uid, BORN))
+    obj: dict[str, Any] = orjson.loads(one.make(cluster, namespace, uid, CREATED))
     return obj
 
 
@@ -24,7 +24,7 @@ def test_the_service_account_has_metadata_alone() -> None:
     assert obj == {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": {"name": "default", "namespace": "x", "creationTimestamp": BORN},
+        "metadata": {"name": "default", "namespace": "x", "creationTimestamp": CREATED},
     }
     assert uid == made(default_service_account())["metadata"]["uid"]
 
@@ -32,7 +32,7 @@ def test_the_service_account_has_metadata_alone() -> None:
 def test_the_config_map_has_the_certificates_and_a_description() -> None:
     """Annotations come first, as in every stored object."""
     one = root_ca_config_map("PEM\n")
-    assert one.make("a", "x", "1", BORN).startswith(b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"annotations":{')
+    assert one.make("a", "x", "1", CREATED).startswith(b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"annotations":{')
     obj = made(one)
     assert (obj["metadata"]["name"], obj["data"]) == ("kube-root-ca.crt", {"ca.crt": "PEM\n"})
     assert obj["metadata"]["annotations"] == {"kubernetes.io/description": DESCRIPTION}

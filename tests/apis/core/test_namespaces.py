@@ -1,4 +1,4 @@
-"""Namespaces are born, live and end as upstream's."""
+"""Namespaces are created, live and end as upstream's."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_free_form_values_may_be_empty():
 
 def test_every_kind_has_its_structure():
     """The data of structures and of schemas are of the same kinds."""
-    names = [kind.definition for kind in upstream_kinds().values()] + [kind.definition for kind in builtin_kinds()]
+    names = [kind.model for kind in upstream_kinds().values()] + [kind.model for kind in builtin_kinds()]
     assert [name for name in names if struct_codec(name) is None] == ["io.kcp.core.v1alpha1.LogicalCluster"]
 
 
@@ -170,7 +170,7 @@ def test_versions_of_one_form_are_written_alike(crd):
     names = [(crd["spec"]["group"], version["name"], crd["spec"]["names"]["kind"]) for version in crd["spec"]["versions"]]
     if crd["spec"]["group"] == "autoscaling":
         return  # its versions are converted
-    forms = [completed(StructCodec(upstream_kinds()[name].definition)) for name in names]
+    forms = [completed(StructCodec(upstream_kinds()[name].model)) for name in names]
     assert all(form == forms[0] for form in forms)
 
 

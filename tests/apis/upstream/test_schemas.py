@@ -34,7 +34,7 @@ def test_lists_are_unique_where_upstream_checks_it():
 def test_every_schema_compiles():
     """Those of all kinds do, those too that refer to themselves."""
     for kind in upstream_kinds().values():
-        compile_schema(decoding_schema(kind.definition), custom=False)
+        compile_schema(decoding_schema(kind.model), custom=False)
     templates = structural_schema("io.k8s.api.scheduling.v1beta1.Workload")["properties"]["spec"]["properties"]
     inner = templates["compositePodGroupTemplates"]["items"]["properties"]["compositePodGroupTemplates"]
     assert inner["items"] == {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

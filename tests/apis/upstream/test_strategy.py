@@ -46,7 +46,7 @@ def test_rules_of_kinds():
 
 def test_every_default_is_of_an_upstream_kind():
     """No rule is written for a type that is not there."""
-    assert DEFAULTERS.keys() <= {kind.definition for kind in upstream_kinds().values()}
+    assert DEFAULTERS.keys() <= {kind.model for kind in upstream_kinds().values()}
 
 
 def test_quantities_are_written_as_they_are_read():
@@ -88,7 +88,7 @@ def test_manifests_of_the_corpus():
         obj = read(row["path"])
         obj.setdefault("metadata", {})
         before = json.loads(json.dumps(obj))
-        compiled = schema_of(kind.definition)
+        compiled = schema_of(kind.model)
         if row["path"].removeprefix("manifests/") in UNDECODABLE:
             with pytest.raises(StatusError):
                 compiled.type_error(obj)
@@ -148,9 +148,9 @@ def test_golden_objects():
             seen += 1
             obj = json.loads(file.read_text())
             golden = json.loads(file.read_text())
-            schema_of(kind.definition).type_error(obj)
-            assert schema_of(kind.definition).prune(obj) == [], file.name
+            schema_of(kind.model).type_error(obj)
+            assert schema_of(kind.model).prune(obj) == [], file.name
             assert obj == golden, file.name
-            schema_of(kind.definition).complete(obj)
+            schema_of(kind.model).complete(obj)
             assert obj == golden, file.name
     assert seen > 40

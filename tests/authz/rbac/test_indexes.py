@@ -181,7 +181,7 @@ async def test_the_write_that_creates_a_cluster(registry: Registry, indexes: RBA
     """A cluster that was asked about before it existed is created by its first binding: the index follows that alone."""
     assert not await allowed(indexes)
     role_put, binding_put = puts(A)
-    born = registry.clusters.uncreated(A)
-    await registry.access.transact(A, BINDINGS, born.guard, [*born.create_with, role_put, binding_put])
+    created = registry.clusters.uncreated(A)
+    await registry.access.transact(A, BINDINGS, created.guard, [*created.create_with, role_put, binding_put])
     await distributed(registry)
     assert await allowed(indexes)

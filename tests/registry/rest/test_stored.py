@@ -236,11 +236,11 @@ async def test_a_deleted_collection_is_its_objects(world: World) -> None:
 @pytest.mark.parametrize("initial_events", [True, False])
 async def test_a_watch_goes_on_when_its_cluster_is_born_while_it_starts(world: World, *, initial_events: bool) -> None:
     """The first object is an event: the answer had begun before the cluster did, and clients take a clean end for the server's."""
-    unborn = Name("team-c")
-    where = (await target(world, TEAM))._replace(only=world.clusters.uncreated(unborn))
+    missing = Name("team-c")
+    where = (await target(world, TEAM))._replace(only=world.clusters.uncreated(missing))
     watch = Verbs(registry_of(world)).stored.watch(ReadRequest(CONTEXT, where, ListOptions(send_initial_events=initial_events)))
     await watch.start()
-    await world.client.create(unborn, CONFIG_MAPS, config_map("first"))
+    await world.client.create(missing, CONFIG_MAPS, config_map("first"))
     await watch.check()
     if initial_events:
         # An empty cluster, but for what every cluster has.
@@ -259,9 +259,9 @@ async def test_a_watch_goes_on_when_its_cluster_is_born_while_it_starts(world: W
 
 async def test_a_watch_starts_anew_where_its_cluster_was_born_before(world: World) -> None:
     """The state is worked out again before the answer begins."""
-    unborn = Name("team-c")
-    where = (await target(world, TEAM))._replace(only=world.clusters.uncreated(unborn))
-    await world.client.create(unborn, CONFIG_MAPS, config_map("first"))
+    missing = Name("team-c")
+    where = (await target(world, TEAM))._replace(only=world.clusters.uncreated(missing))
+    await world.client.create(missing, CONFIG_MAPS, config_map("first"))
     watch = Verbs(registry_of(world)).stored.watch(ReadRequest(CONTEXT, where))
     with pytest.raises(StaleStateError):
         await watch.start()

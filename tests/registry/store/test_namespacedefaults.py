@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 ACCOUNTS = GroupVersionResource("", "v1", "serviceaccounts")
 ACCOUNT_KEY = f"/registry/core/serviceaccounts/{TEAM}/game/default"
-BORN = Origin("cluster-uid", "2024-01-01T00:00:00Z", 4)
+CREATED = Origin("cluster-uid", "2024-01-01T00:00:00Z", 4)
 KEYS = namespace_keys("/registry")
 
 
@@ -34,20 +34,20 @@ def namespace_of(uid: str, *, mod: int = 9, create: int = 7, **metadata: str) ->
 
 def test_what_a_namespace_gives() -> None:
     """Its uid, time and revision; nothing while it terminates, where there is none, and where others have stored something else."""
-    assert namespace_origin("a", BORN, "x", namespace_of("u")) == Origin("u", "2025-01-01T00:00:00Z", 7)
-    assert namespace_origin("a", BORN, "x", None) is None
-    assert namespace_origin("a", BORN, "x", namespace_of("u", deletionTimestamp="2025-01-01T00:00:00Z")) is None
-    assert namespace_origin("a", BORN, "x", KeyValue("key", b"[]", 9, 7)) is None
+    assert namespace_origin("a", CREATED, "x", namespace_of("u")) == Origin("u", "2025-01-01T00:00:00Z", 7)
+    assert namespace_origin("a", CREATED, "x", None) is None
+    assert namespace_origin("a", CREATED, "x", namespace_of("u", deletionTimestamp="2025-01-01T00:00:00Z")) is None
+    assert namespace_origin("a", CREATED, "x", KeyValue("key", b"[]", 9, 7)) is None
 
 
 def test_a_default_namespace_gives_the_same_before_and_after_it_is_stored() -> None:
     """It has the revision of its cluster as long as it has its first uid, and that of its last write when it came again."""
-    first = namespace_origin("a", BORN, "default", None)
+    first = namespace_origin("a", CREATED, "default", None)
     assert first is not None
-    assert (first.created_at, first.revision) == (BORN.created_at, BORN.revision)
-    stored = namespace_origin("a", BORN, "default", namespace_of(first.uid, creationTimestamp=BORN.created_at))
+    assert (first.created_at, first.revision) == (CREATED.created_at, CREATED.revision)
+    stored = namespace_origin("a", CREATED, "default", namespace_of(first.uid, creationTimestamp=CREATED.created_at))
     assert stored == first
-    again = namespace_origin("a", BORN, "default", namespace_of("other"))
+    again = namespace_origin("a", CREATED, "default", namespace_of("other"))
     assert again is not None
     assert (again.uid, again.revision) == ("other", 9)
 

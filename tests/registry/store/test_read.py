@@ -36,13 +36,13 @@ async def test_an_object_is_found_in_its_cluster_and_namespace_only(shelf: Shelf
 
 async def test_what_every_cluster_has_is_found_until_it_is_stored(shelf: Shelf) -> None:
     """With the revision of the cluster's beginning, and its own identity in each cluster."""
-    born = state_of("a", created_revision=4)
-    found = await get(shelf.access, born, NAMESPACES, "", "default")
+    created = state_of("a", created_revision=4)
+    found = await get(shelf.access, created, NAMESPACES, "", "default")
     assert (found.mod_revision, found.create_revision) == (4, 0)
     assert found.value != (await get(shelf.access, B, NAMESPACES, "", "default")).value
     await shelf.access.storage.transact([], [Put(found.key, b"{}")])
-    assert (await get(shelf.access, born, NAMESPACES, "", "default")).value == b"{}"
-    assert await find(shelf.access, born, NAMESPACES, "", "other") is None
+    assert (await get(shelf.access, created, NAMESPACES, "", "default")).value == b"{}"
+    assert await find(shelf.access, created, NAMESPACES, "", "other") is None
 
 
 @pytest.mark.parametrize(("revision", "data"), [(5, {"old": "x"}), (4, {"new": "default"})], ids=["fresh", "older than the schema"])

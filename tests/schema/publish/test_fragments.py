@@ -38,8 +38,8 @@ BUILTIN = [
         verbs=kind.verbs,
         has_status="status" in kind.subresources,
         patch_types=PATCHES,
-        document=models()[kind.definition],
-        upstream_model=kind.definition,
+        document=models()[kind.model],
+        upstream_model=kind.model,
     )
     for kind in builtin_kinds()
 ]

@@ -14,7 +14,7 @@ OWN = {"metadata": {"name": "own"}, "rules": [{"apiGroups": [""], "resources": [
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
-async def born(api: Api, *clusters: str) -> None:
+async def create_clusters(api: Api, *clusters: str) -> None:
     for cluster in clusters:
         await api.ok("POST", f"/clusters/{cluster}/api/v1/namespaces/default/configmaps", config_map("one"))
 
@@ -25,7 +25,7 @@ async def names_of(api: Api, path: str) -> list[str]:
 
 async def test_every_cluster_has_them(api: Api) -> None:
     """They are read, listed in the order of names, and paged like stored ones, each cluster's with uids of its own."""
-    await born(api, "team-a", "team-b")
+    await create_clusters(api, "team-a", "team-b")
     view = await api.ok("GET", f"{ROLES}/view")
     other = await api.ok("GET", f"{ROLES.replace('team-a', 'team-b')}/view")
     assert view["rules"] == other["rules"] != []
@@ -50,7 +50,7 @@ async def test_every_cluster_has_them(api: Api) -> None:
 
 async def test_over_all_clusters_there_are_stored_ones_alone(api: Api) -> None:
     """A list over thousands of clusters does not repeat the policy of each."""
-    await born(api, "team-a", "team-b")
+    await create_clusters(api, "team-a", "team-b")
     assert await names_of(api, EVERYWHERE) == []
     await api.ok("POST", ROLES, OWN)
     await api.ok("PATCH", f"{ROLES}/view", {"metadata": {"labels": {"a": "b"}}}, headers=MERGE)
@@ -59,7 +59,7 @@ async def test_over_all_clusters_there_are_stored_ones_alone(api: Api) -> None:
 
 async def test_a_watch_in_a_cluster(api: Api) -> None:
     """A change of an inherited role is a modification; the deletion of the stored one brings the inherited one back."""
-    await born(api, "team-a")
+    await create_clusters(api, "team-a")
     count = len(await names_of(api, ROLES))
     async with Watch(api, ROLES) as watch:
         assert [(await watch.brief())[0] for _ in range(count)] == ["ADDED"] * count
@@ -71,23 +71,23 @@ async def test_a_watch_in_a_cluster(api: Api) -> None:
 
 
 async def test_a_watch_over_all_clusters(api: Api) -> None:
-    """An object that hides an inherited role is an addition there; its deletion stores one with another uid. Births make no events."""
-    await born(api, "team-a")
+    """An object that hides an inherited role is an addition there; its deletion stores one with another uid. Creations make no events."""
+    await create_clusters(api, "team-a")
     async with Watch(api, EVERYWHERE) as watch:
         await api.ok("PATCH", f"{ROLES}/view", {"metadata": {"labels": {"a": "b"}}}, headers=MERGE)
         assert await watch.brief() == ("ADDED", "view")
         await api.ok("DELETE", f"{ROLES}/view")
-        await born(api, "team-c")
+        await create_clusters(api, "team-c")
         await api.ok("POST", ROLES, OWN)
         assert [await watch.brief() for _ in range(3)] == [("DELETED", "view"), ("ADDED", "view"), ("ADDED", "own")]
 
 
-async def test_the_birth_of_a_cluster_ends_its_watches(api: Api) -> None:
+async def test_the_creation_of_a_cluster_ends_its_watches(api: Api) -> None:
     """What it inherits has other uids from then on: clients list again."""
     before = (await api.ok("GET", f"{ROLES}/view"))["metadata"]["uid"]
     async with Watch(api, ROLES, fieldSelector="metadata.name=view") as watch:
         assert await watch.brief() == ("ADDED", "view")
-        await born(api, "team-a")
+        await create_clusters(api, "team-a")
         assert await watch.next() is None
     assert (await api.ok("GET", f"{ROLES}/view"))["metadata"]["uid"] != before
 

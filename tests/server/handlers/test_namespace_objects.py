@@ -338,7 +338,7 @@ async def test_a_default_namespace_that_comes_again_has_another_one(api: Api) ->
 
 
 async def test_they_begin_and_end_with_their_cluster(api: Api) -> None:
-    """A watch in a cluster without an object gets its birth; all of them end when the cluster begins to terminate."""
+    """A watch in a cluster without an object gets its creation; all of them end when the cluster begins to terminate."""
     path = ACCOUNT.in_cluster.replace("/a/", "/new/")
     start = await latest(api)
     async with Watch(api, path, resourceVersion=start) as own, Watch(api, f"{EVERYWHERE}/serviceaccounts", resourceVersion=start) as all_:

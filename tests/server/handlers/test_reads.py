@@ -348,10 +348,10 @@ async def test_a_cluster_made_explicitly_says_where_it_is(api: Api) -> None:
     kind = {"apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster"}
     forged = {**kind, "metadata": {"name": "cluster"}, "status": {"URL": "https://elsewhere", "phase": "Deleting"}}
     made = await api.ok("POST", f"/clusters/made{path}", forged)
-    await api.ok("POST", MAPS.replace("/a/", "/born/"), config_map("m"))
-    born = await api.ok("GET", f"/clusters/born{path}/cluster")
-    assert made["status"] == {"phase": "Ready", "URL": born["status"]["URL"].replace("/born", "/made")}
-    assert born["status"]["URL"].endswith(":6443/clusters/born")
+    await api.ok("POST", MAPS.replace("/a/", "/used/"), config_map("m"))
+    used = await api.ok("GET", f"/clusters/used{path}/cluster")
+    assert made["status"] == {"phase": "Ready", "URL": used["status"]["URL"].replace("/used", "/made")}
+    assert used["status"]["URL"].endswith(":6443/clusters/used")
 
 
 async def test_a_cluster_that_is_switched_off(api: Api) -> None:
