@@ -36,6 +36,11 @@ class Sight(ABC):
         return False
 
     @property
+    def outdated(self) -> bool:
+        """Whether it does not follow the store any more, because changes may have been missed."""
+        return False
+
+    @property
     @abstractmethod
     def scope(self) -> str:
         """Identifies the caller: continue tokens of one caller do not serve another."""
@@ -121,6 +126,11 @@ class _Constant(Sight):
 
     def __repr__(self) -> str:
         return "EVERY_CLUSTER" if self._all else "NO_CLUSTER"
+
+
+def is_current(sight: Sight, decided: Sight) -> bool:
+    """Whether a request that runs with `sight` reads what it would read with the sight that is decided now."""
+    return sight is decided or (not sight.outdated and sight.unrestricted is decided.unrestricted and sight.scope == decided.scope)
 
 
 EVERY_CLUSTER: Final[Sight] = _Constant(everything=True)

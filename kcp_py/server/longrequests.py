@@ -26,6 +26,7 @@ from kcp_py.authz.authorizer import Decision
 from kcp_py.authz.impersonation import Wanted, authorize_impersonation
 from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.requestinfo import RequestInfo
+from kcp_py.request.sight import Sight, is_current
 from kcp_py.request.user import ANONYMOUS, UserInfo
 
 CHECK_SECONDS: Final = 50.0
@@ -88,10 +89,11 @@ class Admitted(Protocol):
 class LongRequest:
     """A running request. There may be very many: equal parts are shared between requests."""
 
-    __slots__ = ("_owner", "credentials", "end", "impersonator", "info", "user", "wanted_user")
+    __slots__ = ("_owner", "credentials", "end", "impersonator", "info", "sight", "user", "wanted_user")
 
-    def __init__(self, owner: LongRequests, admitted: Admitted, end: Callable[[], None]) -> None:
+    def __init__(self, owner: LongRequests, admitted: Admitted, end: Callable[[], None], sight: Sight | None) -> None:
         self._owner = owner
+        self.sight = sight
         self.credentials = owner.reduced(admitted.credentials)
         self.user = admitted.user
         self.impersonator = admitted.impersonator
@@ -150,15 +152,16 @@ class LongRequests:
     def __len__(self) -> int:
         return len(self._requests)
 
-    def add(self, admitted: Admitted, end: Callable[[], None], *, changes: int) -> LongRequest:
+    def add(self, admitted: Admitted, end: Callable[[], None], *, changes: int, sight: Sight | None = None) -> LongRequest:
         """Check a request from now on, until its `leave` is called.
 
         Args:
             admitted: the request.
             end: ends it cleanly, and drops events that wait. Called once at most.
             changes: the value of `changes` before the request was authorized.
+            sight: of a request over all clusters.
         """
-        request = LongRequest(self, admitted, end)
+        request = LongRequest(self, admitted, end, sight)
         self._requests.add(request)
         self._postpone(request)
         self._some.set()
@@ -295,7 +298,10 @@ class LongRequests:
                     return False
                 raise
         decision = await authorizer.authorize(request.user, credentials.cluster, request.info)
-        return decision is not None and decision.allowed
+        if decision is None or not decision.allowed:
+            return False
+        # The caller may have become another subject of grants, which its watch does not follow.
+        return request.sight is None or is_current(request.sight, decision.sight)
 
     # What requests have in common
 

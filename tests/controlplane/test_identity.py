@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -11,6 +12,7 @@ from kcp_py.authz import DENIED, NO_OPINION, Decision
 from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.requestinfo import RequestInfo
+from kcp_py.request.sight import Sight, SightChange
 from kcp_py.request.user import UserInfo
 from tests.server.handlers.conftest import Api, options
 
@@ -53,3 +55,45 @@ async def test_access_can_be_free(tmp_path: Path, *, required: bool, code: int) 
         answer = await api("POST", REVIEWS, LIST_PODS, token="Bearer user")
         assert answer.status_code == code
         assert (await api("GET", "/clusters/team-a/api/v1/configmaps", token="Bearer user")).status_code == 403
+
+
+class OneCluster(Sight):
+    """Shows the cluster `team-a` alone."""
+
+    scope = "one"
+    known_since = changed_at = 0
+
+    def sees(self, cluster: str, revision: int = 0) -> bool:
+        del revision
+        return cluster == "team-a"
+
+    def shows(self, cluster: str, revision: int) -> bool:
+        return self.sees(cluster, revision)
+
+    def few(self, revision: int = 0) -> tuple[str, ...]:
+        del revision
+        return ("team-a",)
+
+    def listen(self, listener: Callable[[SightChange], None]) -> Callable[[], None]:
+        del listener
+        return lambda: None
+
+
+class SomeClusters:
+    """Allows jane everything in one cluster, also where she asks for all clusters."""
+
+    async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
+        del cluster, info
+        return Decision(allowed=True, sight=OneCluster()) if user.name == "jane" else None
+
+
+async def test_the_tap_is_for_callers_who_may_read_all_clusters(tmp_path: Path) -> None:
+    """An authorizer that allows every path shows some clusters by that, and the tap knows no clusters."""
+    async with (
+        ControlPlane(options(tmp_path), authorizers=(SomeClusters(),)) as control_plane,
+        httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client,
+    ):
+        api = Api(client, control_plane)
+        await api.ok("GET", "/clusters/*/api/v1/configmaps", token="Bearer user")
+        for path in ("builtins", "names?cluster=team-b&group=x", "resources?cluster=team-b"):
+            await api.fails(403, "GET", f"/clusters/*/tap/v1/{path}", token="Bearer user")

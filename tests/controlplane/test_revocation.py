@@ -17,6 +17,7 @@ from kcp_py.client.tap import ObjectFilter
 from kcp_py.client.tapwire import filter_text
 from kcp_py.controlplane import ControlPlane
 from tests.authz.conftest import ALICE, BOB, MAPS, RBAC, binding, let_in, role, rule
+from tests.authz.grants.conftest import GRANTS, grant
 from tests.server.handlers.conftest import Api, Watch, config_map, options
 
 pytestmark = pytest.mark.anyio
@@ -150,3 +151,22 @@ async def test_a_watch_over_websocket(api: Api) -> None:
         await api.ok("DELETE", f"{RBAC}/clusterrolebindings/alice")
         assert await sent.get() == {"type": "websocket.close", "code": 1000}
         await task
+
+
+async def test_a_group_that_a_grant_names_is_left(api: Api, users: Path) -> None:
+    """A watch over all clusters ends when its caller is another subject of grants, although another grant allows it still."""
+    await api.ok("POST", GRANTS, grant("by-group", {"names": ["team-a"]}, subjects=({"kind": "Group", "name": "dev"},)))
+    await api.ok("POST", GRANTS, grant("by-name", {"names": ["root"]}))
+    async with watch(api, ALICE, "/clusters/*/api/v1/configmaps") as stream:
+        assert stream.started["status"] == 200
+        await asyncio.to_thread(replace, users, "alice,alice,a1\n")
+        await end_of(stream)
+
+
+async def test_a_privileged_group_is_left(api: Api, users: Path) -> None:
+    """A watch over all clusters that a privileged caller has opened does not go on under a grant for one cluster."""
+    await api.ok("POST", GRANTS, grant("one", {"names": ["root"]}, subjects=({"kind": "User", "name": "max"},)))
+    async with watch(api, MASTER, "/clusters/*/api/v1/configmaps") as stream:
+        assert stream.started["status"] == 200
+        await asyncio.to_thread(replace, users, "master,max,m1\n")
+        await end_of(stream)

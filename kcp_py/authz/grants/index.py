@@ -211,6 +211,8 @@ class GrantIndex:
     def _forget(self) -> None:
         self._gaps += 1
         self._clear()
+        for sight in list(self._sights):
+            sight.abandon()
         self._sights.clear()
 
     # Following

@@ -28,7 +28,7 @@ class _Epoch(NamedTuple):
 class GrantedSight(Sight):
     """The clusters that the grants of a caller select, and those that they selected since the sight was made."""
 
-    __slots__ = ("__weakref__", "_epochs", "_listeners", "_names", "_scope", "_select", "subjects")
+    __slots__ = ("__weakref__", "_epochs", "_listeners", "_names", "_outdated", "_scope", "_select", "subjects")
 
     def __init__(
         self,
@@ -54,6 +54,12 @@ class GrantedSight(Sight):
         self._scope = scope
         self._epochs = [_Epoch(known_since, select())]
         self._listeners: dict[object, Callable[[SightChange], None]] = {}
+        self._outdated = False
+
+    @property
+    def outdated(self) -> bool:
+        """`Sight.outdated`."""
+        return self._outdated
 
     @property
     def scope(self) -> str:
@@ -117,6 +123,10 @@ class GrantedSight(Sight):
         if added is not None:
             one = (change.cluster,)
             self._tell(SightChange(change.revision, one if added else (), () if added else one))
+
+    def abandon(self) -> None:
+        """Changes may have been missed: requests that use the sight have to end."""
+        self._outdated = True
 
     def regranted(self, revision: int) -> None:
         """The grants of the caller have changed."""

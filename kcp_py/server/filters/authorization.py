@@ -42,4 +42,5 @@ class AuthorizationFilter:
             exchange.context = context._replace(sight=decision.sight)
         await self._handler(exchange)
         if exchange.end is not None and running is not None:
-            exchange.leave = running.add(exchange, exchange.end, changes=changes).leave
+            sight = decision.sight if context.cluster is WILDCARD else None
+            exchange.leave = running.add(exchange, exchange.end, changes=changes, sight=sight).leave

@@ -18,6 +18,7 @@ import orjson
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.authz.forbidden import forbidden
 from kcp_py.client.tap import ObjectChange, ObjectFilter, StoredResource, Tap
 from kcp_py.client.tapwire import (
     HEARTBEAT_SECONDS,
@@ -53,11 +54,15 @@ class TapHandler:
         """Answer one request.
 
         Raises:
-            StatusError: 404 for a path that is not served, also outside the wildcard; 400 for parameters that cannot be read.
+            StatusError: 404 for a path that is not served, also outside the wildcard; 403 for a caller that may read some clusters alone;
+                400 for parameters that cannot be read.
         """
         segments = exchange.context.info.path.strip("/").split("/")
         if not isinstance(exchange.context.cluster, Wildcard) or len(segments) != 3 or segments[1] != VERSION:
             raise errors.unknown_path()
+        if not exchange.context.sight.unrestricted:
+            # The tap reads and deletes in all clusters alike.
+            raise forbidden(exchange.context.user, exchange.context.info)
         if self._backend.shutting_down:
             raise errors.service_unavailable("apiserver is shutting down", retry_after_seconds=1)
         tap, given = self._tap.acting_as(exchange.context.user), _Parameters(exchange)

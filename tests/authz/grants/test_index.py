@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from kcp_py.authz.grants.authorizer import GrantAuthorizer
 from kcp_py.authz.grants.grant import subjects_of
 from kcp_py.authz.grants.index import GrantIndex
-from kcp_py.logicalcluster import Name
+from kcp_py.logicalcluster import WILDCARD, Name
+from kcp_py.request.requestinfo import UNPARSED
+from kcp_py.request.sight import is_current
 from kcp_py.request.user import UserInfo
 from kcp_py.storage.contract import Delete, Put
 from tests.authz.grants.conftest import GRANTS, config_maps, fill, grant
@@ -16,6 +19,7 @@ pytestmark = pytest.mark.anyio
 
 ALICE = UserInfo("alice")
 TEAM = Name("team-a")
+LIST = UNPARSED._replace(is_resource=True, verb="list", version="v1", resource="configmaps", path="/api/v1/configmaps")
 
 
 def index_of(api: Api) -> GrantIndex:
@@ -54,10 +58,18 @@ async def test_everything_is_read_again_after_a_gap(api: Api) -> None:
     await api.ok("POST", GRANTS, grant("maps", {"names": [TEAM]}))
     index = index_of(api)
     await index.refresh()
+    await index.refresh_clusters()
+    decision = await GrantAuthorizer(index).authorize(ALICE, WILDCARD, LIST)
+    assert decision is not None
+    assert is_current(decision.sight, decision.sight)
     index._forget()
     assert index.empty
-    await index.refresh()
+    assert decision.sight.outdated
+    again = await GrantAuthorizer(index).authorize(ALICE, WILDCARD, LIST)
     assert not index.empty
+    assert again is not None
+    assert again.sight.scope == decision.sight.scope
+    assert not is_current(decision.sight, again.sight)
 
 
 async def test_an_object_that_is_not_a_grant_has_no_effect(api: Api) -> None:
