@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 import orjson
 import structlog
 
+from kcp_py.aio.offload import offload
 from kcp_py.apis.jwt.authenticators import JWTAuthenticator
 from kcp_py.authn.oidc.signatures import Key, read_keys
 from kcp_py.egress import Answer, CallError, Endpoint
@@ -26,6 +27,8 @@ WAIT_SECONDS: Final = 5.0
 """How long a request waits for a provider."""
 MOST_BYTES: Final = 1 << 20
 """The size of a discovery document and of a key set."""
+_INLINE_BYTES: Final = 8 * 1024
+"""Key sets up to this size are read on the event loop: some ten keys, each of which takes a fraction of a millisecond."""
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.authn")
 
@@ -146,7 +149,8 @@ class Provider:
             raise ProviderError("the discovery document has no jwks_uri with the scheme https")
         document, body = await self._document(Endpoint(url, authorities))
         try:
-            return KeySet(read_keys(document), sha256(body).digest())
+            keys = read_keys(document) if len(body) <= _INLINE_BYTES else await offload(read_keys, document)
+            return KeySet(keys, sha256(body).digest())
         except ValueError as error:
             raise ProviderError(f"{url}: {error}") from None
 

@@ -28,6 +28,8 @@ _RSA_BITS: Final = range(1024, 8193)
 _MOST_EXPONENT: Final = 2**32
 """Larger exponents only make verification slow."""
 _KEY_TYPES: Final = ("RSA", "EC")
+_LONGEST_PARTS: Final[Mapping[str, int]] = {"n": 1366, "e": 8, "x": 88, "y": 88, "crv": 16}
+"""Characters of the parts of the largest keys that are used."""
 _CURVES: Final[Mapping[str, str]] = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 """The curve of each algorithm with elliptic curves (RFC 7518, 3.4)."""
 
@@ -118,10 +120,17 @@ def read_keys(document: Mapping[str, Any]) -> tuple[Key, ...]:
     return tuple(key for key in keys if key is not None)
 
 
+def is_small(member: Mapping[str, Any]) -> bool:
+    """Whether the parts of a key are texts that are no longer than those of the largest keys. Reading a longer one takes seconds."""
+    return all(isinstance(part := member.get(name, ""), str) and len(part) <= longest for name, longest in _LONGEST_PARTS.items())
+
+
 def _read_key(member: dict[str, Any]) -> Key | None:
     key_id = member.get("kid", "")
     # A type is required first: without it the library would read other formats.
     if member.get("kty") not in _KEY_TYPES or not isinstance(key_id, str) or member.get("use", "sig") != "sig":
+        return None
+    if not is_small(member):
         return None
     try:
         value = import_key({name: member[name] for name in ("kty", "n", "e", "crv", "x", "y") if name in member})

@@ -48,6 +48,16 @@ async def test_keys_without_ids_are_tried(provider: OIDCProvider, make: Make) ->
     assert await tokens.user(provider.token()) is not None
 
 
+async def test_large_key_sets(provider: OIDCProvider, make: Make) -> None:
+    """A set of ninety keys is read beside the event loop. Each of its keys verifies tokens with its id."""
+    provider.keys = {f"key-{number}": (new_key("ES256", f"key-{number}"), "ES256") for number in range(90)}
+    assert len(orjson.dumps(provider.key_set())) > 8 * 1024
+    key, algorithm = provider.keys["key-89"]
+    tokens = make(document(provider))
+    assert await tokens.user(signed(_claims(provider), key, algorithm, kid="key-89")) is not None
+    assert await tokens.user(signed(_claims(provider), key, algorithm, kid="key-88")) is None
+
+
 async def test_old_keys_are_fetched_again_beside_requests(provider: OIDCProvider, make: Make) -> None:
     """A request with a token that is known does not wait for the provider, and a removed key ends its tokens."""
     tokens = make(document(provider))

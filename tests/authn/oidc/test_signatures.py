@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kcp_py.authn.oidc.signatures import MOST_TRIES, is_signed, read_keys, read_token
+from kcp_py.authn.oidc.signatures import MOST_TRIES, is_signed, is_small, read_keys, read_token
 from tests.authn.oidc.conftest import Make, document
 from tests.authn.oidc.provider import OIDCProvider, new_key, signed
 
@@ -100,6 +100,17 @@ def test_unusable_keys_are_left_out() -> None:
         None,
     ]
     assert [key.id for key in read_keys({"keys": [*odd, good, rsa]})] == ["good", "rsa"]
+
+
+def test_keys_with_long_parts_are_not_read() -> None:
+    """The library would compute with a modulus of millions of bits for seconds. The largest keys that are used fit."""
+    largest = {"kty": "RSA", "n": _base64(b"\xff" * 1024), "e": _base64(b"\xff" * 4)}
+    curve = new_key("ES512", "one").as_dict(private=False)
+    assert is_small(largest)
+    assert is_small(curve)
+    for longer in ({"n": largest["n"] + "AA"}, {"n": ["AQAB"]}, {"e": "A" * 9}, {"x": "A" * 89}, {"y": 5}, {"crv": "P" * 17}):
+        assert not is_small({**largest, **longer}), longer
+        assert read_keys({"keys": [{**largest, **longer}]}) == ()
 
 
 def test_private_parts_of_keys_are_dropped() -> None:
