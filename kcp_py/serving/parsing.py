@@ -35,15 +35,23 @@ class QueuedConnection(Protocol):
 class ParsingQueue:
     """The connections of a server that wait for turns. Use one instance in one event loop."""
 
-    def __init__(self, *, places: int | None = PLACES, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        *,
+        places: int | None = PLACES,
+        clock: Callable[[], float] = time.perf_counter,
+        call_later: Callable[[float, Callable[[], None]], asyncio.Handle] | None = None,
+    ) -> None:
         """Begin empty.
 
         Args:
             places: connections that take turns at the same time; None for no limit.
             clock: seconds; measures turns.
+            call_later: calls a function after so many seconds; that of the running event loop by default.
         """
         self._places = places
         self._clock = clock
+        self._call_later = call_later
         # The connections with a place, with their client addresses, and how many places each address has.
         self._entered: dict[QueuedConnection, str] = {}
         self._taken: dict[str, int] = {}
@@ -98,7 +106,8 @@ class ParsingQueue:
 
     def _arm(self, seconds: float) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._next_turn)
+            call_later = self._call_later or asyncio.get_running_loop().call_later
+            self._timer = call_later(seconds, self._next_turn)
 
     def _next_turn(self) -> None:
         begun = self._clock()

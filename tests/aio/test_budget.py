@@ -7,14 +7,9 @@ import asyncio
 import pytest
 
 from kcp_py.aio.budget import BudgetExceededError, FairBudget
+from tests.eventloop import until_idle
 
 pytestmark = pytest.mark.anyio
-
-
-async def settle() -> None:
-    """Let every task run until it waits."""
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 def asking(budget: FairBudget, *requests: tuple[str, int]) -> list[asyncio.Task[None]]:
@@ -25,11 +20,11 @@ async def test_owners_have_their_share_and_all_have_the_total() -> None:
     """What exceeds the share of its owner waits, and so does what exceeds the total."""
     budget = FairBudget(10, 4)
     tasks = asking(budget, ("a", 3), ("a", 2), ("b", 4), ("c", 4))
-    await settle()
+    await until_idle()
     assert [task.done() for task in tasks] == [True, False, True, False]
     assert (budget.given, budget.given_to("a"), budget.waiting) == (7, 3, 2)
     budget.release("a", 3)
-    await settle()
+    await until_idle()
     assert [task.done() for task in tasks] == [True, True, True, True]
     assert budget.given == 10
 
@@ -46,7 +41,7 @@ async def test_owners_take_turns() -> None:
         budget.release(owner, 1)
 
     tasks = [asyncio.create_task(ask(owner)) for owner in "aaaabbc"]
-    await settle()
+    await until_idle()
     budget.release("a", 1)
     await asyncio.gather(*tasks)
     assert order == list("abcabaa")
@@ -58,7 +53,7 @@ async def test_any_amount_is_given_where_there_is_nothing_else() -> None:
     budget = FairBudget(10, 4)
     await budget.acquire("a", 9)
     (waiting,) = asking(budget, ("b", 100))
-    await settle()
+    await until_idle()
     assert not waiting.done()
     budget.release("a", 9)
     await waiting
@@ -70,11 +65,11 @@ async def test_large_amounts_are_not_overtaken_for_ever() -> None:
     budget = FairBudget(10, 10)
     await budget.acquire("a", 5)
     large, small = asking(budget, ("b", 8), ("c", 1))
-    await settle()
+    await until_idle()
     assert not large.done()
     assert not small.done()
     budget.release("a", 5)
-    await settle()
+    await until_idle()
     assert large.done()
     assert small.done()
 
@@ -84,7 +79,7 @@ async def test_few_may_wait() -> None:
     budget = FairBudget(1, 1, queue=2, queues=3)
     await budget.acquire("a", 1)
     tasks = asking(budget, ("a", 1), ("a", 1), ("a", 1), ("b", 1), ("c", 1))
-    await settle()
+    await until_idle()
     refused = [task for task in tasks if task.done()]
     assert refused == [tasks[2], tasks[4]]
     for task in refused:
@@ -111,9 +106,9 @@ async def test_a_cancelled_request_holds_nothing() -> None:
     budget = FairBudget(1, 1)
     await budget.acquire("a", 1)
     first, second, third = asking(budget, ("b", 1), ("c", 1), ("d", 1))
-    await settle()
+    await until_idle()
     first.cancel()
-    await settle()
+    await until_idle()
     budget.release("a", 1)
     second.cancel()
     await third

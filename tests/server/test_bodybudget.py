@@ -12,6 +12,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import Name
 from kcp_py.server.bodybudget import LEAST_BYTES_PER_SECOND, LIGHT_BYTES, BodyBudget, Place
 from kcp_py.server.exchange import Exchange
+from tests.eventloop import until_idle
 
 pytestmark = pytest.mark.anyio
 
@@ -41,11 +42,6 @@ class Request:
             await self.read_on.wait()
 
 
-async def settle() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
 async def test_large_bodies_are_not_read_before_their_turn() -> None:
     """A body beyond the bound of its cluster stays unread until the earlier one was answered; another cluster's is read."""
     bodies = BodyBudget(100 * LARGE, LARGE)
@@ -53,7 +49,7 @@ async def test_large_bodies_are_not_read_before_their_turn() -> None:
     assert len(await first.exchange.read_body()) == LARGE
     reading = asyncio.create_task(second.exchange.read_body())
     assert len(await other.exchange.read_body()) == LARGE
-    await settle()
+    await until_idle()
     assert len(second.left) == 2
     first.exchange.release()
     assert len(await reading) == LARGE
@@ -77,7 +73,7 @@ async def test_bodies_of_unknown_size_take_the_limit_until_their_size_is_known()
     await first.exchange.read_body(4 * LARGE)
     assert bodies.held.given == LARGE
     reading = asyncio.create_task(second.exchange.read_body(4 * LARGE))
-    await settle()
+    await until_idle()
     assert not reading.done()
     first.exchange.release()
     await reading
@@ -89,7 +85,7 @@ async def test_a_slow_reader_of_an_answer_delays_no_work() -> None:
     first, second = (Request(bodies, "a", LARGE) for _ in range(2))
     await first.exchange.read_body()
     waiting = asyncio.create_task(second.exchange.read_body())
-    await settle()
+    await until_idle()
     assert not waiting.done()
     answering = asyncio.create_task(first.exchange.respond(200, b"{}"))
     await first.sent.wait()
@@ -106,7 +102,7 @@ async def test_too_many_are_refused() -> None:
     bodies = BodyBudget(LARGE, LARGE, queue=1)
     await Request(bodies, "a", LARGE).exchange.read_body()
     waiting = asyncio.create_task(Request(bodies, "a", LARGE).exchange.read_body())
-    await settle()
+    await until_idle()
     refused = Request(bodies, "a", LARGE)
     with pytest.raises(StatusError) as caught:
         await refused.exchange.read_body()
@@ -146,11 +142,11 @@ async def test_who_waits_for_the_network_leaves_the_work_to_others() -> None:
         went_on.set()
 
     asking = asyncio.create_task(ask())
-    await settle()
+    await until_idle()
     assert (bodies.held.given, bodies.worked_on.given) == (LARGE, 0)
     await second.exchange.read_body()
     answered.set()
-    await settle()
+    await until_idle()
     assert not went_on.is_set()
     second.exchange.release()
     await asking
@@ -173,7 +169,7 @@ async def test_a_request_that_ends_while_it_waits_for_its_place_keeps_none() -> 
             await second.exchange.read_body()
 
     asking = asyncio.create_task(ask())
-    await settle()
+    await until_idle()
     first.exchange.release()
     second.exchange.release()
     await asking

@@ -10,7 +10,8 @@ from uvicorn.server import ServerState
 from kcp_py.serving.connection import Connection
 from kcp_py.serving.context import ServerContext
 from kcp_py.serving.http1.limits import ReadLimits
-from kcp_py.serving.http1.states import Hold
+from kcp_py.serving.parsing import ParsingQueue
+from tests.eventloop import until_idle
 
 MOST = 10_000
 HEAD_SECONDS = 32
@@ -109,6 +110,7 @@ class Timer:
 class Edge:
     """One connection to an application that reads each body and answers 200; `seen` has the requests, their headers as they are in the end.
 
+    `turns` counts the turns in which large heads and long framing were parsed.
     Paths: `/refuse` answers before it reads, `/wait` before anything waits for `release`, `/stream` starts its answer and waits.
     """
 
@@ -120,39 +122,22 @@ class Edge:
         self.disconnects = 0
         self.left = 0
         self.release = asyncio.Event()
-        self.turned = turned = asyncio.Event()
+        self.turns = 0
         limits = ReadLimits(max_head_bytes=max_head_bytes, head_timeout=HEAD_SECONDS, idle_timeout=IDLE_SECONDS)
         loop: Any = self.clock
         state: Any = self.state
         self.context = ServerContext(self.app, state, limits, loop=loop)
+        self.context.large_heads = ParsingQueue(call_later=self._turn_soon)
+        self.context.long_framings = ParsingQueue(places=None, call_later=self._turn_soon)
         if head_budget is not None:
             self.context.head_budget = head_budget
-
-        class Turning(Connection):
-            def take_turn(self):
-                super().take_turn()
-                turned.set()
-
-        self.connection = Turning(self.context)
+        self.connection = Connection(self.context)
         self.connection.connection_made(self.wire)
 
-    async def turns(self):
-        """Return once all that was received is parsed, for which large heads and long framing take turns, and the application has worked.
-
-        Turns come by a real timer, so that one may be taken at any time while the application works.
-        """
-        settled = False
-        while not settled:
-            settled = not self._waits_for_turn
-            await self.settle()
-            if self._waits_for_turn:
-                settled = False
-                self.turned.clear()
-                await self.turned.wait()
-
-    @property
-    def _waits_for_turn(self):
-        return self.connection._reader.hold in {Hold.TURN, Hold.HEAD_TURN, Hold.FRAMING_TURN}
+    def _turn_soon(self, _seconds, take_turn):
+        """Let the turns come one by one without a timer, so that the loop is busy until the last of them was taken."""
+        self.turns += 1
+        return asyncio.get_running_loop().call_soon(take_turn)
 
     async def app(self, scope, receive, send):
         body = b""
@@ -179,15 +164,11 @@ class Edge:
     async def send(self, *reads):
         """Deliver bytes, each read when the connection reads, and let the application work."""
         for read in reads:
-            await self.settle()
+            await until_idle()
             if not self.wire.paused and not self.wire.closed:
                 self.connection.data_received(read)
-        await self.settle()
+        await until_idle()
         return self
-
-    async def settle(self):
-        for _ in range(100):
-            await asyncio.sleep(0)
 
     async def close(self):
         self.connection.connection_lost(None)

@@ -16,6 +16,7 @@ from kcp_py.serving.cycle import Cycle
 from kcp_py.serving.flow import FlowControl
 from kcp_py.serving.http1.limits import ReadLimits
 from kcp_py.serving.http1.responses import HeadCache, ResponseWriter
+from tests.eventloop import until_idle
 
 HEADERS = [(b"audit-id", b"a1"), (b"content-type", b"text/plain"), (b"content-length", b"2")]
 BODY = {"type": "http.response.body", "body": b"ok"}
@@ -273,8 +274,7 @@ async def test_a_large_body_goes_out_in_pieces_as_the_client_reads():
     await cycle.send(start(headers=[(b"content-length", b"%d" % len(body))]))
     link.flow.pause_writing()
     sending = asyncio.ensure_future(cycle.send({"type": "http.response.body", "body": body}))
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await until_idle()
     assert not sending.done()
     link.flow.resume_writing()
     await sending

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from kcp_py.serving.handshakes import BUSY, LONGEST_BREAK_SECONDS, HandshakeQueue
+from tests.eventloop import until_idle
 
 pytestmark = pytest.mark.anyio
 
@@ -37,8 +38,7 @@ def handshakes(times: Times) -> HandshakeQueue:
 
 async def begun(task: asyncio.Task[None]) -> bool:
     """Whether a handshake begins without any time passing."""
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await until_idle()
     return task.done()
 
 

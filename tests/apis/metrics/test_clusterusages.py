@@ -14,6 +14,7 @@ from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.contract import RangeResult
 from kcp_py.storage.memory import MemoryStorage
+from tests.eventloop import until_idle
 from tests.server.handlers.conftest import Api, api, config_map, definition, established, instance, options
 
 __all__ = ["api"]
@@ -108,8 +109,7 @@ async def test_requests_at_the_same_time_share_counts(tmp_path: Path) -> None:
         maps = GroupVersionResource("", "v1", "configmaps")
         await client.create(Name("a"), maps, {"metadata": {"name": "late", "namespace": "default"}})
         others = [asyncio.ensure_future(client.get(Name("a"), usages, "", "cluster")) for _ in range(20)]
-        for _ in range(100):  # turns of the loop, in which all of them come to wait
-            await asyncio.sleep(0)
+        await until_idle()
         storage.gate.set()
         await first
         found = await asyncio.gather(*others)

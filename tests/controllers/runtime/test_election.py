@@ -21,6 +21,7 @@ from kcp_py.controllers.runtime.election import (
 )
 from kcp_py.storage.memory import MemoryStorage
 from tests.client.registry import Registry, open_registry
+from tests.eventloop import until_idle
 
 pytestmark = pytest.mark.anyio
 
@@ -51,8 +52,7 @@ class Time:
             for _, sleeper in due:
                 if not sleeper.done():
                     sleeper.set_result(None)
-            for _ in range(50):
-                await asyncio.sleep(0)
+            await until_idle()
 
 
 class Work:
