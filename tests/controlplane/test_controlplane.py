@@ -52,7 +52,7 @@ async def test_begin_shutdown_ends_watches_and_readiness(tmp_path: Path) -> None
         while "a" not in getattr(hubs.get("/registry/core/configmaps/"), "by_cluster", ()):
             await asyncio.sleep(0)
         api.control_plane.begin_shutdown()
-        ended = await asyncio.wait_for(watch, 10)
+        ended = await asyncio.wait_for(watch, 60)
         assert ended.status_code == 200
         assert b"ERROR" not in ended.content
         assert (await api("GET", "/readyz")).status_code == 500

@@ -287,4 +287,4 @@ async def test_disconnect_of_a_watch() -> None:
         await server.streaming.wait()
         assert b"200 OK" in await reader.readline()
         writer.close()
-        await asyncio.wait_for(server.gone.wait(), 10)
+        await asyncio.wait_for(server.gone.wait(), 60)

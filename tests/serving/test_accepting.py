@@ -235,7 +235,7 @@ async def close_while_connecting(listener, *, tls, client_tls, turns):
         for _ in range(turns):
             await asyncio.sleep(0)
         acceptor.close()
-    await asyncio.wait_for(connecting, 10)
+    await asyncio.wait_for(connecting, 60)
     await acceptor.wait_closed()
     for protocol in protocols:
         if protocol.told:

@@ -77,7 +77,7 @@ class Server:
 
 
 async def event(client: ClientConnection) -> dict[str, Any]:
-    text = await asyncio.wait_for(client.recv(), 20)
+    text = await asyncio.wait_for(client.recv(), 60)
     assert isinstance(text, str)
     assert text.endswith("}\n")
     found: dict[str, Any] = json.loads(text)
@@ -122,7 +122,7 @@ async def test_events_in_binary(server):
     """Protobuf comes in binary messages, without the lengths of the chunked form."""
     async with server.watch(headers={"Accept": "application/vnd.kubernetes.protobuf"}) as client:
         made = await server.create("a")
-        message = await asyncio.wait_for(client.recv(), 20)
+        message = await asyncio.wait_for(client.recv(), 60)
         assert message == encode_watch_event("ADDED", encode_object(made))[4:]
 
 
@@ -142,14 +142,14 @@ async def test_end(server):
     """A watch that is over is closed with 1000, an error before it."""
     async with server.watch(query="&timeoutSeconds=1") as client:
         with pytest.raises(websockets.ConnectionClosedOK):
-            await asyncio.wait_for(client.recv(), 20)
+            await asyncio.wait_for(client.recv(), 60)
         assert client.close_code == 1000
     await server.http.post(
         CONFIG_MAPS.replace("root", "younger"), json={"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
     )
     async with server.watch(CONFIG_MAPS.replace("root", "younger"), query="&resourceVersion=1") as client:
         assert (await event(client))["object"]["reason"] == "Expired"
-        await asyncio.wait_for(client.wait_closed(), 20)
+        await asyncio.wait_for(client.wait_closed(), 60)
         assert client.close_code == 1000
 
 
@@ -210,7 +210,7 @@ async def test_client_leaves(server):
             assert fanout.watchers == before + 1
             if abrupt:
                 client.transport.abort()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while fanout.watchers != before:
                 await asyncio.sleep(0)
 
@@ -218,13 +218,13 @@ async def test_client_leaves(server):
 async def test_what_clients_send(server):
     """Messages and pings of a client change nothing; more than a little ends the connection."""
     async with server.watch() as client:
-        await asyncio.wait_for(await client.ping(), 20)
+        await asyncio.wait_for(await client.ping(), 60)
         await client.send("hello")
         await client.send([b"a"] * 100)
         await server.create("a")
         assert (await event(client))["object"]["metadata"]["name"] == "a"
         await client.send("x" * 70_000)
-        await asyncio.wait_for(client.wait_closed(), 20)
+        await asyncio.wait_for(client.wait_closed(), 60)
         assert client.close_code == 1009
 
 
@@ -234,7 +234,7 @@ async def test_bad_frames(server):
         await server.create("a")
         await event(client)
         client.transport.write(b"\xff" * 64)
-        await asyncio.wait_for(client.wait_closed(), 20)
+        await asyncio.wait_for(client.wait_closed(), 60)
     assert (await server.http.get(f"{CONFIG_MAPS}/a")).status_code == 200
 
 
@@ -264,7 +264,7 @@ async def test_shutdown(serving, options):
             client = await stack.enter_async_context(server.watch())
             await server.create("a")
             await event(client)
-        await asyncio.wait_for(client.wait_closed(), 20)
+        await asyncio.wait_for(client.wait_closed(), 60)
         assert client.close_code in {1000, 1012}
 
 
@@ -329,7 +329,7 @@ async def test_client_that_only_pings():
     scope = {"method": "GET", "scheme": "http", "raw_path": b"/", "query_string": b"watch=1", "headers": headers}
     socket, transport = WatchSocket(context, scope, None), Unread()
     socket.start(transport, b"")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not transport.written:
             await asyncio.sleep(0)
     ping = b"\x89\xfd\0\0\0\0" + b"p" * 125
@@ -339,7 +339,7 @@ async def test_client_that_only_pings():
     assert transport.aborted
     assert transport.written < 9 * 1024 * 1024
     socket.connection_lost(None)
-    await asyncio.wait(list(state.tasks), timeout=20)
+    await asyncio.wait(list(state.tasks), timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ async def test_an_answer_behind_the_end_of_the_connection(answer):
     socket, transport = WatchSocket(context, scope, None), Closing()
     socket.start(transport, b"")
     with capture_logs() as logs:
-        await asyncio.wait(list(state.tasks), timeout=20)
+        await asyncio.wait(list(state.tasks), timeout=60)
     socket.connection_lost(None)
     assert [type(failure) for failure in failures] == [ConnectionResetError] * (2 if answer else 0)
     assert transport.written == b""
@@ -408,8 +408,8 @@ async def test_a_client_that_has_ended_its_side(server):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(head.encode())
         writer.write_eof()
-        received = await asyncio.wait_for(reader.read(), 20)
-        async with asyncio.timeout(20):
+        received = await asyncio.wait_for(reader.read(), 60)
+        async with asyncio.timeout(60):
             while fanout.watchers != before:
                 await asyncio.sleep(0)
         writer.close()

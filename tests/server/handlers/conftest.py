@@ -89,7 +89,7 @@ class Watch:
     async def __aexit__(self, *exc_info: object) -> None:
         self._gone.set()
         assert self.task is not None
-        await asyncio.wait_for(self.task, 10)
+        await asyncio.wait_for(self.task, 60)
 
     def sent(self, message: Message) -> None:
         """Called with what the server sends."""
@@ -98,7 +98,7 @@ class Watch:
     async def next(self) -> dict[str, Any] | None:
         """The next event; None at the end of the stream."""
         while b"\n" not in self._buffer:
-            message = await asyncio.wait_for(self._messages.get(), 10)
+            message = await asyncio.wait_for(self._messages.get(), 60)
             self._buffer += message.get("body", b"")
             if not message.get("more_body", False) and b"\n" not in self._buffer:
                 return None

@@ -190,7 +190,7 @@ async def test_a_watch_shows_what_the_storage_tells(api: Api, quotes: Quotes) ->
         quotes.changes.put_nowait(ObjectEvent("DELETED", quote("short", 1, "a")))
         assert await watch.brief() == ("MODIFIED", "short")
         assert await watch.brief() == ("DELETED", "short")
-    await asyncio.wait_for(quotes.closed.wait(), 10)
+    await asyncio.wait_for(quotes.closed.wait(), 60)
 
 
 async def test_a_watch_ends_with_the_error_of_its_storage(api: Api, quotes: Quotes) -> None:
@@ -241,7 +241,7 @@ async def test_a_watch_of_a_generator_that_never_waits_ends_in_time(api: Api, qu
         async with asyncio.timeout(30):
             while await watch.next() is not None:
                 pass
-    await asyncio.wait_for(quotes.closed.wait(), 10)
+    await asyncio.wait_for(quotes.closed.wait(), 60)
 
 
 class Notes(RestStorage):
@@ -331,7 +331,7 @@ async def test_the_client_of_the_process_reads_computed_objects(api: Api, quotes
         assert (await anext(events)).obj["metadata"]["name"] == "short"
         quotes.changes.put_nowait(ObjectEvent("MODIFIED", quote("short", 2, "a")))
         assert (await anext(events)).type == "DELETED"
-    await asyncio.wait_for(quotes.closed.wait(), 10)
+    await asyncio.wait_for(quotes.closed.wait(), 60)
     body = {"metadata": {"namespace": "default"}, "spec": {"text": "x"}}
     encoded = await client.create(Name("a"), resource, body, name="long", subresource="base64")
     assert encoded["kind"] == "Encoding"
@@ -369,7 +369,7 @@ async def test_a_watch_ends_with_its_cluster(api: Api, quotes: Quotes) -> None:
         await watch.brief(), await watch.brief()
         await api.ok("DELETE", "/clusters/a/apis/core.kcp.io/v1alpha1/logicalclusters/cluster")
         assert await watch.next() is None
-    await asyncio.wait_for(quotes.closed.wait(), 10)
+    await asyncio.wait_for(quotes.closed.wait(), 60)
 
 
 async def test_a_subresource_takes_a_post(api: Api) -> None:

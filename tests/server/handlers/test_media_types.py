@@ -319,7 +319,7 @@ class Frames(Watch):
     async def frame(self) -> tuple[str, dict[str, Any]]:
         """Type and object of the next event."""
         while len(self._buffer) < 4 or len(self._buffer) < 4 + int.from_bytes(self._buffer[:4], "big"):
-            received = await asyncio.wait_for(self._messages.get(), 10)
+            received = await asyncio.wait_for(self._messages.get(), 60)
             assert received.get("more_body"), "the stream has ended"
             self._buffer += received.get("body", b"")
         end = 4 + int.from_bytes(self._buffer[:4], "big")

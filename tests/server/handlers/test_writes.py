@@ -347,7 +347,7 @@ async def test_reads_and_writes_of_default_namespaces(api: Api) -> None:
 async def test_concurrent_first_writes_bring_a_cluster_into_being_once(api: Api) -> None:
     """All of them succeed, with bodies that are read once and worked out as often as it takes, in one and the same cluster."""
     maps = MAPS.replace("/a/", "/fresh/")
-    await asyncio.wait_for(asyncio.gather(*(api.ok("POST", maps, config_map(f"m{number}")) for number in range(20))), 10)
+    await asyncio.wait_for(asyncio.gather(*(api.ok("POST", maps, config_map(f"m{number}")) for number in range(20))), 60)
     assert len((await api.ok("GET", maps))["items"]) == 20
     clusters = await api.ok("GET", "/clusters/*/apis/core.kcp.io/v1alpha1/logicalclusters")
     assert [item["metadata"]["clusterName"] for item in clusters["items"]] == ["fresh", "root"]
