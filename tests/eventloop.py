@@ -1,4 +1,4 @@
-"""What tests know of the event loop that they run on."""
+"""Waiting for an event loop that has nothing left to do."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ MOST_TURNS = 1_000_000
 
 
 async def until_idle() -> None:
-    """Return when every other task of the running loop waits: for a timer, a thread, a socket, or for what the test does next.
+    """Return when every other task of the running loop waits: for a timer, a thread, a socket, or for the test.
 
     This shows that something has not happened, which no event can, and depends neither on a number of turns nor on time.
-    Where what is waited for comes from a timer, a thread or a socket, wait for its effect instead.
+    Wait for the effect of a timer, a thread or a socket instead, where one takes part.
     """
     loop: Any = asyncio.get_running_loop()
     for _ in range(MOST_TURNS):
-        # What is ready to run, without the step of this task, which runs. Only the loop of the standard library has it.
+        # The callbacks that are ready, without the step of this task. Only loops of the standard library have the attribute.
         if not loop._ready:
             return
         await asyncio.sleep(0)
