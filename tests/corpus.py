@@ -54,7 +54,7 @@ def rows(index: str) -> list[dict[str, Any]]:
 
 
 @cache
-def definition(path: str) -> dict[str, Any]:
+def crd_in(path: str) -> dict[str, Any]:
     """A CRD, not to be changed."""
     crd: dict[str, Any] = read(path)
     return crd
@@ -62,5 +62,5 @@ def definition(path: str) -> dict[str, Any]:
 
 def version_schema(path: str, version: str) -> dict[str, Any]:
     """The schema of one version of a CRD."""
-    (schema,) = [item["schema"]["openAPIV3Schema"] for item in definition(path)["spec"]["versions"] if item["name"] == version]
+    (schema,) = [item["schema"]["openAPIV3Schema"] for item in crd_in(path)["spec"]["versions"] if item["name"] == version]
     return dict(schema)

@@ -34,7 +34,7 @@ from kcp_py.tenancy import LogicalClusters
 from kcp_py.watchcache import Fanout
 
 ROOT = "/registry"
-DEFINITIONS = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+CRDS = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 CONFIG_MAPS = GroupVersionResource("", "v1", "configmaps")
 NAMESPACES = GroupVersionResource("", "v1", "namespaces")
 LOGICAL_CLUSTERS = GroupVersionResource("core.kcp.io", "v1alpha1", "logicalclusters")
@@ -63,10 +63,10 @@ class Registry:
 
     async def establish(self, cluster: Name, crd: Mapping[str, Any] | None = None) -> None:
         """Create a CRD and accept its names, as its controller does."""
-        created = await self.client.create(cluster, DEFINITIONS, crd or definition())
+        created = await self.client.create(cluster, CRDS, crd or make_crd())
         conditions = [{"type": kind, "status": "True", "reason": "x", "message": "x"} for kind in ("NamesAccepted", "Established")]
         status = {**created["status"], "acceptedNames": created["spec"]["names"], "conditions": conditions}
-        await self.client.update(cluster, DEFINITIONS, {**created, "status": status}, subresource="status")
+        await self.client.update(cluster, CRDS, {**created, "status": status}, subresource="status")
 
     async def rewrite(self, key: str, change: Callable[[dict[str, Any]], object]) -> int:
         """Change a stored object as another server would, and return the revision."""
@@ -104,7 +104,7 @@ class Registry:
         found: dict[str, Any] = {}
 
         async def has() -> bool:
-            found.update(await self.client.get(cluster, DEFINITIONS, "", name))
+            found.update(await self.client.get(cluster, CRDS, "", name))
             conditions = found["status"]["conditions"] or ()
             return any(one["type"] == condition and one["status"] == status and reason in {"", one["reason"]} for one in conditions)
 
@@ -120,9 +120,9 @@ async def open_registry(storage: Storage, sources: Sequence[ResourceSource] = ()
         async with Supervisor(lambda _, error, __: failures.append(error)) as supervisor:
             fanout = Fanout(storage, ROOT)
             access = Access(storage)
-            keys = resource_keys(ROOT, DEFINITIONS.group, DEFINITIONS.resource, namespaced=False)
+            keys = resource_keys(ROOT, CRDS.group, CRDS.resource, namespaced=False)
             names = {(resource.group, resource.resource) for resource in builtin_resources(ROOT)}
-            strategies = {GroupResource(DEFINITIONS.group, DEFINITIONS.resource): CRDStrategy(builtin=names)}
+            strategies = {GroupResource(CRDS.group, CRDS.resource): CRDStrategy(builtin=names)}
             crds = CRDSource(access, fanout, CompiledCRDs(ROOT), keys)
             for source in sources:
                 source.connect(SourceContext(storage, fanout, ROOT))
@@ -160,7 +160,7 @@ def widget(name: str, namespace: str = "default", **metadata: Any) -> dict[str, 
     }
 
 
-def definition(plural: str = "widgets", group: str = "example.com", *, kind: str = "Widget", **names: Any) -> dict[str, Any]:
+def make_crd(plural: str = "widgets", group: str = "example.com", *, kind: str = "Widget", **names: Any) -> dict[str, Any]:
     """A namespaced CRD with one version."""
     schema: Mapping[str, Any] = {
         "type": "object",

@@ -10,7 +10,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.client import ObjectFilter, StoredResource
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.memory import MemoryStorage
-from tests.client.registry import CONFIG_MAPS, DEFINITIONS, WIDGETS, Registry, config_map, definition, open_registry
+from tests.client.registry import CONFIG_MAPS, CRDS, WIDGETS, Registry, config_map, make_crd, open_registry
 
 pytestmark = pytest.mark.anyio
 
@@ -59,7 +59,7 @@ async def test_collections_are_deleted_but_for_what_waits(registry: Registry) ->
 
 async def test_stored_resources_know_definitions_that_are_not_served(registry: Registry) -> None:
     """A CRD counts from its creation on, and comes before the built-in resources."""
-    await registry.client.create(TEAM, DEFINITIONS, definition())
+    await registry.client.create(TEAM, CRDS, make_crd())
     first, *rest = await registry.tap.stored_resources(TEAM)
     assert (str(first.group_resource), first.custom) == ("widgets.example.com", True)
     assert not any(resource.custom for resource in rest)

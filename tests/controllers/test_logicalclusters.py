@@ -18,13 +18,13 @@ from kcp_py.logicalcluster import WILDCARD, Name
 from kcp_py.storage.memory import MemoryStorage
 from tests.client.registry import (
     CONFIG_MAPS,
-    DEFINITIONS,
+    CRDS,
     LOGICAL_CLUSTERS,
     NAMESPACES,
     WIDGETS,
     Registry,
     config_map,
-    definition,
+    make_crd,
     namespace,
     open_registry,
     widget,
@@ -39,7 +39,7 @@ OTHER = Name("team-b")
 async def fill(registry: Registry, cluster: Name, **metadata: Any) -> dict[str, Any]:
     """A cluster with a CRD, a namespace and objects; `metadata` goes to one config map and one custom resource. Returns its object."""
     client = registry.client
-    await client.create(cluster, DEFINITIONS, definition())
+    await client.create(cluster, CRDS, make_crd())
     await registry.until_condition(cluster, "widgets.example.com", "Established")
     await client.create(cluster, NAMESPACES, namespace("shop"))
     await client.create(cluster, CONFIG_MAPS, config_map("plain"))
@@ -77,7 +77,7 @@ async def test_a_cluster_made_again_is_a_new_one(registry: Registry) -> None:
     assert again["metadata"]["uid"] != obj["metadata"]["uid"]
     assert "deletionTimestamp" not in again["metadata"]
     assert [one["metadata"]["name"] for one in (await registry.client.list(TEAM, CONFIG_MAPS)).items] == ["new"]
-    assert (await registry.client.list(TEAM, DEFINITIONS)).items == []
+    assert (await registry.client.list(TEAM, CRDS)).items == []
     names = [one["metadata"]["name"] for one in (await registry.client.list(TEAM, NAMESPACES)).items]
     assert names == ["default", "kube-node-lease", "kube-public", "kube-system"]
 

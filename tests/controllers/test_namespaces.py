@@ -21,12 +21,12 @@ from kcp_py.storage.memory import MemoryStorage
 from kcp_py.tenancy import LOGICAL_CLUSTER
 from tests.client.registry import (
     CONFIG_MAPS,
-    DEFINITIONS,
+    CRDS,
     NAMESPACES,
     WIDGETS,
     Registry,
     config_map,
-    definition,
+    make_crd,
     namespace,
     open_registry,
     widget,
@@ -41,7 +41,7 @@ PODS = GroupVersionResource("", "v1", "pods")
 async def test_deletion_takes_the_content_along(registry: Registry) -> None:
     """A namespace goes after everything in it, built-in or custom; other namespaces keep theirs."""
     client = registry.client
-    await client.create(TEAM, DEFINITIONS, definition())
+    await client.create(TEAM, CRDS, make_crd())
     await registry.until_condition(TEAM, "widgets.example.com", "Established")
     for name in ("shop", "shop-2"):
         await client.create(TEAM, NAMESPACES, namespace(name))
@@ -307,10 +307,10 @@ def test_failures_are_told() -> None:
 async def test_pods_go_first(registry: Registry) -> None:
     """While a pod waits for its finalizers, nothing else in the namespace is deleted."""
     client = registry.client
-    crd = definition("pods", "", kind="Pod")
+    crd = make_crd("pods", "", kind="Pod")
     crd["metadata"]["name"] = "pods.core"
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-preserve-unknown-fields"] = True
-    await client.create(TEAM, DEFINITIONS, crd)
+    await client.create(TEAM, CRDS, crd)
     await registry.until_condition(TEAM, "pods.core", "Established")
     await client.create(TEAM, NAMESPACES, namespace("shop"))
     await client.create(TEAM, CONFIG_MAPS, config_map("one", "shop"))

@@ -137,7 +137,7 @@ def named(obj: Mapping[str, Any]) -> list[str]:
 
 
 async def test_an_account_loses_the_reference_to_a_deleted_secret(registry: Registry) -> None:
-    """The references to other secrets stay, and so does that to a secret that is no token."""
+    """The references to other secrets stay, and so does that to a secret that holds no token."""
     made = await account(registry)
     for one in (secret("one"), secret("two"), secret("opaque", kind="Opaque")):
         await registry.client.create(TEAM, SECRETS, one)

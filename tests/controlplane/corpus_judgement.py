@@ -23,7 +23,7 @@ from kcp_py.controlplane import ControlPlane
 from tests.corpus import CORPUS, rows
 from tests.server.handlers.conftest import Api, options
 
-DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 TOGETHER: Final = "together"
 _YAML: Final = {"Content-Type": "application/yaml"}
 _LONGEST_ANSWER: Final = 300
@@ -96,7 +96,7 @@ class _Run:
             if path.startswith("crds-variants"):
                 continue
             cluster = f"alone-{index}"
-            base = f"/clusters/{cluster}{DEFINITIONS}"
+            base = f"/clusters/{cluster}{CRDS}"
             answer = await self._api("POST", base, content=body(path), headers=_YAML)
             check = f"{path.partition('/')[0]}: accepted alone"
             if path.startswith("crds-legacy"):
@@ -118,7 +118,7 @@ class _Run:
             path = row["file"]
             if not path.startswith("crds-variants"):
                 continue
-            url = f"/clusters/{alone[row['crd']]}{DEFINITIONS}/{row['crd']}"
+            url = f"/clusters/{alone[row['crd']]}{CRDS}/{row['crd']}"
             present = (await self._api("GET", url)).json()
             crd = decode_yaml(body(path))
             crd["metadata"]["resourceVersion"] = present["metadata"]["resourceVersion"]
@@ -134,7 +134,7 @@ class _Run:
                 continue
             crd = decode_yaml(body(path))
             crd["spec"].pop("conversion", None)
-            answer = await self._api("POST", f"/clusters/{TOGETHER}{DEFINITIONS}", crd)
+            answer = await self._api("POST", f"/clusters/{TOGETHER}{CRDS}", crd)
             self._note("crds and crds-huge: accepted together", path, agreed=answer.status_code == 201, answer=answer.text)
             if answer.status_code == 201:
                 wanted[row["crd"]] = path
@@ -145,7 +145,7 @@ class _Run:
     async def _established(self, cluster: str, name: str) -> dict[str, Any]:
         async with asyncio.timeout(60):
             while True:
-                crd: dict[str, Any] = (await self._api("GET", f"/clusters/{cluster}{DEFINITIONS}/{name}")).json()
+                crd: dict[str, Any] = (await self._api("GET", f"/clusters/{cluster}{CRDS}/{name}")).json()
                 conditions = crd.get("status", {}).get("conditions") or ()
                 if any((condition["type"], condition["status"]) == ("Established", "True") for condition in conditions):
                     return crd

@@ -25,7 +25,7 @@ from kcp_py.registry.rest.storage import ObjectEvent as RestEvent
 from kcp_py.storage.contract import Compare, Delete, KeyValue
 from kcp_py.tenancy.logicalcluster import logical_cluster_keys
 from kcp_py.watchcache import ObjectEvent
-from tests.server.handlers.conftest import Api, Watch, config_map, definition, established, options
+from tests.server.handlers.conftest import Api, Watch, config_map, established, make_crd, options
 
 pytestmark = pytest.mark.anyio
 
@@ -286,7 +286,7 @@ async def test_a_crd_of_the_same_name(api: Api) -> None:
     """It serves where the label is not, with objects of its own; where the label is, the source comes first."""
     for cluster in "ac":
         await api.ok(
-            "POST", f"/clusters/{cluster}/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition("names", "example.com")
+            "POST", f"/clusters/{cluster}/apis/apiextensions.k8s.io/v1/customresourcedefinitions", make_crd("names", "example.com")
         )
         await established(api, cluster, "names.example.com")
     await api.ok(

@@ -14,7 +14,7 @@ import pytest
 
 from kcp_py.controlplane import ControlPlane
 from kcp_py.registry.rendering import CLUSTER_ANNOTATION
-from tests.server.handlers.conftest import Api, config_map, definition, established, instance, options
+from tests.server.handlers.conftest import Api, config_map, established, instance, make_crd, options
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +71,7 @@ async def answers(api: Api, base: str, collection: str, obj: dict[str, Any]) -> 
 async def test_answers_name_the_cluster_as_the_setting_says(tmp_path: Path, annotation: str) -> None:
     """Wildcard answers always do; those of one cluster, in every form and for both sorts of kinds, where it is asked for."""
     async with running(tmp_path, annotation) as api:
-        await api.ok("POST", "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition())
+        await api.ok("POST", "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions", make_crd())
         await established(api, "a")
         for collection, obj in ((MAPS, config_map("one")), (WIDGETS, instance("one"))):
             found = await answers(api, "/clusters/a", collection, obj)

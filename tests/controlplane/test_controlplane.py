@@ -18,12 +18,12 @@ from kcp_py.request.sight import EVERY_CLUSTER
 from kcp_py.storage.contract import Delete, UnavailableError, WatchBatch
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.watchcache import WatchEndedError, Watcher
-from tests.server.handlers.conftest import Api, config_map, definition, established, instance, options
+from tests.server.handlers.conftest import Api, config_map, established, instance, make_crd, options
 
 pytestmark = pytest.mark.anyio
 
 MAPS = "/clusters/a/api/v1/namespaces/default/configmaps"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLUSTER = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
 
 
@@ -67,7 +67,7 @@ async def test_a_sqlite_file_is_read_by_the_next_control_plane(tmp_path: Path) -
     async with running(ControlPlane(settings)) as api:
         for name in ("one", "two"):
             await api.ok("POST", MAPS, config_map(name))
-        await api.ok("POST", f"/clusters/a{DEFINITIONS}", definition())
+        await api.ok("POST", f"/clusters/a{CRDS}", make_crd())
         await established(api, "a")
         widget = await api.ok("POST", "/clusters/a/apis/example.com/v1/namespaces/default/widgets", instance("w"))
         page = await api.ok("GET", MAPS, params={"limit": "1"})
@@ -86,7 +86,7 @@ async def test_deleted_clusters_leave_nothing_behind(tmp_path: Path) -> None:
         async def cycle(count: int) -> None:
             for number in range(count):
                 base = f"/clusters/gone-{number}"
-                await api.ok("POST", f"{base}{DEFINITIONS}", definition(group=f"g{number}.example.com"))
+                await api.ok("POST", f"{base}{CRDS}", make_crd(group=f"g{number}.example.com"))
                 await api.ok("POST", f"{base}/api/v1/namespaces/default/configmaps", config_map("one"))
             for number in range(count):
                 await established(api, f"gone-{number}", f"widgets.g{number}.example.com")
@@ -100,7 +100,7 @@ async def test_deleted_clusters_leave_nothing_behind(tmp_path: Path) -> None:
         compiled = api.control_plane.tap._crds.compiled
 
         async def held() -> tuple[int, ...]:
-            await api.ok("GET", f"/clusters/root{DEFINITIONS}")
+            await api.ok("GET", f"/clusters/root{CRDS}")
             keys = len((await storage.range("/", keys_only=True)).items)
             return len(backend.tables), len(backend.clusters), len(backend.fanout._hubs), len(compiled), keys
 
@@ -145,7 +145,7 @@ async def test_what_happened_while_the_feed_was_down_is_not_missed(tmp_path: Pat
     storage = FailingOnce()
     async with running(ControlPlane(options(tmp_path), storage=storage)) as api:
         backend = api.control_plane.backend
-        await api.ok("POST", f"/clusters/a{DEFINITIONS}", definition())
+        await api.ok("POST", f"/clusters/a{CRDS}", make_crd())
         await established(api, "a")
         assert (await api("GET", "/clusters/a/apis/example.com/v1/widgets")).status_code == 200
         assert "widgets" in {one.resource for one in (await backend.wildcard.union(EVERY_CLUSTER)).resources()}
@@ -174,7 +174,7 @@ async def until_it_ends(watcher: Watcher) -> None:
 async def test_the_index_names_the_paths_of_its_cluster(tmp_path: Path) -> None:
     """The index lists the paths of the resource tree and the fixed pages; those of a CRD only in its cluster."""
     async with running(ControlPlane(options(tmp_path))) as api:
-        await api.ok("POST", f"/clusters/a{DEFINITIONS}", definition())
+        await api.ok("POST", f"/clusters/a{CRDS}", make_crd())
         await established(api, "a")
         here = (await api.ok("GET", "/clusters/a/"))["paths"]
         for path in ("/api", "/api/v1", "/apis", "/apis/example.com", "/apis/example.com/v1", "/openapi/v2", "/openapi/v3", "/version"):

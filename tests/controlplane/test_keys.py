@@ -11,18 +11,18 @@ import pytest
 from kcp_py.controlplane import ControlPlane
 from kcp_py.storage.opening import open_storage
 from tests.controlplane.test_controlplane import running
-from tests.server.handlers.conftest import Api, Watch, config_map, definition, established, options
+from tests.server.handlers.conftest import Api, Watch, config_map, established, make_crd, options
 
 pytestmark = pytest.mark.anyio
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLUSTER = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 
 
 def deployments(scope: str) -> dict[str, Any]:
     """A CRD that takes the name of a kind of Kubernetes."""
-    crd = definition("deployments", "apps")
+    crd = make_crd("deployments", "apps")
     crd["metadata"]["annotations"] = {"api-approved.kubernetes.io": "https://example.com"}
     crd["spec"]["names"].update(kind="Deployment", listKind="DeploymentList")
     crd["spec"]["scope"] = scope
@@ -41,7 +41,7 @@ async def test_a_kind_that_becomes_built_in(tmp_path: Path, scope: str) -> None:
     path = DEPLOYMENTS if scope == "Namespaced" else "/apis/apps/v1/deployments"
     custom = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {"secret": "of a"}}
     async with running(ControlPlane(options(tmp_path), storage=open_storage("sqlite", path=file))) as api:
-        await api.ok("POST", f"/clusters/default{DEFINITIONS}", deployments(scope))
+        await api.ok("POST", f"/clusters/default{CRDS}", deployments(scope))
         await established(api, "default", "deployments.apps")
         await api.ok("POST", f"/clusters/default{path}", custom)
     selector = {"matchLabels": {"app": "web"}}
@@ -76,5 +76,5 @@ async def test_a_prefix_of_several_segments(tmp_path: Path) -> None:
             await api.ok("DELETE", f"{maps}/owner", {"propagationPolicy": "Background"})
             told = [("ADDED", "dependent"), ("DELETED", "owner"), ("DELETED", "dependent")]
             assert [await watch.brief() for _ in told] == told
-        await api.ok("POST", f"/clusters/a{DEFINITIONS}", definition())
+        await api.ok("POST", f"/clusters/a{CRDS}", make_crd())
         await established(api, "a")

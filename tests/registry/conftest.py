@@ -14,7 +14,7 @@ from kcp_py.apis.apiextensions.strategy import CRDStrategy
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.contract import Compare, Delete, KeyValue, Operation, Put, RangeResult
 from kcp_py.storage.memory import MemoryStorage
-from tests.client.registry import ROOT, Registry, definition, open_registry
+from tests.client.registry import ROOT, Registry, make_crd, open_registry
 
 Step = Callable[[], Awaitable[object]]
 
@@ -79,7 +79,7 @@ class Elsewhere:
         return await self._told(Delete(key))
 
     async def define(self, cluster: Name, crd: Mapping[str, Any]) -> int:
-        return await self.put(definition_key(cluster, crd["metadata"]["name"]), crd)
+        return await self.put(crd_key(cluster, crd["metadata"]["name"]), crd)
 
     async def _told(self, operation: Operation) -> int:
         revision = await self._registry.storage.transact((), (operation,))
@@ -113,7 +113,7 @@ async def feed_begins_again(registry: Registry) -> None:
         await again
 
 
-def definition_key(cluster: Name, name: str = "widgets.example.com") -> str:
+def crd_key(cluster: Name, name: str = "widgets.example.com") -> str:
     return f"{ROOT}/apiextensions.k8s.io/customresourcedefinitions/{cluster}/{name}"
 
 
@@ -128,7 +128,7 @@ def stored(
         versions: instead of its own; their members beyond name, served, storage and schema.
         metadata: more of it.
     """
-    obj: dict[str, Any] = orjson.loads(orjson.dumps(crd or definition()))
+    obj: dict[str, Any] = orjson.loads(orjson.dumps(crd or make_crd()))
     obj["metadata"] |= {"uid": "1", "generation": 1, **metadata}
     if versions:
         (template,) = obj["spec"]["versions"]

@@ -19,7 +19,7 @@ from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin, Attributes, Operation
 from kcp_py.storage.contract import Compare
-from tests.server.handlers.conftest import Api, config_map, definition, established, instance, options
+from tests.server.handlers.conftest import Api, config_map, established, instance, make_crd, options
 
 pytestmark = pytest.mark.anyio
 
@@ -79,7 +79,7 @@ async def api_with(tmp_path: Path, *plugins: AdmissionPlugin) -> AsyncIterator[A
 async def define(api: Api, properties: Mapping[str, Any] | None = None) -> None:
     """Establish widgets whose `spec` has these properties."""
     spec = {"type": "object", "properties": dict(properties or {})}
-    crd = definition(schema={"type": "object", "properties": {"spec": spec}})
+    crd = make_crd(schema={"type": "object", "properties": {"spec": spec}})
     await api.ok("POST", "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
     await established(api, "a")
 

@@ -15,7 +15,7 @@ from kcp_py import StoredResource
 from kcp_py.controlplane import ControlPlane
 from kcp_py.registry.computed import ComputedResource
 from kcp_py.registry.rest.storage import RestStorage
-from tests.server.handlers.conftest import Api, Watch, definition, options
+from tests.server.handlers.conftest import Api, Watch, make_crd, options
 
 pytestmark = pytest.mark.anyio
 
@@ -102,7 +102,7 @@ async def test_documents_and_lists(api: Api) -> None:
 async def test_no_crd_takes_the_place(api: Api) -> None:
     """As of any resource that every cluster serves."""
     refused = await api.fails(
-        422, "POST", "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition("ships", "fleet.example.com")
+        422, "POST", "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions", make_crd("ships", "fleet.example.com")
     )
     assert "is a built-in resource" in refused["message"]
 

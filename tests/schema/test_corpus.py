@@ -10,7 +10,7 @@ from kcp_py.schema.compilation import StructuralSchema, compile_schema
 from kcp_py.schema.crd.validation import default_crd, initial_status, validate_crd, warnings_for_crd
 from kcp_py.schema.rules.evaluation import evaluate
 from kcp_py.schema.structural.correlated import ABSENT
-from tests.corpus import CORPUS, definition, needs_corpus, read, rows, version_schema
+from tests.corpus import CORPUS, crd_in, needs_corpus, read, rows, version_schema
 
 pytestmark = needs_corpus
 
@@ -83,7 +83,7 @@ def test_every_schema_of_a_definition_compiles():
     """Each version of each definition can be pruned, defaulted and validated with."""
     for row in rows("crds-index.jsonl"):
         if row["file"].startswith(("crds/", "crds-huge/")):
-            for version in definition(row["file"])["spec"]["versions"]:
+            for version in crd_in(row["file"])["spec"]["versions"]:
                 schema = compile_schema(version["schema"]["openAPIV3Schema"])
                 obj: dict[str, Any] = {"apiVersion": "v1", "kind": "K", "metadata": {"name": "x"}}
                 assert schema.prune(obj) == []

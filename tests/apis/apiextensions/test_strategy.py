@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kcp_py.apis.apiextensions.strategy import CLEANUP_FINALIZER, CRDStrategy
-from tests.client.registry import definition
+from tests.client.registry import make_crd
 
 
 def created(**names: Any) -> dict[str, Any]:
-    obj = definition(**names)
+    obj = make_crd(**names)
     obj["metadata"]["generation"] = 1
     CRDStrategy().prepare_for_create(obj)
     return obj
@@ -17,7 +17,7 @@ def created(**names: Any) -> dict[str, Any]:
 
 def test_create_sets_the_status() -> None:
     """Whatever status a client sends, a new definition has none but its stored version; names are defaulted."""
-    obj = definition()
+    obj = make_crd()
     obj["status"] = {"storedVersions": ["v7"], "conditions": [{"type": "Established", "status": "True"}]}
     CRDStrategy().prepare_for_create(obj)
     assert obj["status"] == {"conditions": None, "acceptedNames": {"kind": "", "plural": ""}, "storedVersions": ["v1"]}
@@ -35,7 +35,7 @@ def test_create_bears_a_definition_without_anything() -> None:
 def test_a_new_storage_version_is_added_to_the_stored_ones() -> None:
     """From the update on that makes it the storage version, objects may be stored in it."""
     old = created()
-    new = definition()
+    new = make_crd()
     new["spec"]["versions"][0]["storage"] = False
     new["spec"]["versions"].append({**new["spec"]["versions"][0], "name": "v2", "storage": True})
     new["status"] = old["status"]

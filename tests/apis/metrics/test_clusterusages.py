@@ -15,7 +15,7 @@ from kcp_py.logicalcluster import Name
 from kcp_py.storage.contract import RangeResult
 from kcp_py.storage.memory import MemoryStorage
 from tests.eventloop import until_idle
-from tests.server.handlers.conftest import Api, api, config_map, definition, established, instance, options
+from tests.server.handlers.conftest import Api, api, config_map, established, instance, make_crd, options
 
 __all__ = ["api"]
 
@@ -28,7 +28,7 @@ async def test_objects_and_bytes_are_counted_by_resource(api: Api) -> None:
     """Built-in ones and custom resources, in all namespaces, as large as they are stored; other clusters are not counted."""
     for name in ("one", "two"):
         await api.ok("POST", "/clusters/a/api/v1/namespaces/default/configmaps", config_map(name, {"a": "b" * 1000}))
-    await api.ok("POST", "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition())
+    await api.ok("POST", "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions", make_crd())
     await established(api, "a")
     await api.ok("POST", "/clusters/a/apis/example.com/v1/namespaces/kube-system/widgets", instance("w"))
     await api.ok("POST", "/clusters/b/api/v1/namespaces/default/configmaps", config_map("other"))

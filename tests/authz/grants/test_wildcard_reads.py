@@ -9,7 +9,7 @@ import pytest
 from tests.authz.conftest import ALICE, BOB, rule
 from tests.authz.grants.conftest import ALICE as SUBJECT
 from tests.authz.grants.conftest import GRANTS, MERGE, config_maps, everywhere, fill, grant, label, logical_cluster, places
-from tests.server.handlers.conftest import Api, definition, established
+from tests.server.handlers.conftest import Api, established, make_crd
 
 pytestmark = pytest.mark.anyio
 
@@ -141,7 +141,7 @@ async def test_definitions_out_of_sight_do_not_show(api: Api) -> None:
     """Neither in discovery, nor as a resource, nor by the columns of a Table."""
     column = {"name": "Hidden", "type": "string", "jsonPath": ".spec.hidden"}
     for cluster, plural, columns in (("team-a", "widgets", []), ("team-b", "widgets", [column]), ("team-b", "gadgets", [])):
-        crd = definition(plural, additionalPrinterColumns=columns) if columns else definition(plural)
+        crd = make_crd(plural, additionalPrinterColumns=columns) if columns else make_crd(plural)
         await api.ok("POST", f"/clusters/{cluster}/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
         await established(api, cluster, f"{plural}.example.com")
     rules = (rule("get list watch", "widgets gadgets", groups="example.com"),)

@@ -24,13 +24,13 @@ from kcp_py.storage.memory import MemoryStorage
 from kcp_py.storage.opening import open_storage
 from tests.client.registry import (
     CONFIG_MAPS,
-    DEFINITIONS,
+    CRDS,
     NAMESPACES,
     ROOT,
     WIDGETS,
     Registry,
     config_map,
-    definition,
+    make_crd,
     namespace,
     open_registry,
     widget,
@@ -203,11 +203,11 @@ async def test_cluster_scoped_owners(registry: Registry, propagation: str) -> No
 async def test_custom_resources_and_their_definitions_are_owners_and_dependents(registry: Registry) -> None:
     """Deleting a definition takes what its objects own along, though their kind is gone with it; definitions can be owned as well."""
     client = registry.client
-    await client.create(TEAM, DEFINITIONS, definition())
+    await client.create(TEAM, CRDS, make_crd())
     crd = await registry.until_condition(TEAM, "widgets.example.com", "Established")
-    other = definition("gears", kind="Gear")
+    other = make_crd("gears", kind="Gear")
     other["metadata"]["ownerReferences"] = [reference(crd)]
-    await client.create(TEAM, DEFINITIONS, other)
+    await client.create(TEAM, CRDS, other)
     owner = await client.create(TEAM, WIDGETS, widget("owner"))
     await client.create(TEAM, WIDGETS, widget("child", ownerReferences=[reference(owner, blocks=True)]))
     await add(registry, TEAM, "config", reference(owner))
@@ -217,9 +217,9 @@ async def test_custom_resources_and_their_definitions_are_owners_and_dependents(
     await registry.until_gone(TEAM, CONFIG_MAPS, "default", "config")
     second = await client.create(TEAM, WIDGETS, widget("second"))
     await add(registry, TEAM, "config", reference(second))
-    await client.delete(TEAM, DEFINITIONS, "", "widgets.example.com")
+    await client.delete(TEAM, CRDS, "", "widgets.example.com")
     await registry.until_gone(TEAM, CONFIG_MAPS, "default", "config")
-    await registry.until_gone(TEAM, DEFINITIONS, "", "gears.example.com")
+    await registry.until_gone(TEAM, CRDS, "", "gears.example.com")
 
 
 async def test_an_owner_of_an_unknown_kind_is_waited_for(registry: Registry) -> None:
@@ -228,7 +228,7 @@ async def test_an_owner_of_an_unknown_kind_is_waited_for(registry: Registry) -> 
     await add(registry, TEAM, "child", owner)
     await settle(registry, TEAM)
     assert await exists(registry, TEAM, "child")
-    await registry.client.create(TEAM, DEFINITIONS, definition())
+    await registry.client.create(TEAM, CRDS, make_crd())
     await registry.until_gone(TEAM, CONFIG_MAPS, "default", "child")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.table import ResourceTable
 from kcp_py.registry.resource import Served, ServedResource
-from tests.client.registry import ROOT, Registry, definition
+from tests.client.registry import ROOT, Registry, make_crd
 from tests.registry.conftest import A, stored
 
 WIDGET_PREFIX = f"{ROOT}/example.com/widgets/customresources/"
@@ -24,7 +24,7 @@ def resources(table: ResourceTable) -> list[ServedResource]:
 
 
 def gadgets() -> dict[str, Any]:
-    return stored(definition("gadgets", kind="Gadget"))
+    return stored(make_crd("gadgets", kind="Gadget"))
 
 
 async def delivered(registry: Registry, obj: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.registry.catalog.compilation import CompiledCRDs, is_served
 from kcp_py.registry.custom_resources import CustomResourceStrategy, printer_columns
 from kcp_py.registry.resource import ALL_VERBS, ServedResource
-from tests.client.registry import ROOT, definition
+from tests.client.registry import ROOT, make_crd
 from tests.registry.conftest import stored
 
 SIZED = {"schema": {"openAPIV3Schema": {"type": "object", "properties": {"size": {"type": "integer", "default": 3}}}}}
@@ -53,7 +53,7 @@ def test_equal_content_is_compiled_once(other: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(stored(definition(shortNames=["wd"])), id="names"),
+        pytest.param(stored(make_crd(shortNames=["wd"])), id="names"),
         pytest.param(stored(versions=[SIZED]), id="schema"),
         pytest.param(stored(versions=[{"additionalPrinterColumns": []}]), id="columns"),
         pytest.param(stored(None, "NamesAccepted"), id="not established"),
@@ -97,7 +97,7 @@ def test_served(conditions: tuple[str, ...], *, served: bool) -> None:
 
 def test_names_and_place() -> None:
     """A resource has the CRD's names, and keys that are distinct from those of built-ins."""
-    resource = only(stored(definition(shortNames=["wd"], categories=["all"])))
+    resource = only(stored(make_crd(shortNames=["wd"], categories=["all"])))
     assert (resource.group_version, resource.resource, resource.singular) == ("example.com/v1", "widgets", "widget")
     assert (resource.kind, resource.list_kind, resource.short_names, resource.categories) == ("Widget", "WidgetList", ("wd",), ("all",))
     assert (resource.keys.prefix, resource.keys.namespaced) == ("/registry/example.com/widgets/customresources/", True)
@@ -114,7 +114,7 @@ def test_cluster_scope_and_status() -> None:
 
 def test_accepted_names_are_served() -> None:
     """A name that was asked for and is another's is not: as upstream, the resource keeps the one it was given before."""
-    crd = stored(definition(singular="new", shortNames=["taken"], listKind="News"))
+    crd = stored(make_crd(singular="new", shortNames=["taken"], listKind="News"))
     crd["status"]["acceptedNames"] = {"plural": "widgets", "kind": "Old", "listKind": "OldList", "singular": "old"}
     resource = only(crd)
     assert (resource.kind, resource.list_kind, resource.singular, resource.short_names) == ("Old", "OldList", "old", ())
@@ -149,7 +149,7 @@ def test_a_version_without_a_schema_is_served() -> None:
 
 def test_storage_version_hash() -> None:
     """The hash of upstream's discovery documents, here that of deployments."""
-    crd = stored(definition("deployments", "apps", kind="Deployment"))
+    crd = stored(make_crd("deployments", "apps", kind="Deployment"))
     assert only(crd).storage_version_hash == "8aSe+NMegvE="
 
 

@@ -15,9 +15,9 @@ from kcp_py.registry.catalog.static import StaticSource
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.storage.contract import Compare
 from kcp_py.storage.keys import resource_keys
-from tests.client.registry import DEFINITIONS, ROOT, Registry, definition
+from tests.client.registry import CRDS, ROOT, Registry, make_crd
 from tests.registry.catalog.crdtables import WIDGET_PREFIX, gadgets, resources, widgets
-from tests.registry.conftest import A, B, C, Elsewhere, SteppedStorage, definition_key, stored
+from tests.registry.conftest import A, B, C, Elsewhere, SteppedStorage, crd_key, stored
 
 pytestmark = pytest.mark.anyio
 
@@ -37,8 +37,8 @@ async def test_a_definition_serves_in_its_own_cluster(registry: Registry, elsewh
     served = await widgets(registry)
     assert served is not None
     assert served.resource.kind == "Widget"
-    life = (Compare(definition_key(A), create_revision=revision),)
-    guards = (Compare(definition_key(A), mod_revision=revision),)
+    life = (Compare(crd_key(A), create_revision=revision),)
+    guards = (Compare(crd_key(A), mod_revision=revision),)
     assert (served.fresh_since, served.guards, served.life, served.origin) == (revision, guards, life, None)
     assert served.per_cluster
     assert await widgets(registry, B) is None
@@ -74,7 +74,7 @@ async def test_conditions_decide(
 
 async def test_a_built_in_resource_is_never_shadowed(registry: Registry, elsewhere: Elsewhere) -> None:
     """A definition of one that was stored nevertheless, in whatever version, serves nothing."""
-    crd = stored(definition("roles", "rbac.authorization.k8s.io", kind="Role"), versions=[{"name": "v1"}, {"name": "v7"}])
+    crd = stored(make_crd("roles", "rbac.authorization.k8s.io", kind="Role"), versions=[{"name": "v1"}, {"name": "v7"}])
     await elsewhere.define(A, crd)
     table = await registry.tables.get(A)
     assert not table.served
@@ -86,7 +86,7 @@ async def test_a_built_in_resource_is_never_shadowed(registry: Registry, elsewhe
 
 async def test_the_core_group_can_be_extended(registry: Registry, elsewhere: Elsewhere) -> None:
     """A definition with the group `""`, named `<plural>.core`, serves below `/api`, and its watches end with its changes."""
-    crd = stored(definition("pods", "", kind="Pod"))
+    crd = stored(make_crd("pods", "", kind="Pod"))
     crd["metadata"]["name"] = "pods.core"
     await elsewhere.define(A, crd)
     served = (await registry.tables.get(A)).find("", "v1", "pods")
@@ -95,7 +95,7 @@ async def test_the_core_group_can_be_extended(registry: Registry, elsewhere: Els
     await elsewhere.define(A, crd | {"metadata": crd["metadata"] | {"labels": {"a": "b"}}})
     await registry.tables.get(A)
     assert not watcher.ended
-    await elsewhere.delete(definition_key(A, "pods.core"))
+    await elsewhere.delete(crd_key(A, "pods.core"))
     assert watcher.ended
 
 
@@ -131,7 +131,7 @@ async def test_a_table_for_documents_serves_nothing_itself(registry: Registry, e
 
 async def test_tables_are_bounded(registry: Registry, storage: SteppedStorage) -> None:
     """One that had to go is worked out again."""
-    keys = resource_keys(ROOT, DEFINITIONS.group, DEFINITIONS.resource, namespaced=False)
+    keys = resource_keys(ROOT, CRDS.group, CRDS.resource, namespaced=False)
     crds = CRDSource(registry.access, registry.fanout, CompiledCRDs(ROOT), keys, capacity=2)
     tables = ResourceTables(registry.access, registry.fanout, (StaticSource(builtin_resources(ROOT)), crds), capacity=2)
     for cluster in (A, B, C):
@@ -165,7 +165,7 @@ async def test_a_malformed_definition_alone_is_not_served(
 ) -> None:
     """A CRD that another server has written is logged, and served once it is corrected."""
     await elsewhere.define(A, gadgets())
-    crd = stored(definition("gizmos", kind="Gizmo"))
+    crd = stored(make_crd("gizmos", kind="Gizmo"))
     spoil(crd)
     with structlog.testing.capture_logs() as logs:
         await elsewhere.define(A, crd)
@@ -174,7 +174,7 @@ async def test_a_malformed_definition_alone_is_not_served(
     (log,) = logs
     assert (log["event"], log["cluster"], log["name"]) == ("definition_not_served", A, "gizmos.example.com")
     watcher = registry.fanout.attach(f"{ROOT}/example.com/gizmos/customresources/", cluster=A, after=registry.fanout.revision)
-    await elsewhere.define(A, stored(definition("gizmos", kind="Gizmo")))
+    await elsewhere.define(A, stored(make_crd("gizmos", kind="Gizmo")))
     assert watcher.ended
     assert (await registry.tables.get(A)).find("example.com", "v1", "gizmos") is not None
 
@@ -182,10 +182,10 @@ async def test_a_malformed_definition_alone_is_not_served(
 async def test_names_are_held_whether_served_or_not(registry: Registry, elsewhere: Elsewhere) -> None:
     """Of one cluster and group; of a definition whose status is malformed, what can be read."""
     await elsewhere.define(A, stored())
-    refused = stored(definition("gadgets", kind="Gadget"), "Unrelated")
+    refused = stored(make_crd("gadgets", kind="Gadget"), "Unrelated")
     refused["status"]["acceptedNames"] = {"plural": "gadgets", "kind": 7, "shortNames": ["g", []]}
     await elsewhere.define(A, refused)
-    await elsewhere.define(A, stored(definition("others", "example.org", kind="Other")))
+    await elsewhere.define(A, stored(make_crd("others", "example.org", kind="Other")))
     held = await registry.tap.held_names(A, "example.com")
     assert [one.name for one in held] == ["gadgets.example.com", "widgets.example.com"]
     assert held[0].accepted == {"plural": "gadgets", "shortNames": ["g"]}

@@ -9,9 +9,9 @@ import orjson
 import pytest
 
 from kcp_py.storage.contract import Compare, Operation, Put
-from tests.client.registry import DEFINITIONS, WIDGETS, Registry, definition
+from tests.client.registry import CRDS, WIDGETS, Registry, make_crd
 from tests.registry.catalog.crdtables import WIDGET_PREFIX, delivered, gadgets, resources, widgets
-from tests.registry.conftest import A, B, Elsewhere, SteppedStorage, definition_key, feed_begins_again, stored
+from tests.registry.conftest import A, B, Elsewhere, SteppedStorage, crd_key, feed_begins_again, stored
 
 pytestmark = pytest.mark.anyio
 
@@ -24,14 +24,14 @@ async def test_a_change_elsewhere_is_served_when_the_feed_has_brought_it(registr
     revision = await elsewhere.define(A, stored(versions=[{"name": "v1"}, {"name": "v2"}]))
     served = await widgets(registry, A, "v2")
     assert served is not None
-    assert served.guards == (Compare(definition_key(A), mod_revision=revision),)
-    await elsewhere.delete(definition_key(A))
+    assert served.guards == (Compare(crd_key(A), mod_revision=revision),)
+    await elsewhere.delete(crd_key(A))
     assert await widgets(registry) is None
 
 
 async def test_a_write_here_is_served_at_once(registry: Registry, storage: SteppedStorage) -> None:
     """Between the commit and its acknowledgement readers see it, and remember nothing; its writer finds it when it is told."""
-    crd = await registry.client.create(A, DEFINITIONS, definition())
+    crd = await registry.client.create(A, CRDS, make_crd())
     await delivered(registry, crd)
     assert await widgets(registry) is None
     assert registry.tables.cached(A) is not None
@@ -42,7 +42,7 @@ async def test_a_write_here_is_served_at_once(registry: Registry, storage: Stepp
 
     storage.after_commit(look)
     status = crd["status"] | {"conditions": [{"type": "NamesAccepted", "status": "True"}], "acceptedNames": crd["spec"]["names"]}
-    updated = await registry.client.update(A, DEFINITIONS, crd | {"status": status}, subresource="status")
+    updated = await registry.client.update(A, CRDS, crd | {"status": status}, subresource="status")
     assert seen == [True, None]
     assert await widgets(registry) is not None
     await delivered(registry, updated)
@@ -54,7 +54,7 @@ async def test_what_was_read_before_a_commit_is_not_known_after_it(
     registry: Registry, storage: SteppedStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request between the beginning of a write and its commit leaves nothing that a request between commit and acknowledgement takes."""
-    crd = await registry.client.create(A, DEFINITIONS, definition())
+    crd = await registry.client.create(A, CRDS, make_crd())
     assert await widgets(registry) is None
     seen: list[bool] = []
 
@@ -70,7 +70,7 @@ async def test_what_was_read_before_a_commit_is_not_known_after_it(
     monkeypatch.setattr(storage, "transact", transact)
     storage.after_commit(look)
     status = crd["status"] | {"conditions": [{"type": "NamesAccepted", "status": "True"}], "acceptedNames": crd["spec"]["names"]}
-    await registry.client.update(A, DEFINITIONS, crd | {"status": status}, subresource="status")
+    await registry.client.update(A, CRDS, crd | {"status": status}, subresource="status")
     assert seen == [False, True]
 
 
@@ -83,7 +83,7 @@ async def test_a_definition_written_while_the_table_is_built(
 
     async def define() -> None:
         if own:
-            await registry.client.create(A, DEFINITIONS, definition("gadgets", kind="Gadget"))
+            await registry.client.create(A, CRDS, make_crd("gadgets", kind="Gadget"))
         else:
             await elsewhere.define(A, gadgets())
 
@@ -92,7 +92,7 @@ async def test_a_definition_written_while_the_table_is_built(
     assert registry.tables.cached(A) is None
     assert len((await registry.tables.get(A)).served) == (0 if own else 1)
     # A table of another cluster, which was built in the meantime, is not affected.
-    storage.after_read(lambda: elsewhere.delete(definition_key(A, "gadgets.example.com")))
+    storage.after_read(lambda: elsewhere.delete(crd_key(A, "gadgets.example.com")))
     assert await widgets(registry, B) is not None
     assert registry.tables.cached(B) is not None
 
@@ -103,7 +103,7 @@ async def test_a_cluster_that_ends_while_its_table_is_built(registry: Registry, 
     await elsewhere.define(A, stored())
 
     async def end() -> None:
-        await elsewhere.delete(definition_key(A))
+        await elsewhere.delete(crd_key(A))
         await elsewhere.delete(registry.clusters.key(A))
         await registry.clusters.ensure(A)
         assert await widgets(registry) is None
@@ -127,7 +127,7 @@ async def test_watches_end_with_what_they_were_promised(registry: Registry, else
         if remembered:
             await registry.tables.get(A)
         watchers = [registry.fanout.attach(prefix, cluster=cluster, after=registry.fanout.revision) for prefix, cluster in places]
-        await (elsewhere.delete(definition_key(A)) if crd is None else elsewhere.define(A, crd))
+        await (elsewhere.delete(crd_key(A)) if crd is None else elsewhere.define(A, crd))
         ended = [watcher.ended for watcher in watchers]
         for watcher in watchers:
             await registry.fanout.detach(watcher)
@@ -151,17 +151,17 @@ async def test_all_is_forgotten_when_events_may_have_been_missed(registry: Regis
 async def test_only_what_changed_is_looked_into(registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
     """With many definitions, one that is added, changed or removed is read alone, and all others serve as before."""
     for number in range(100):
-        await elsewhere.define(A, stored(definition(f"gadget{number}s", kind=f"Gadget{number}")))
+        await elsewhere.define(A, stored(make_crd(f"gadget{number}s", kind=f"Gadget{number}")))
     before = await registry.tables.get(A)
     compilations, read = registry.crds.compiled.compilations, len(storage.read)
     assert compilations == 100
     await elsewhere.define(A, stored())
-    await elsewhere.define(A, stored(definition("gadget7s", kind="Gadget7", shortNames=["g"])))
-    await elsewhere.delete(definition_key(A, "gadget8s.example.com"))
+    await elsewhere.define(A, stored(make_crd("gadget7s", kind="Gadget7", shortNames=["g"])))
+    await elsewhere.delete(crd_key(A, "gadget8s.example.com"))
     after = await registry.tables.get(A)
     assert registry.crds.compiled.compilations - compilations == 2
     names = ["gadget7s.example.com", "gadget8s.example.com", "widgets.example.com"]
-    assert storage.read[read:] == [definition_key(A, name) for name in names]
+    assert storage.read[read:] == [crd_key(A, name) for name in names]
     kept = [resource for resource in resources(before) if resource.resource not in {"gadget7s", "gadget8s"}]
     assert [resource for resource in resources(after) if resource in set(kept)] == kept
     assert len(after.served) == 100
@@ -173,16 +173,16 @@ async def test_only_what_changed_is_looked_into(registry: Registry, storage: Ste
 async def test_one_change_lists_nothing(registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
     """What has changed is known by its key, for writes here and elsewhere; only where that is not known all keys are looked at."""
     for number in range(5):
-        await elsewhere.define(A, stored(definition(f"gadget{number}s", kind=f"Gadget{number}")))
+        await elsewhere.define(A, stored(make_crd(f"gadget{number}s", kind=f"Gadget{number}")))
     await registry.tables.get(A)
     ranges = storage.ranges
     await elsewhere.define(A, stored())
     assert await widgets(registry) is not None
-    await registry.client.create(A, DEFINITIONS, definition("gizmos", kind="Gizmo"))
-    await elsewhere.delete(definition_key(A))
+    await registry.client.create(A, CRDS, make_crd("gizmos", kind="Gizmo"))
+    await elsewhere.delete(crd_key(A))
     assert await widgets(registry) is None
     assert storage.ranges == ranges
-    revision = await storage.transact((), (Put(definition_key(A), orjson.dumps(stored())),))
+    revision = await storage.transact((), (Put(crd_key(A), orjson.dumps(stored())),))
     registry.tables.invalidate(A)
     assert await widgets(registry) is not None
     assert storage.ranges == ranges + 1
@@ -200,7 +200,7 @@ async def test_a_load_that_began_earlier_leaves_nothing(
 
     async def overtake() -> None:
         if removed:
-            await elsewhere.delete(definition_key(A))
+            await elsewhere.delete(crd_key(A))
         else:
             await elsewhere.define(A, stored(versions=[{"name": "v2"}]))
         assert await widgets(registry) is None

@@ -15,9 +15,9 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog import compilation
 from kcp_py.schema.compilation import StructuralSchema, compile_schema
 from kcp_py.storage.contract import Compare, Put
-from tests.client.registry import Registry, definition
+from tests.client.registry import Registry, make_crd
 from tests.registry.catalog.crdtables import resources, widgets
-from tests.registry.conftest import A, B, Elsewhere, SteppedStorage, definition_key, stored
+from tests.registry.conftest import A, B, Elsewhere, SteppedStorage, crd_key, stored
 
 pytestmark = pytest.mark.anyio
 
@@ -29,12 +29,12 @@ async def test_a_definition_goes_when_nobody_uses_it(registry: Registry, elsewhe
         await registry.tables.get(cluster)
     assert len(registry.crds.compiled) == 1
     kept = await widgets(registry, B)
-    await elsewhere.delete(definition_key(A))
+    await elsewhere.delete(crd_key(A))
     await registry.tables.get(A)
     assert await widgets(registry, B) is kept
     assert len(registry.crds.compiled) == 1
     del kept
-    await elsewhere.delete(definition_key(B))
+    await elsewhere.delete(crd_key(B))
     gc.collect()
     assert len(registry.crds.compiled) == 0
 
@@ -48,21 +48,19 @@ async def test_a_label_on_a_definition_compiles_nothing(registry: Registry, else
     assert before is not None
     assert after is not None
     assert after.resource is before.resource
-    assert after.guards == (Compare(definition_key(A), mod_revision=revision),)
+    assert after.guards == (Compare(crd_key(A), mod_revision=revision),)
     assert registry.crds.compiled.compilations == 1
 
 
 async def test_many_clusters_with_the_same_definitions_compile_each_once(registry: Registry) -> None:
     """However many clusters there are."""
-    definitions = [stored(definition(f"gadget{number}s", kind=f"Gadget{number}")) for number in range(20)]
+    definitions = [stored(make_crd(f"gadget{number}s", kind=f"Gadget{number}")) for number in range(20)]
     clusters = [Name(f"same-{number}") for number in range(50)]
     for cluster in clusters:
         await registry.storage.transact(
             (),
             [
-                Put(
-                    definition_key(cluster, crd["metadata"]["name"]), orjson.dumps({**crd, "metadata": {**crd["metadata"], "uid": cluster}})
-                )
+                Put(crd_key(cluster, crd["metadata"]["name"]), orjson.dumps({**crd, "metadata": {**crd["metadata"], "uid": cluster}}))
                 for crd in definitions
             ],
         )
@@ -80,7 +78,7 @@ async def test_a_removed_definition_is_not_kept_by_a_table_in_the_making(
     await elsewhere.define(A, stored())
 
     async def remove() -> None:
-        await elsewhere.delete(definition_key(A))
+        await elsewhere.delete(crd_key(A))
 
     storage.after_read(remove)
     assert await widgets(registry) is not None

@@ -14,12 +14,12 @@ from kcp_py.request.sight import EVERY_CLUSTER
 from kcp_py.storage.contract import Delete, Event, Put
 from kcp_py.storage.keys import resource_keys
 from kcp_py.watchcache import ObjectEvent, Route
-from tests.client.registry import DEFINITIONS, ROOT, Registry, definition
-from tests.registry.conftest import A, B, C, Elsewhere, SteppedStorage, definition_key, feed_begins_again, stored
+from tests.client.registry import CRDS, ROOT, Registry, make_crd
+from tests.registry.conftest import A, B, C, Elsewhere, SteppedStorage, crd_key, feed_begins_again, stored
 
 pytestmark = pytest.mark.anyio
 
-KEYS = resource_keys(ROOT, DEFINITIONS.group, DEFINITIONS.resource, namespaced=False)
+KEYS = resource_keys(ROOT, CRDS.group, CRDS.resource, namespaced=False)
 
 
 @pytest.fixture
@@ -59,23 +59,23 @@ async def test_a_resource_is_served_where_one_cluster_serves_it(wildcard: Wildca
     assert await owner(wildcard) is None
     await elsewhere.define(B, stored())
     await elsewhere.define(C, stored(versions=[{"name": "v1"}, {"name": "v2"}]))
-    assert await owner(wildcard) == definition_key(B)
-    assert await owner(wildcard, "v2") == definition_key(C)
+    assert await owner(wildcard) == crd_key(B)
+    assert await owner(wildcard, "v2") == crd_key(C)
     assert await owner(wildcard, "v3") is None
 
 
 async def test_clusters_join_and_leave(wildcard: WildcardTables, index: CRDIndex, elsewhere: Elsewhere) -> None:
     """The index follows the feed; when the last cluster leaves, nothing is kept of the name."""
     await elsewhere.define(A, stored())
-    assert await owner(wildcard) == definition_key(A)
+    assert await owner(wildcard) == crd_key(A)
     await elsewhere.define(B, stored())
-    await elsewhere.delete(definition_key(A))
-    assert await owner(wildcard) == definition_key(B)
-    await elsewhere.delete(definition_key(B))
+    await elsewhere.delete(crd_key(A))
+    assert await owner(wildcard) == crd_key(B)
+    await elsewhere.delete(crd_key(B))
     assert await owner(wildcard) is None
     assert index._clusters == {}
     await elsewhere.define(C, stored())
-    assert await owner(wildcard) == definition_key(C)
+    assert await owner(wildcard) == crd_key(C)
 
 
 async def test_it_is_read_once(wildcard: WildcardTables, index: CRDIndex, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
@@ -96,11 +96,11 @@ async def test_changes_while_it_is_read(wildcard: WildcardTables, index: CRDInde
     async def change() -> None:
         await elsewhere.define(B, stored())
         await elsewhere.define(C, stored())
-        await elsewhere.delete(definition_key(A))
-        await elsewhere.delete(definition_key(B))
+        await elsewhere.delete(crd_key(A))
+        await elsewhere.delete(crd_key(B))
 
     storage.after_read(change)
-    assert await owner(wildcard) == definition_key(C)
+    assert await owner(wildcard) == crd_key(C)
     assert index._clusters == {"widgets.example.com": {C: None}}
     assert index._changed_meanwhile == []
 
@@ -108,9 +108,9 @@ async def test_changes_while_it_is_read(wildcard: WildcardTables, index: CRDInde
 async def test_an_event_from_before_the_read_says_nothing_new(wildcard: WildcardTables, index: CRDIndex, storage: SteppedStorage) -> None:
     """A definition that was gone when the store was read does not come back with the late news of its creation."""
     value = orjson.dumps(stored())
-    created = await storage.transact((), (Put(definition_key(A), value),))
-    await storage.transact((), (Delete(definition_key(A)),))
-    late = ObjectEvent(Route(KEYS.prefix, A, "", "widgets.example.com"), Event(definition_key(A), value, created, created, None))
+    created = await storage.transact((), (Put(crd_key(A), value),))
+    await storage.transact((), (Delete(crd_key(A)),))
+    late = ObjectEvent(Route(KEYS.prefix, A, "", "widgets.example.com"), Event(crd_key(A), value, created, created, None))
 
     async def come_late() -> None:
         index.apply(late)
@@ -125,14 +125,14 @@ async def test_a_gap_while_it_is_read(wildcard: WildcardTables, index: CRDIndex,
     await elsewhere.define(A, stored())
 
     async def miss() -> None:
-        await elsewhere.delete(definition_key(A))
+        await elsewhere.delete(crd_key(A))
         await elsewhere.define(B, stored())
         index._changed_meanwhile.clear()
         index.clear()
 
     before = storage.ranges
     storage.after_read(miss)
-    assert await owner(wildcard) == definition_key(B)
+    assert await owner(wildcard) == crd_key(B)
     assert index._clusters == {"widgets.example.com": {B: None}}
     assert storage.ranges > before + 1
 
@@ -146,13 +146,13 @@ async def test_a_gap_afterwards(
     await feed_begins_again(registry)
     assert index._clusters is None
     before = storage.ranges
-    assert await owner(wildcard) == definition_key(A)
+    assert await owner(wildcard) == crd_key(A)
     assert storage.ranges > before
 
 
 async def test_discovery_over_all_clusters(wildcard: WildcardTables, elsewhere: Elsewhere) -> None:
     """Each kind once, in the order of names, as the first cluster that has established it defines it."""
-    gadgets = definition("gadgets", kind="Gadget")
+    gadgets = make_crd("gadgets", kind="Gadget")
     await elsewhere.define(A, stored(None, "NamesAccepted"))
     await elsewhere.define(B, stored(versions=[{"name": "v2"}]))
     await elsewhere.define(C, stored())
@@ -166,8 +166,8 @@ async def test_a_cluster_that_is_gone_by_now(wildcard: WildcardTables, storage: 
     for cluster in (A, B):
         await elsewhere.define(cluster, stored())
     await wildcard.union(EVERY_CLUSTER)
-    assert await owner(wildcard) == definition_key(A)
-    await storage.transact((), (Delete(definition_key(A)),))
+    assert await owner(wildcard) == crd_key(A)
+    await storage.transact((), (Delete(crd_key(A)),))
     wildcard._tables.invalidate(A)
-    assert await owner(wildcard) == definition_key(B)
+    assert await owner(wildcard) == crd_key(B)
     assert custom(await wildcard.union(EVERY_CLUSTER)) == [("widgets", "v1")]

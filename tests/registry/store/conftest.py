@@ -38,7 +38,7 @@ from tests.registry.store.shelf import Shelf
 
 TEAM = Name("team-a")
 CLUSTER_KEY = f"{ROOT}/core.kcp.io/logicalclusters/{TEAM}/cluster"
-DEFINITION_KEY = f"{ROOT}/apiextensions.k8s.io/customresourcedefinitions/{TEAM}/widgets.example.com"
+CRD_KEY = f"{ROOT}/apiextensions.k8s.io/customresourcedefinitions/{TEAM}/widgets.example.com"
 NAMESPACE_KEY = f"{ROOT}/core/namespaces/{TEAM}/game"
 
 Step = Callable[[], Awaitable[object]]

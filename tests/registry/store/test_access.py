@@ -11,7 +11,7 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.store.access import compares_of, translate
 from kcp_py.storage import contract
 from tests.client.registry import CONFIG_MAPS, WIDGETS, config_map
-from tests.registry.store.conftest import CLUSTER_KEY, DEFINITION_KEY, TEAM, World
+from tests.registry.store.conftest import CLUSTER_KEY, CRD_KEY, TEAM, World
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ async def test_creates_depend_on_their_cluster_and_definition(world: World) -> N
     await world.establish()
     cluster_state = await world.state()
     assert [compare.key for compare in compares_of(cluster_state, await world.served(CONFIG_MAPS))] == [CLUSTER_KEY]
-    assert [compare.key for compare in compares_of(cluster_state, await world.served(WIDGETS))] == [CLUSTER_KEY, DEFINITION_KEY]
+    assert [compare.key for compare in compares_of(cluster_state, await world.served(WIDGETS))] == [CLUSTER_KEY, CRD_KEY]
 
 
 @pytest.mark.anyio

@@ -16,7 +16,7 @@ from kcp_py.registry.store.collection import Remaining
 from kcp_py.storage.contract import Delete, Put
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.tenancy import LOGICAL_CLUSTER
-from tests.client.registry import DEFINITIONS, NAMESPACES, ROOT, WIDGETS, Registry, open_registry, widget
+from tests.client.registry import CRDS, NAMESPACES, ROOT, WIDGETS, Registry, open_registry, widget
 from tests.registry.store.conftest import InterleavingStorage
 
 pytestmark = pytest.mark.anyio
@@ -123,7 +123,7 @@ async def test_a_definition_that_changes_in_the_middle_leaves_the_object_for_the
 
 
 HOLDERS = [
-    pytest.param(Holder(DEFINITIONS, "widgets.example.com", ""), KEY, id="definition"),
+    pytest.param(Holder(CRDS, "widgets.example.com", ""), KEY, id="definition"),
     pytest.param(Holder(NAMESPACES, "default", ""), f"{ROOT}/core/namespaces/{TEAM}/default", id="namespace"),
     pytest.param(Holder(LOGICAL_CLUSTER, "cluster", ""), f"{ROOT}/core.kcp.io/logicalclusters/{TEAM}/cluster", id="cluster"),
 ]

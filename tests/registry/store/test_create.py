@@ -14,8 +14,8 @@ from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin, Attribute
 from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.registry.store.create import prepare_new
 from kcp_py.storage.contract import Delete
-from tests.client.registry import CONFIG_MAPS, DEFINITIONS, LOGICAL_CLUSTERS, NAMESPACES, WIDGETS, config_map, definition, namespace, widget
-from tests.registry.store.conftest import CLUSTER_KEY, DEFINITION_KEY, NAMESPACE_KEY, TEAM, World
+from tests.client.registry import CONFIG_MAPS, CRDS, LOGICAL_CLUSTERS, NAMESPACES, WIDGETS, config_map, make_crd, namespace, widget
+from tests.registry.store.conftest import CLUSTER_KEY, CRD_KEY, NAMESPACE_KEY, TEAM, World
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ async def test_a_resource_version_is_an_error(world: World) -> None:
 
 async def test_status_is_dropped_and_generation_begins(world: World) -> None:
     """An object of a kind with `/status` begins without one, in its first generation."""
-    crd = definition()
+    crd = make_crd()
     crd["spec"]["versions"][0]["subresources"] = {"status": {}}
     await world.establish(crd)
     written = await world.create({**widget("one"), "status": {"ready": True}}, WIDGETS)
@@ -167,16 +167,16 @@ def terminate_cluster(world: World) -> Awaitable[None]:
     return world.client.delete(TEAM, LOGICAL_CLUSTERS, "", "cluster")
 
 
-def change_definition(world: World) -> Awaitable[None]:
-    return world.rewrite(DEFINITION_KEY, lambda crd: crd["spec"]["names"].update(shortNames=["wd"]))
+def change_crd(world: World) -> Awaitable[None]:
+    return world.rewrite(CRD_KEY, lambda crd: crd["spec"]["names"].update(shortNames=["wd"]))
 
 
-def terminate_definition(world: World) -> Awaitable[None]:
-    return world.client.delete(TEAM, DEFINITIONS, "", "widgets.example.com")
+def terminate_crd(world: World) -> Awaitable[None]:
+    return world.client.delete(TEAM, CRDS, "", "widgets.example.com")
 
 
-def remove_definition(world: World) -> Awaitable[int]:
-    return world.storage.transact((), (Delete(DEFINITION_KEY),))
+def remove_crd(world: World) -> Awaitable[int]:
+    return world.storage.transact((), (Delete(CRD_KEY),))
 
 
 def terminate_namespace(world: World) -> Awaitable[None]:
@@ -197,12 +197,12 @@ RACES = [
         id="cluster terminates",
     ),
     pytest.param(World.remake_cluster, CLUSTER_KEY, None, id="cluster is another one"),
-    pytest.param(change_definition, DEFINITION_KEY, None, id="definition changes"),
+    pytest.param(change_crd, CRD_KEY, None, id="definition changes"),
     pytest.param(
-        terminate_definition, DEFINITION_KEY, (403, "create not allowed while custom resource definition is terminating"),
+        terminate_crd, CRD_KEY, (403, "create not allowed while custom resource definition is terminating"),
         id="definition terminates",
     ),
-    pytest.param(remove_definition, DEFINITION_KEY, (404, "the server could not find the requested resource"), id="definition goes"),
+    pytest.param(remove_crd, CRD_KEY, (404, "the server could not find the requested resource"), id="definition goes"),
     pytest.param(
         terminate_namespace, NAMESPACE_KEY, (403, "unable to create new content in namespace game because it is being terminated"),
         id="namespace terminates",
@@ -265,7 +265,7 @@ async def change_size(world: World) -> None:
     def change(crd: dict[str, Any]) -> None:
         crd["metadata"]["generation"] += 1
 
-    await world.rewrite(DEFINITION_KEY, change)
+    await world.rewrite(CRD_KEY, change)
 
 
 async def test_an_object_obeys_the_schema_under_which_it_is_stored(world: World) -> None:
@@ -275,7 +275,7 @@ async def test_an_object_obeys_the_schema_under_which_it_is_stored(world: World)
     def stricter(crd: dict[str, Any]) -> None:
         crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"]["minimum"] = 5
 
-    world.storage.before_write(lambda: world.rewrite(DEFINITION_KEY, stricter))
+    world.storage.before_write(lambda: world.rewrite(CRD_KEY, stricter))
     with pytest.raises(StatusError) as caught:
         await world.client.create(TEAM, WIDGETS, widget("one"))
     assert "spec.size in body should be greater than or equal to 5" in caught.value.message

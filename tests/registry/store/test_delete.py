@@ -9,8 +9,8 @@ import pytest
 from kcp_py.apimachinery.errors import OBJECT_MODIFIED, StatusError
 from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.registry.store.access import LOCK_ATTEMPTS
-from tests.client.registry import DEFINITIONS, LOGICAL_CLUSTERS, NAMESPACES, WIDGETS, config_map, widget
-from tests.registry.store.conftest import CLUSTER_KEY, DEFINITION_KEY, TEAM, World
+from tests.client.registry import CRDS, LOGICAL_CLUSTERS, NAMESPACES, WIDGETS, config_map, widget
+from tests.registry.store.conftest import CLUSTER_KEY, CRD_KEY, TEAM, World
 
 pytestmark = pytest.mark.anyio
 
@@ -199,7 +199,7 @@ async def test_a_mark_is_stored_under_the_schema_that_it_was_worked_out_by(world
         spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
         spec["properties"]["color"] = {"type": "string", "default": "red"}
 
-    world.storage.before_write(lambda: world.rewrite(DEFINITION_KEY, coloured))
+    world.storage.before_write(lambda: world.rewrite(CRD_KEY, coloured))
     await world.client.delete(TEAM, WIDGETS, "default", "one")
     assert (await world.client.get(TEAM, WIDGETS, "default", "one"))["spec"] == {"size": 1, "color": "red"}
 
@@ -208,6 +208,6 @@ async def test_objects_can_be_deleted_while_their_definition_ends(world: World) 
     """Of a custom resource that is on its way out, everything but new objects is served."""
     await world.establish()
     await world.create(widget("one", finalizers=["a.b/one"]), WIDGETS)
-    await world.client.delete(TEAM, DEFINITIONS, "", "widgets.example.com")
+    await world.client.delete(TEAM, CRDS, "", "widgets.example.com")
     await world.client.delete(TEAM, WIDGETS, "default", "one")
     assert (await world.stored(WIDGET) or {})["metadata"]["deletionTimestamp"]

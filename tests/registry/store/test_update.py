@@ -14,8 +14,8 @@ from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.registry.store import Current, update
 from kcp_py.registry.store.access import LOCK_ATTEMPTS
 from kcp_py.storage.contract import Delete
-from tests.client.registry import LOGICAL_CLUSTERS, NAMESPACES, WIDGETS, config_map, definition, widget
-from tests.registry.store.conftest import CLUSTER_KEY, DEFINITION_KEY, TEAM, World
+from tests.client.registry import LOGICAL_CLUSTERS, NAMESPACES, WIDGETS, config_map, make_crd, widget
+from tests.registry.store.conftest import CLUSTER_KEY, CRD_KEY, TEAM, World
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,7 @@ def data(**values: str) -> Any:
 
 
 def status_crd() -> dict[str, Any]:
-    crd = definition()
+    crd = make_crd()
     crd["spec"]["versions"][0]["subresources"] = {"status": {}}
     return crd
 
@@ -258,16 +258,16 @@ async def test_a_definition_that_changes_in_the_middle_is_looked_up_again(world:
     def stricter(crd: dict[str, Any]) -> None:
         crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"]["maximum"] = 5
 
-    world.storage.before_write(lambda: world.rewrite(DEFINITION_KEY, stricter))
+    world.storage.before_write(lambda: world.rewrite(CRD_KEY, stricter))
     before = await world.stored(WIDGET)
     with pytest.raises(StaleStateError) as stale:
         await world.update("one", lambda obj: obj["spec"].update(size=7), WIDGETS)
-    assert stale.value.key == DEFINITION_KEY
+    assert stale.value.key == CRD_KEY
     assert await world.stored(WIDGET) == before
     with pytest.raises(StatusError) as caught:
         await world.client.update(TEAM, WIDGETS, {**created, "spec": {"size": 7}})
     assert "spec.size in body should be less than or equal to 5" in caught.value.message
-    world.storage.before_write(lambda: world.storage.transact((), (Delete(DEFINITION_KEY),)))
+    world.storage.before_write(lambda: world.storage.transact((), (Delete(CRD_KEY),)))
     with pytest.raises(StatusError) as caught:
         await world.client.update(TEAM, WIDGETS, {**created, "spec": {"size": 3}})
     assert (caught.value.code, caught.value.message) == (404, "the server could not find the requested resource")

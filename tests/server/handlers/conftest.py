@@ -132,7 +132,7 @@ def config_map(name: str, data: Mapping[str, str] | None = None, **metadata: Any
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}, "data": dict(data or {})}
 
 
-def definition(
+def make_crd(
     plural: str = "widgets", group: str = "example.com", schema: Mapping[str, Any] | None = None, **version: Any
 ) -> dict[str, Any]:
     """A CRD with one version, `v1`, and a status."""
@@ -176,5 +176,5 @@ async def established(api: Api, cluster: str, name: str = "widgets.example.com")
 
 
 def instance(name: str, group: str = "example.com", **more: Any) -> dict[str, Any]:
-    """An object of the CRD that `definition` makes."""
+    """An object of the CRD that `make_crd` makes."""
     return {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": name}, **more}

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from tests.egress.https import HttpsServer, Request, Respond, http
-from tests.server.handlers.conftest import definition
+from tests.server.handlers.conftest import make_crd
 
 Change = Callable[[dict[str, Any], dict[str, Any]], None]
 """(request, answer's `response`): makes an answer wrong."""
@@ -34,7 +34,7 @@ def schema(content: str, default: str) -> dict[str, Any]:
 
 def converting(server: HttpsServer | None, storage: str = "v1", **webhook: Any) -> dict[str, Any]:
     """Widgets in v1 and v1beta1, which have `content`, and v2, which has `contentV2`."""
-    crd = definition(schema=schema("content", "v1"))
+    crd = make_crd(schema=schema("content", "v1"))
     (version,) = crd["spec"]["versions"]
     version["subresources"] = {
         "status": {},

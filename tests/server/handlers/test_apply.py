@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.handlers.conftest import Api, config_map, definition, instance
+from tests.server.handlers.conftest import Api, config_map, instance, make_crd
 from tests.server.handlers.widgets import MERGE, WIDGETS, install
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +55,7 @@ def entries(obj: Any) -> list[tuple[str, str, str, Any]]:
 
 
 async def installed(api: Api) -> None:
-    await install(api, definition(schema=SCHEMA, subresources={"status": {}, "scale": SCALE}))
+    await install(api, make_crd(schema=SCHEMA, subresources={"status": {}, "scale": SCALE}))
 
 
 async def test_apply_creates_and_updates(api: Api) -> None:
@@ -272,7 +272,7 @@ async def test_nulls(api: Api) -> None:
     """An explicit null is stored where the schema allows it, and refused where it does not."""
     part = {"type": "object", "properties": {"a": {"type": "string"}}}
     schema = {"type": "object", "properties": {"free": {**part, "nullable": True}, "strict": part}}
-    await install(api, definition(schema=schema))
+    await install(api, make_crd(schema=schema))
     assert (await applied(api, WIDGET, {**instance("one"), "free": None}))["free"] is None
     status = await refused(api, 422, WIDGET, {**instance("one"), "strict": None}, fieldManager="m")
     assert "must be of type object" in status["message"]
@@ -318,7 +318,7 @@ async def test_scale(api: Api) -> None:
 
 async def test_terminating_definitions(api: Api) -> None:
     """An apply creates nothing where nothing can be created any more."""
-    await install(api, definition(schema=SCHEMA))
+    await install(api, make_crd(schema=SCHEMA))
     await api.ok("POST", WIDGETS, {**instance("kept"), "metadata": {"name": "kept", "finalizers": ["a.b/c"]}})
     await api.ok("DELETE", "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com")
     status = await refused(api, 403, WIDGET, instance("one"), fieldManager="m")
@@ -328,7 +328,7 @@ async def test_terminating_definitions(api: Api) -> None:
 
 async def test_other_versions(api: Api) -> None:
     """Fields that were applied in another version are still theirs; versions that are gone own nothing."""
-    crd = definition(schema=SCHEMA)
+    crd = make_crd(schema=SCHEMA)
     crd["spec"]["versions"].append({**crd["spec"]["versions"][0], "name": "v2", "storage": False})
     await install(api, crd)
     await applied(api, WIDGET, instance("one", spec={"replicas": 3}), "one")
@@ -343,7 +343,7 @@ async def test_other_versions(api: Api) -> None:
 
 async def test_schemaless(api: Api) -> None:
     """Without a schema maps are merged and lists replaced."""
-    await install(api, definition(schema={"type": "object", "x-kubernetes-preserve-unknown-fields": True}))
+    await install(api, make_crd(schema={"type": "object", "x-kubernetes-preserve-unknown-fields": True}))
     await applied(api, WIDGET, {**instance("one"), "spec": {"a": {"b": 1}, "l": [1, 2]}}, "one")
     two = await applied(api, WIDGET, {**instance("one"), "spec": {"a": {"c": 2}}}, "two")
     assert two["spec"] == {"a": {"b": 1, "c": 2}, "l": [1, 2]}

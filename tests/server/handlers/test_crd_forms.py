@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.server.handlers.conftest import Api, definition
-from tests.server.handlers.widgets import CRD, DEFINITIONS, MERGE, WIDGETS, install, spec_schema
+from tests.server.handlers.conftest import Api, make_crd
+from tests.server.handlers.widgets import CRD, CRDS, MERGE, WIDGETS, install, spec_schema
 
 pytestmark = pytest.mark.anyio
 
-ALL = f"/clusters/a{DEFINITIONS}"
+ALL = f"/clusters/a{CRDS}"
 STRICT = {"fieldValidation": "Strict"}
 NULLS = [
     *("additionalItems", "additionalProperties", "allOf", "anyOf", "default", "definitions", "dependencies", "description", "enum"),
@@ -30,7 +30,7 @@ def schema_of(crd: dict[str, Any]) -> Any:
 async def test_nulls_in_schemas_are_absent(api: Api) -> None:
     """As some generators write them: accepted, not kept, also in updates and patches, and the kind is served."""
     nulls = dict.fromkeys(NULLS)
-    created = await api.ok("POST", ALL, definition(schema=spec_schema(a={"type": "string", **nulls})), params=STRICT)
+    created = await api.ok("POST", ALL, make_crd(schema=spec_schema(a={"type": "string", **nulls})), params=STRICT)
     assert schema_of(created) == {"type": "string"}
     found = await api.ok("GET", CRD)
     schema_of(found).update(nulls, maxLength=3)
@@ -45,7 +45,7 @@ async def test_nulls_in_schemas_are_absent(api: Api) -> None:
 async def test_a_rule_may_be_there_twice(api: Api) -> None:
     """`x-kubernetes-validations` is a map by rule to those who merge it, and a list to those who check it."""
     rules = [{"rule": "self != 'b'", "message": "one"}, {"rule": "self != 'b'", "message": "two"}]
-    created = await install(api, definition(schema=spec_schema(a={"type": "string", "x-kubernetes-validations": rules})))
+    created = await install(api, make_crd(schema=spec_schema(a={"type": "string", "x-kubernetes-validations": rules})))
     assert schema_of(created)["x-kubernetes-validations"] == rules
     sent = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"}, "spec": {"a": "b"}}
     status = await api.fails(422, "POST", WIDGETS, sent)
@@ -55,10 +55,10 @@ async def test_a_rule_may_be_there_twice(api: Api) -> None:
 async def test_schemas_that_go_decodes_apart_may_have_unknown_fields(api: Api) -> None:
     """They are dropped silently; elsewhere strict decoding reports them."""
     items = {"type": "string", "foo": 1, "not": None}
-    crd = definition(schema=spec_schema(a={"type": "array", "items": items}, b={"type": "object", "additionalProperties": items}))
+    crd = make_crd(schema=spec_schema(a={"type": "array", "items": items}, b={"type": "object", "additionalProperties": items}))
     created = await api.ok("POST", ALL, crd, params=STRICT)
     assert schema_of(created) == {"type": "array", "items": {"type": "string"}}
-    crd = definition(plural="gears", schema=spec_schema(a={"type": "string", "foo": 1}))
+    crd = make_crd(plural="gears", schema=spec_schema(a={"type": "string", "foo": 1}))
     status = await api.fails(400, "POST", ALL, crd, params=STRICT)
     where = "spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.a.foo"
     assert status["message"].endswith(f'strict decoding error: unknown field "{where}"')
@@ -66,13 +66,13 @@ async def test_schemas_that_go_decodes_apart_may_have_unknown_fields(api: Api) -
 
 async def test_a_new_definition_has_no_conditions_yet(api: Api) -> None:
     """The list is null, as Go writes one that is not there."""
-    created = await api.ok("POST", ALL, definition(), params={"dryRun": "All"})
+    created = await api.ok("POST", ALL, make_crd(), params={"dryRun": "All"})
     assert created["status"]["conditions"] is None
 
 
 async def test_without_a_storage_version_only_that_is_told(api: Api) -> None:
     """Both rules that need it, and nothing about the type of the empty list."""
-    status = await api.fails(422, "POST", ALL, definition(storage=False))
+    status = await api.fails(422, "POST", ALL, make_crd(storage=False))
     fields = [cause["field"] for cause in status["details"]["causes"]]
     assert fields == ["spec.versions", "status.storedVersions"]
     assert "must be of type" not in status["message"]
@@ -89,7 +89,7 @@ async def test_what_go_leaves_out_is_not_kept(api: Api) -> None:
     """`preserveUnknownFields: false`, columns of priority 0 and other zero values, as `omitempty` has it; plain fields stay."""
     column = {"name": "Size", "type": "integer", "jsonPath": ".spec.size"}
     zeros = {"priority": 0, "description": "", "format": ""}
-    crd = definition(additionalPrinterColumns=[column | zeros], selectableFields=[], deprecated=False, deprecationWarning=None)
+    crd = make_crd(additionalPrinterColumns=[column | zeros], selectableFields=[], deprecated=False, deprecationWarning=None)
     crd["spec"]["preserveUnknownFields"] = False
     crd["spec"]["names"] |= {"shortNames": [], "categories": None}
     created = await api.ok("POST", ALL, crd, params=STRICT)

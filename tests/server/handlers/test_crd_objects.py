@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.server.handlers.conftest import Api, config_map, definition, instance
-from tests.server.handlers.widgets import CRD, DEFINITIONS, MERGE, WIDGETS, gone, install, two_versions
+from tests.server.handlers.conftest import Api, config_map, instance, make_crd
+from tests.server.handlers.widgets import CRD, CRDS, MERGE, WIDGETS, gone, install, two_versions
 
 pytestmark = pytest.mark.anyio
 
-ALL = f"/clusters/a{DEFINITIONS}"
+ALL = f"/clusters/a{CRDS}"
 LOGICAL_CLUSTER = "/clusters/a/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 AGGREGATED = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
@@ -19,7 +19,7 @@ AGGREGATED = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroup
 
 async def test_create_ignores_the_status_and_begins_generations(api: Api) -> None:
     """Names, conversion and the stored version are filled in."""
-    crd = definition()
+    crd = make_crd()
     del crd["spec"]["names"]["singular"], crd["spec"]["names"]["listKind"]
     crd["status"] = {"acceptedNames": {"plural": "x", "kind": "X"}, "storedVersions": ["v7"], "conditions": []}
     created = await api.ok("POST", ALL, crd)
@@ -42,7 +42,7 @@ async def test_an_update_leaves_the_status_and_counts_generations(api: Api) -> N
     del changed["metadata"]["resourceVersion"]
     status = await api.fails(422, "PUT", CRD, changed)
     assert "metadata.resourceVersion: Invalid value: 0: must be specified for an update" in status["message"]
-    assert (await api("PUT", f"{ALL}/gadgets.example.com", definition("gadgets"))).status_code in {404, 422}
+    assert (await api("PUT", f"{ALL}/gadgets.example.com", make_crd("gadgets"))).status_code in {404, 422}
 
 
 async def test_the_status_is_read_and_patched_by_itself(api: Api) -> None:
@@ -112,7 +112,7 @@ async def test_warnings_of_a_definition(api: Api) -> None:
     of_set = (
         '299 - "x-kubernetes-list-type: set for items of type \\"object\\" is not supported by server-side apply or CEL validation rules"'
     )
-    response = await api("POST", ALL, definition(schema=schema))
+    response = await api("POST", ALL, make_crd(schema=schema))
     assert response.status_code == 201, response.text
     assert response.headers.get_list("warning") == [of_format, of_set]
     changed = await api("PATCH", CRD, {"spec": {"names": {"categories": ["all"]}}}, headers=MERGE)
@@ -121,7 +121,7 @@ async def test_warnings_of_a_definition(api: Api) -> None:
 
 async def test_protected_groups_need_an_approval(api: Api) -> None:
     """With upstream's words."""
-    crd = definition(group="x.k8s.io")
+    crd = make_crd(group="x.k8s.io")
     status = await api.fails(422, "POST", ALL, crd)
     assert status["message"] == (
         'CustomResourceDefinition.apiextensions.k8s.io "widgets.x.k8s.io" is invalid: '
@@ -138,7 +138,7 @@ async def test_protected_groups_need_an_approval(api: Api) -> None:
 @pytest.mark.parametrize("group", ["apps", "batch", "autoscaling", "policy"])
 async def test_a_kind_of_a_built_in_group_is_brought_by_a_definition(api: Api, group: str) -> None:
     """It is served, discovered and published in its cluster."""
-    await install(api, definition("deployments", group=group))
+    await install(api, make_crd("deployments", group=group))
     path = f"/clusters/a/apis/{group}/v1/namespaces/default/deployments"
     created = await api.ok("POST", path, {"apiVersion": f"{group}/v1", "kind": "Deployment", "metadata": {"name": "one"}})
     assert (await api.ok("GET", f"{path}/one"))["metadata"]["uid"] == created["metadata"]["uid"]
@@ -195,7 +195,7 @@ async def test_definitions_as_a_table(api: Api) -> None:
 
 async def test_installed_definitions_are_protected(api: Api) -> None:
     """A definition with the installer's mark is shown as such, and no client deletes it before the mark is taken away."""
-    crd = definition()
+    crd = make_crd()
     crd["metadata"]["annotations"] = {"kcp-py.io/installed-by": "builtin"}
     await install(api, crd)
     table = await api.ok("GET", ALL, headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"})
@@ -214,7 +214,7 @@ async def test_installed_definitions_are_protected(api: Api) -> None:
 
 async def test_a_cluster_takes_its_installed_definitions_along(api: Api) -> None:
     """The mark keeps no logical cluster from being deleted with all that is in it."""
-    crd = definition()
+    crd = make_crd()
     crd["metadata"]["annotations"] = {"kcp-py.io/installed-by": "builtin"}
     await install(api, crd)
     await api.ok("POST", WIDGETS, instance("goes"))

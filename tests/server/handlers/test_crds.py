@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.registry.store.conftest import InterleavingStorage
-from tests.server.handlers.conftest import Api, Watch, definition, instance
+from tests.server.handlers.conftest import Api, Watch, instance, make_crd
 from tests.server.handlers.widgets import (
     ALL_WIDGETS,
     CRD,
-    DEFINITIONS,
+    CRDS,
     MERGE,
     SCHEMA,
     WIDGETS,
@@ -43,7 +43,7 @@ async def test_a_definition_is_established_and_served_in_its_own_cluster_only(ap
         response = await api(method, path, instance("one", spec={"size": 1}) if method == "POST" else None)
         assert (response.status_code, response.text) == (404, "404 page not found\n")
     assert (await api("GET", "/clusters/b/apis/example.com")).status_code == 404
-    await api.fails(404, "GET", f"/clusters/b{DEFINITIONS}/widgets.example.com")
+    await api.fails(404, "GET", f"/clusters/b{CRDS}/widgets.example.com")
 
 
 async def test_two_versions_without_conversion(api: Api) -> None:
@@ -108,7 +108,7 @@ async def test_a_version_that_is_no_longer_served_is_an_unknown_path(api: Api) -
 async def test_a_changed_schema_is_seen_in_old_objects(api: Api) -> None:
     """New defaults appear in get, list and watch without a write and go again with the schema, unless something stored them."""
     plain = spec_schema(size={"type": "integer"}, gone={"type": "string"})
-    await install(api, definition(schema=plain))
+    await install(api, make_crd(schema=plain))
     for name in ("one", "two"):
         await api.ok("POST", WIDGETS, instance(name, spec={"size": 1, "gone": "x"}))
     before = await api.ok("GET", f"{WIDGETS}/one")
@@ -150,8 +150,8 @@ async def test_watches_end_when_their_definition_changes(api: Api) -> None:
 async def test_the_wildcard_shows_each_object_by_its_own_schema(api: Api) -> None:
     """Same resource, different definitions: full objects, each defaulted and pruned as in its cluster; a version that a cluster does
     not serve is left out."""
-    await install(api, definition(schema=spec_schema(size={"type": "integer"})), "a")
-    await install(api, definition(schema=spec_schema(size={"type": "string"})), "b")
+    await install(api, make_crd(schema=spec_schema(size={"type": "integer"})), "a")
+    await install(api, make_crd(schema=spec_schema(size={"type": "string"})), "b")
     crd = two_versions()
     crd["spec"]["versions"][0]["served"] = False
     crd["spec"]["versions"][0]["storage"], crd["spec"]["versions"][1]["storage"] = False, True
@@ -160,7 +160,7 @@ async def test_the_wildcard_shows_each_object_by_its_own_schema(api: Api) -> Non
     await api.ok("POST", WIDGETS.replace("/a/", "/b/"), instance("two", spec={"size": "large"}))
     beta = WIDGETS.replace("/a/", "/c/").replace("v1", "v1beta1")
     await api.ok("POST", beta, {**instance("three", spec={"size": 3}), "apiVersion": "example.com/v1beta1"})
-    path = f"/clusters/b{DEFINITIONS}/widgets.example.com"
+    path = f"/clusters/b{CRDS}/widgets.example.com"
     await change_schema(api, spec_schema(size={"type": "string"}, color={"type": "string", "default": "red"}), path)
     listed = await api.ok("GET", ALL_WIDGETS)
     found = [(item["metadata"]["clusterName"], item["metadata"]["name"], item["spec"]) for item in listed["items"]]
@@ -177,7 +177,7 @@ async def test_the_wildcard_shows_each_object_by_its_own_schema(api: Api) -> Non
 
 async def test_a_definition_can_bring_a_kind_of_the_core_group(api: Api) -> None:
     """Called `<plural>.core`, it is served under /api, in discovery together with the built-in kinds, in its cluster only."""
-    crd = definition("pods", "core", schema=spec_schema(nodeName={"type": "string"}))
+    crd = make_crd("pods", "core", schema=spec_schema(nodeName={"type": "string"}))
     crd["spec"]["group"] = ""
     await install(api, crd)
     pods = "/clusters/a/api/v1/namespaces/default/pods"
@@ -193,12 +193,12 @@ async def test_a_definition_can_bring_a_kind_of_the_core_group(api: Api) -> None
     status = await api.fails(
         422,
         "POST",
-        f"/clusters/a{DEFINITIONS}",
-        {**definition("configmaps", "core"), "spec": {**crd["spec"], "names": definition("configmaps")["spec"]["names"]}},
+        f"/clusters/a{CRDS}",
+        {**make_crd("configmaps", "core"), "spec": {**crd["spec"], "names": make_crd("configmaps")["spec"]["names"]}},
     )
     assert "is a built-in resource" in status["message"]
     async with Watch(api, pods, resourceVersion=created["metadata"]["resourceVersion"]) as watch:
-        await api.ok("DELETE", f"/clusters/a{DEFINITIONS}/pods.core")
+        await api.ok("DELETE", f"/clusters/a{CRDS}/pods.core")
         while (event := await watch.next()) is not None:
             assert event["object"]["metadata"]["name"] == "one"
     await gone(api, pods)
@@ -237,7 +237,7 @@ async def test_discovery_and_openapi_follow_the_definitions(api: Api) -> None:
     """A served resource is published at once, in its cluster only, and changes and goes with the definition."""
     nothing = {"group": False, "resources": [], "aggregated": []}
     assert await documents(api) == nothing
-    await install(api, definition(schema=spec_schema(size={"type": "integer"})))
+    await install(api, make_crd(schema=spec_schema(size={"type": "integer"})))
     served = {"group": True, "resources": ["widgets", "widgets/status"], "aggregated": ["widgets"]}
     assert await documents(api) == {**served, "v3": ["size"], "v2": ["size"]}
     assert await documents(api, "b") == nothing
@@ -353,7 +353,7 @@ async def test_a_create_that_loses_its_ground_is_worked_out_again(
     api: Api, *, method: str, path: str, body: str | None, code: int, message: str
 ) -> None:
     """What happens between the checks and the write decides, as if it had happened before, and warnings are given once."""
-    await install(api, definition(schema=SCHEMA, deprecated=True))
+    await install(api, make_crd(schema=SCHEMA, deprecated=True))
     await api.ok("POST", "/clusters/a/api/v1/namespaces", {"metadata": {"name": "game"}})
     widgets = WIDGETS.replace("default", "game")
     held = instance("held", spec={"size": 0})

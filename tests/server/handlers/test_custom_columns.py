@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.handlers.conftest import Api, Watch, definition, instance
+from tests.server.handlers.conftest import Api, Watch, instance, make_crd
 from tests.server.handlers.widgets import ALL_WIDGETS, CRD, MERGE, WIDGETS, install
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +28,7 @@ SPEC = {"alpha": "foo_123", "beta": 10, "gamma": "bar", "epsilon": [1, 2, 3], "s
 
 def shown(columns: list[dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
     version: dict[str, Any] = {"additionalPrinterColumns": columns} if columns is not None else {}
-    return definition(schema=OPEN, **version, **more)
+    return make_crd(schema=OPEN, **version, **more)
 
 
 async def filled(api: Api) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.server.handlers.conftest import Api, definition, instance
-from tests.server.handlers.widgets import DEFINITIONS, WIDGETS, change_schema, install
+from tests.server.handlers.conftest import Api, instance, make_crd
+from tests.server.handlers.widgets import CRDS, WIDGETS, change_schema, install
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ def warnings_of(response: httpx.Response) -> list[str]:
 async def test_rules_judge_creates_updates_and_status(api: Api) -> None:
     """422 with a cause for each rule; transition rules begin with the second write; `/status` is judged by all rules."""
     rules = [*rule("self.low <= self.high", message="low above high", fieldPath=".low"), *rule("self.high >= oldSelf.high")]
-    await install(api, definition(schema=spec_with(rules, low=INTEGER, high=INTEGER)))
+    await install(api, make_crd(schema=spec_with(rules, low=INTEGER, high=INTEGER)))
     status = await api.fails(422, "POST", WIDGETS, instance("one", spec={"low": 2, "high": 1}))
     assert status["message"] == 'Widget.example.com "one" is invalid: spec.low: Invalid value: low above high'
     assert status["details"]["causes"] == [{"reason": "FieldValueInvalid", "message": "Invalid value: low above high", "field": "spec.low"}]
@@ -47,7 +47,7 @@ async def test_rules_judge_creates_updates_and_status(api: Api) -> None:
 
 async def test_rules_wait_for_an_object_of_the_right_types(api: Api) -> None:
     """Missing fields and wrong types are reported first, with a note that rules were not run."""
-    await install(api, definition(schema=spec_with(rule("self.n > 1"), n=INTEGER)))
+    await install(api, make_crd(schema=spec_with(rule("self.n > 1"), n=INTEGER)))
     status = await api.fails(422, "POST", WIDGETS, instance("one", spec={"n": "x"}))
     assert status["details"]["causes"][-1] == {
         "reason": "FieldValueInvalid",
@@ -59,7 +59,7 @@ async def test_rules_wait_for_an_object_of_the_right_types(api: Api) -> None:
 
 async def test_what_did_not_change_may_stay_invalid(api: Api) -> None:
     """A schema that becomes stricter refuses only what changes; a rule that no longer holds becomes a warning."""
-    await install(api, definition(schema=spec_with([], n=INTEGER, m=INTEGER)))
+    await install(api, make_crd(schema=spec_with([], n=INTEGER, m=INTEGER)))
     created = await api.ok("POST", WIDGETS, instance("one", spec={"n": 1, "m": 1}))
     strict = spec_with([], n={**INTEGER, "minimum": 5}, m={**INTEGER, "x-kubernetes-validations": rule("self > 5")})
     await change_schema(api, strict)
@@ -77,14 +77,14 @@ async def test_what_did_not_change_may_stay_invalid(api: Api) -> None:
 
 async def test_the_rules_of_a_definition_are_judged_when_it_is_written(api: Api) -> None:
     """What does not compile, and what may cost too much, is refused with the place of the rule."""
-    path = f"/clusters/a{DEFINITIONS}"
-    status = await api.fails(422, "POST", path, definition(schema=spec_with(rule("self.missing > 1"), n=INTEGER)))
+    path = f"/clusters/a{CRDS}"
+    status = await api.fails(422, "POST", path, make_crd(schema=spec_with(rule("self.missing > 1"), n=INTEGER)))
     field = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule"
     assert [cause["field"] for cause in status["details"]["causes"]] == [field]
     assert "compilation failed: ERROR: <input>:1:5: undefined field 'missing'\n | self.missing > 1\n | ....^" in status["message"]
     names = {"type": "array", "items": {"type": "string"}}
     status = await api.fails(
-        422, "POST", path, definition(schema=spec_with(rule("self.names.all(x, self.names.all(y, x == y))"), names=names))
+        422, "POST", path, make_crd(schema=spec_with(rule("self.names.all(x, self.names.all(y, x == y))"), names=names))
     )
     causes = status["details"]["causes"]
     assert [cause["reason"] for cause in causes] == ["FieldValueForbidden"] * 3
@@ -97,7 +97,7 @@ async def test_an_object_may_cost_so_much_and_no_more(api: Api) -> None:
     """A rule that costs more than it may on an object refuses the object, away from the event loop."""
     names = {"type": "array", "maxItems": 500, "items": {"type": "string", "maxLength": 8}}
     rules = rule("self.names.all(x, self.names.all(y, size(x) + size(y) > 0))")
-    await install(api, definition(schema=spec_with(rules, names=names)))
+    await install(api, make_crd(schema=spec_with(rules, names=names)))
     status = await api.fails(422, "POST", WIDGETS, instance("one", spec={"names": [f"name-{index}" for index in range(500)]}))
     assert "call cost exceeds limit for rule" in status["message"]
     await api.ok("POST", WIDGETS, instance("two", spec={"names": ["a"] * 100}))
@@ -106,7 +106,7 @@ async def test_an_object_may_cost_so_much_and_no_more(api: Api) -> None:
 async def test_many_rules_run_beside_the_event_loop_the_first_time(api: Api) -> None:
     """All of them judge the first object as they do the second."""
     rules = [{"rule": f"self.n != {index}", "message": f"not {index}"} for index in range(40)]
-    await install(api, definition(schema=spec_with(rules, n=INTEGER)))
+    await install(api, make_crd(schema=spec_with(rules, n=INTEGER)))
     for _ in range(2):
         status = await api.fails(422, "POST", WIDGETS, instance("one", spec={"n": 7}))
         assert status["message"].endswith("spec: Invalid value: not 7")
@@ -120,14 +120,14 @@ TOO_LONG = "pattern takes too long to be searched for in texts of this length"
 async def test_a_pattern_that_takes_long_to_compile_is_refused(api: Api) -> None:
     """It would hold all clusters up for many seconds: 300 kB of Unicode classes."""
     schema = {"type": "object", "properties": {"spec": {"type": "string", "pattern": "\\pL" * 100_000}}}
-    status = await api.fails(422, "POST", DEFINITIONS, definition(schema=schema))
+    status = await api.fails(422, "POST", CRDS, make_crd(schema=schema))
     assert "expression too large" in status["details"]["causes"][0]["message"]
 
 
 async def test_a_pattern_that_takes_long_to_be_searched_for_is_refused(api: Api) -> None:
     """Everything but short texts would take minutes, in which no other large object could be looked at."""
     schema = {"type": "object", "properties": {"spec": {"type": "string", "pattern": HEAVY_PATTERN}}}
-    await install(api, definition(schema=schema))
+    await install(api, make_crd(schema=schema))
     await api.ok("POST", WIDGETS, instance("short", spec="a" * 100))
     status = await api.fails(422, "POST", WIDGETS, instance("long", spec="a" * 1_000_000))
     assert [cause["message"] for cause in status["details"]["causes"]] == [f'Invalid value: "": {TOO_LONG}']
@@ -149,7 +149,7 @@ async def test_searches_of_rules_cost_what_they_take(api: Api, text: str, value:
     """Where upstream's cost is too small for the work, the rule ends as one that costs too much."""
     patterns = {"type": "array", "maxItems": 200, "items": {"type": "string", "maxLength": 100}}
     string = {"type": "string", "maxLength": 1_000_000}
-    await install(api, definition(schema=spec_with(rule(text), text=string, patterns=patterns)))
+    await install(api, make_crd(schema=spec_with(rule(text), text=string, patterns=patterns)))
     await api.ok("POST", WIDGETS, instance("small", spec={"text": "aab", "patterns": ["^a", "b$"]}))
     status = await api.fails(422, "POST", WIDGETS, instance("large", spec=value))
     assert "call cost exceeds limit for rule" in status["message"]
@@ -159,5 +159,5 @@ async def test_many_patterns_that_take_long_to_compile_are_refused(api: Api) -> 
     """Each of them would do; together they would hold all clusters up for fifteen seconds."""
     properties = {f"p{number}": {"type": "string", "pattern": rf"\pL{{100}}a{{{number}}}"} for number in range(300)}
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
-    status = await api.fails(422, "POST", DEFINITIONS, definition(schema=schema))
+    status = await api.fails(422, "POST", CRDS, make_crd(schema=schema))
     assert [cause["field"] for cause in status["details"]["causes"]] == ["spec.versions"]

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from kcp_py.storage.contract import Put
-from tests.server.handlers.conftest import Api, Watch, definition, instance
+from tests.server.handlers.conftest import Api, Watch, instance, make_crd
 from tests.server.handlers.widgets import (
     MERGE,
     SCHEMA,
@@ -146,7 +146,7 @@ async def test_status_and_the_rest_are_written_apart(api: Api) -> None:
 
 async def test_without_the_subresource_the_status_is_data(api: Api) -> None:
     """It is stored on create, its changes raise the generation, and `/status` is an unknown path."""
-    await install(api, definition(schema=SCHEMA, subresources={}))
+    await install(api, make_crd(schema=SCHEMA, subresources={}))
     created = await api.ok("POST", WIDGETS, instance("one", spec={"size": 1}, status={"ready": 1}))
     assert created["status"] == {"ready": 1}
     changed = await api.ok("PATCH", f"{WIDGETS}/one", {"status": {"ready": 2}}, headers=MERGE)
@@ -216,7 +216,7 @@ async def test_bodies_of_another_kind_or_version(api: Api, change: dict[str, Any
 
 async def test_scopes(api: Api) -> None:
     """A cluster-scoped resource has no namespaces in its paths, a namespaced one is listed and watched without, and nothing else."""
-    crd = definition("planets", schema=spec_schema(size={"type": "integer"}))
+    crd = make_crd("planets", schema=spec_schema(size={"type": "integer"}))
     crd["spec"]["scope"] = "Cluster"
     await install(api, crd)
     await install(api)
@@ -243,7 +243,7 @@ async def test_selectable_fields_and_columns(api: Api) -> None:
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
         {"name": "Color", "type": "string", "jsonPath": ".spec.color", "priority": 1, "description": "how it looks"},
     ]
-    crd = definition(schema=SCHEMA, selectableFields=[{"jsonPath": ".spec.color"}], additionalPrinterColumns=columns)
+    crd = make_crd(schema=SCHEMA, selectableFields=[{"jsonPath": ".spec.color"}], additionalPrinterColumns=columns)
     await install(api, crd)
     for name, color in (("one", "red"), ("two", "blue"), ("three", "red")):
         await api.ok("POST", WIDGETS, instance(name, spec={"size": 1, "color": color}))
@@ -274,7 +274,7 @@ async def test_requests_see_the_old_definition_or_the_new_one(api: Api) -> None:
     def state(number: int) -> dict[str, Any]:
         return spec_schema(size={"type": "integer"}, **{name: {"type": "integer", "default": number} for name in ("one", "two")})
 
-    await install(api, definition(schema=spec_schema(size={"type": "integer"})))
+    await install(api, make_crd(schema=spec_schema(size={"type": "integer"})))
     for name in ("a", "b", "c"):
         await api.ok("POST", WIDGETS, instance(name, spec={"size": 1}))
     changing = True
@@ -311,7 +311,7 @@ async def test_requests_see_the_old_definition_or_the_new_one(api: Api) -> None:
 
 async def test_what_others_stored_can_be_read_and_repaired(api: Api) -> None:
     """Metadata of the wrong types is left out and goes with the next write; wrong values are shown, and refused when written again."""
-    await install(api, definition(schema=spec_schema(size={"type": "integer"})))
+    await install(api, make_crd(schema=spec_schema(size={"type": "integer"})))
     storage = api.control_plane.backend.access.storage
     for name, labels in (("types", {"a": 42}), ("values", {"a": "x y"})):
         await api.ok("POST", WIDGETS, instance(name, spec={"size": 1}))

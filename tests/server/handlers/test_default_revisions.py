@@ -16,7 +16,7 @@ from kcp_py.storage.contract import Storage
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.storage.sqlite import SQLiteStorage
 from tests.server.handlers.conftest import Api, Watch, options
-from tests.server.handlers.widgets import DEFINITIONS, MERGE, install
+from tests.server.handlers.widgets import CRDS, MERGE, install
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ Kinds = Literal["installed", "built in"]
 IN_A = "/clusters/a/api/v1/namespaces/default/services"
 PATH = f"{IN_A}/kubernetes"
 EVERYWHERE = "/clusters/*/api/v1/services"
-CRD = f"/clusters/a{DEFINITIONS}/services.core"
+CRD = f"/clusters/a{CRDS}/services.core"
 CLUSTER = "/clusters/a/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
 NOTHING: Mapping[str, str] = {}
 SYNCED: Mapping[str, str] = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
@@ -206,7 +206,7 @@ async def test_a_deletion_is_an_end_and_a_beginning(with_kind: Api, propagation:
 
 
 async def end_of_definition(api: Api) -> None:
-    async with Watch(api, f"/clusters/a{DEFINITIONS}") as watch:
+    async with Watch(api, f"/clusters/a{CRDS}") as watch:
         await api.ok("DELETE", CRD)
         while (event := await watch.next()) is not None and event["type"] != "DELETED":
             pass

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from tests.server.handlers.conftest import Api, config_map, definition
+from tests.server.handlers.conftest import Api, config_map, make_crd
 from tests.server.handlers.upstreamkinds import installed
 from tests.server.handlers.widgets import install
 
 pytestmark = pytest.mark.anyio
 
 CORE = "/clusters/a/api/v1"
-DEFINITIONS = "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CRDS = "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MAPS = f"{CORE}/namespaces/default/configmaps"
 JOBS = "/clusters/a/apis/batch/v1/namespaces/default/jobs"
 NAMESPACES = f"{CORE}/namespaces"
-CRD = f"{DEFINITIONS}/widgets.example.com"
+CRD = f"{CRDS}/widgets.example.com"
 JOB_WARNING = (
     '299 - "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set '
     'propagationPolicy=Orphan to suppress this warning"'
@@ -132,8 +132,8 @@ async def test_namespaces_and_definitions_have_their_own_words(api: Api, field: 
         f'Operation cannot be fulfilled on namespaces "n": Precondition failed: {name} in precondition: 7, '
         f"{name} in object meta: {space['metadata'][field]}"
     )
-    widgets = (await api.ok("POST", DEFINITIONS, definition()))["metadata"]["name"]
-    status = await api.fails(409, "DELETE", f"{DEFINITIONS}/{widgets}", {"preconditions": {field: "7"}})
+    widgets = (await api.ok("POST", CRDS, make_crd()))["metadata"]["name"]
+    status = await api.fails(409, "DELETE", f"{CRDS}/{widgets}", {"preconditions": {field: "7"}})
     assert (
         f'customresourcedefinitions.apiextensions.k8s.io "{widgets}": precondition failed: {name} in precondition: 7' in status["message"]
     )

@@ -12,7 +12,7 @@ import pytest
 from kcp_py.apis.upstream.crds import crds_named
 from kcp_py.controlplane import ControlPlane
 from tests.server.handlers.conftest import Api, Watch, options
-from tests.server.handlers.widgets import DEFINITIONS, install
+from tests.server.handlers.widgets import CRDS, install
 
 pytestmark = pytest.mark.anyio
 
@@ -151,7 +151,7 @@ async def test_the_wildcard_sees_it_come_and_go(api: Api) -> None:
 
 
 async def uninstalled(api: Api, cluster: str, name: str) -> None:
-    path = f"/clusters/{cluster}{DEFINITIONS}"
+    path = f"/clusters/{cluster}{CRDS}"
     async with Watch(api, path) as watch:
         for crd in crds_named([name]):
             await api.ok("DELETE", f"{path}/{crd['metadata']['name']}")
@@ -230,5 +230,5 @@ async def test_a_kind_of_the_same_name_hides_none_of_others(api: Api) -> None:
     held = service("held")
     held["metadata"]["finalizers"] = ["example.com/x"]
     await api.ok("POST", SERVICES.format("a"), held)
-    await api.ok("DELETE", f"/clusters/a{DEFINITIONS}/services.core")
+    await api.ok("DELETE", f"/clusters/a{CRDS}/services.core")
     await check()

@@ -12,7 +12,7 @@ import pytest
 
 from kcp_py.aio import offload
 from kcp_py.apimachinery.serializer.yaml.codec import encode_yaml
-from tests.server.handlers.conftest import Api, definition, instance
+from tests.server.handlers.conftest import Api, instance, make_crd
 from tests.server.handlers.widgets import MERGE, WIDGETS, install, spec_schema
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ MANY = [{"name": f"n{index}"} for index in range(5_000)]
 
 @pytest.fixture
 async def widgets(api: Api) -> Api:
-    await install(api, definition(schema=SCHEMA))
+    await install(api, make_crd(schema=SCHEMA))
     return api
 
 
@@ -134,7 +134,7 @@ async def test_defaults_that_would_fill_the_memory_are_refused(api: Api) -> None
     schema: dict[str, Any] = {"type": "object", "properties": {"leaf": {"type": "string", "default": "x"}}}
     for _ in range(6):
         schema = {"type": "object", "properties": {"list": {"type": "array", "items": schema, "default": [{}] * 500}}}
-    await install(api, definition(schema={"type": "object", "properties": {"spec": schema}}))
+    await install(api, make_crd(schema={"type": "object", "properties": {"spec": schema}}))
     status = await api.fails(413, "POST", WIDGETS, instance("one", spec={}))
     assert (status["reason"], status["message"]) == ("RequestEntityTooLarge", "Request entity too large: limit is 4194304")
     await api.ok("POST", WIDGETS, instance("two"))

@@ -22,12 +22,12 @@ from kcp_py.logicalcluster import Name
 from kcp_py.storage.contract import Compare, Delete, KeyValue, Operation, Put, RangeResult
 from kcp_py.storage.keys import route_of
 from kcp_py.storage.memory import MemoryStorage
-from tests.server.handlers.conftest import Api, Watch, config_map, definition, established, instance, options
+from tests.server.handlers.conftest import Api, Watch, config_map, established, instance, make_crd, options
 
 pytestmark = pytest.mark.anyio
 
 ROOT = "/registry"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MAPS = "/api/v1/namespaces/default/configmaps"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 MERGE = {"Content-Type": "application/merge-patch+json"}
@@ -284,12 +284,12 @@ async def test_a_cluster_that_is_gone_has_no_history(server: Server) -> None:
 @pytest.mark.parametrize("scope", ["Namespaced", "Cluster"])
 async def test_a_watch_ends_with_its_definition(server: Server, scope: str, *, told: bool) -> None:
     """A definition that is made again, with another scope, is another resource for a watch that is still sending initial events."""
-    crd = definition()
+    crd = make_crd()
     path = WIDGETS if scope == "Namespaced" else "/apis/example.com/v1/widgets"
     for call in count(1):
         assert call < MOST_CALLS
         cluster = f"d{call}"
-        await server.api.ok("POST", f"/clusters/{cluster}{DEFINITIONS}", crd)
+        await server.api.ok("POST", f"/clusters/{cluster}{CRDS}", crd)
         await established(server.api, cluster)
         await server.api.ok("POST", f"/clusters/{cluster}{WIDGETS}", instance("one", spec={"life": "first"}))
 

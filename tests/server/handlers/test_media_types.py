@@ -14,7 +14,7 @@ from kcp_py.apimachinery.serializer.protobuf import decode, decode_envelope, enc
 from kcp_py.apis.upstream.crds import crds_named
 from kcp_py.bootstrap.wire import message_of
 from kcp_py.storage.contract import Put
-from tests.server.handlers.conftest import Api, Watch, config_map, definition, established, instance
+from tests.server.handlers.conftest import Api, Watch, config_map, established, instance, make_crd
 from tests.server.handlers.widgets import install
 
 pytestmark = pytest.mark.anyio
@@ -65,7 +65,7 @@ def said(value: Any) -> Any:
 
 
 async def widgets(api: Api) -> None:
-    await api.ok("POST", f"{CLUSTER}/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition(**SCALE))
+    await api.ok("POST", f"{CLUSTER}/apis/apiextensions.k8s.io/v1/customresourcedefinitions", make_crd(**SCALE))
     await established(api, "root")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.handlers.conftest import Api, definition, instance
+from tests.server.handlers.conftest import Api, instance, make_crd
 from tests.server.handlers.widgets import MERGE, WIDGETS, install
 
 pytestmark = pytest.mark.anyio
@@ -91,7 +91,7 @@ KEPT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 async def test_refused(api: Api, case: str) -> None:
     """With upstream's path, value and words, in the message and as a cause."""
     fields, problem = REFUSED[case]
-    await install(api, definition(schema=SCHEMA))
+    await install(api, make_crd(schema=SCHEMA))
     status = await api.fails(422, "POST", WIDGETS, instance("one", **fields))
     assert problem in status["message"]
     assert status["message"].startswith('Widget.example.com "one" is invalid: ')
@@ -101,7 +101,7 @@ async def test_refused(api: Api, case: str) -> None:
 
 async def test_embedded_resources_of_the_wrong_types_are_not_decoded(api: Api) -> None:
     """400 when written, before any rule of the schema; for a patch, 422 of its result."""
-    await install(api, definition(schema=SCHEMA))
+    await install(api, make_crd(schema=SCHEMA))
     resource = {"apiVersion": "v1", "kind": "K", "metadata": {"namespace": 42}}
     problem = (
         'embedded.metadata: Invalid value: {"namespace":42}: json: cannot unmarshal number into Go struct field ObjectMeta.namespace '
@@ -119,7 +119,7 @@ async def test_embedded_resources_of_the_wrong_types_are_not_decoded(api: Api) -
 async def test_kept(api: Api, case: str) -> None:
     """The stored value and the answer; a default of 0.0 is the integer that Go makes of it."""
     fields, kept = KEPT[case]
-    await install(api, definition(schema=SCHEMA))
+    await install(api, make_crd(schema=SCHEMA))
     created = await api.ok("POST", WIDGETS, instance("one", **fields))
     assert {name: value for name, value in created.items() if name in SCHEMA["properties"]} == {**kept, "zero": 0}
     assert type(created["zero"]) is int
@@ -128,7 +128,7 @@ async def test_kept(api: Api, case: str) -> None:
 
 async def test_metadata_is_read_as_a_typed_decoder_reads_it(api: Api) -> None:
     """Wrong types are a 400; unknown fields go; wrong values come before everything else that is wrong."""
-    await install(api, definition(schema=SCHEMA))
+    await install(api, make_crd(schema=SCHEMA))
     obj = instance("one")
     obj["metadata"]["labels"] = {"foo": 42}
     status = await api.fails(400, "POST", WIDGETS, obj)

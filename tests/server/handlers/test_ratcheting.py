@@ -13,7 +13,7 @@ import yaml
 from kcp_py.apimachinery.patches import merge_patch
 from tests.corpus import CORPUS, needs_corpus
 from tests.schema.go_tables import GoTable
-from tests.server.handlers.conftest import Api, definition
+from tests.server.handlers.conftest import Api, make_crd
 from tests.server.handlers.widgets import WIDGETS, change_schema, install
 
 pytestmark = [pytest.mark.anyio, needs_corpus]
@@ -98,7 +98,7 @@ class Context:
 @pytest.mark.parametrize(("row", "status"), list(cases()))
 async def test_upstreams_cases(api: Api, row: dict[str, Any], *, status: bool) -> None:
     """What did not change is let through, what did has to be valid."""
-    await install(api, definition(subresources={"status": {}} if status else {}))
+    await install(api, make_crd(subresources={"status": {}} if status else {}))
     if status:
         await api.ok("POST", WIDGETS, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"}})
     context = Context(api, status=status)

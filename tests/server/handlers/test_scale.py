@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.server.handlers.conftest import Api, definition, instance
-from tests.server.handlers.widgets import ALL_WIDGETS, DEFINITIONS, MERGE, WIDGETS, install
+from tests.server.handlers.conftest import Api, instance, make_crd
+from tests.server.handlers.widgets import ALL_WIDGETS, CRDS, MERGE, WIDGETS, install
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +21,7 @@ PATHS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.re
 
 def scalable(**more: Any) -> dict[str, Any]:
     """A CRD with `/status` and `/scale`."""
-    return definition(schema=OPEN, **{"subresources": {"status": {}, "scale": PATHS}, **more})
+    return make_crd(schema=OPEN, **{"subresources": {"status": {}, "scale": PATHS}, **more})
 
 
 async def scaled_one(api: Api, spec: Any = None) -> Any:
@@ -272,7 +272,7 @@ async def test_values_of_another_type_from_before_the_definition(api: Api) -> No
     await install(api, crd)
     await api.ok("POST", WIDGETS, instance("one", spec={"replicas": "three"}))
     await api.ok("POST", WIDGETS, instance("two", spec="flat"))
-    path = f"/clusters/a{DEFINITIONS}/widgets.example.com"
+    path = f"/clusters/a{CRDS}/widgets.example.com"
     operation = [{"op": "add", "path": "/spec/versions/0/subresources/scale", "value": PATHS}]
     await api.ok("PATCH", path, operation, headers=JSON_PATCH)
     status = await api.fails(500, "GET", SCALE)
@@ -290,7 +290,7 @@ async def test_counts_from_before_the_definition(api: Api) -> None:
     await install(api, scalable(subresources={"status": {}}))
     await api.ok("POST", WIDGETS, instance("one", spec={"replicas": -3}))
     operation = [{"op": "add", "path": "/spec/versions/0/subresources/scale", "value": PATHS}]
-    await api.ok("PATCH", f"/clusters/a{DEFINITIONS}/widgets.example.com", operation, headers=JSON_PATCH)
+    await api.ok("PATCH", f"/clusters/a{CRDS}/widgets.example.com", operation, headers=JSON_PATCH)
     assert (await api.ok("GET", SCALE))["spec"] == {"replicas": -3}
     assert (await api.ok("PATCH", f"{ONE}/status", {"status": {"replicas": 1}}, headers=MERGE))["status"] == {"replicas": 1}
     status = await api.fails(422, "PATCH", ONE, {"spec": {"size": 1}}, headers=MERGE)
@@ -312,7 +312,7 @@ async def test_what_is_not_there(api: Api) -> None:
     for method, verb in (("POST", "create"), ("DELETE", "delete")):
         status = await api.fails(405, method, SCALE, scale(replicas=1) if method == "POST" else None)
         assert status["message"] == f'{verb} is not supported on resources of kind "widgets.example.com"'
-    await install(api, definition("gadgets"))
+    await install(api, make_crd("gadgets"))
     assert (await api("GET", "/clusters/a/apis/example.com/v1/namespaces/default/gadgets/one/scale")).text == "404 page not found\n"
 
 

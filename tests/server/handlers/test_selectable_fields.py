@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.handlers.conftest import Api, Watch, definition, instance
+from tests.server.handlers.conftest import Api, Watch, instance, make_crd
 from tests.server.handlers.widgets import ALL_WIDGETS, MERGE, WIDGETS, install, spec_schema
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ BRIEF = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8
 def shirts(**version: Any) -> dict[str, Any]:
     color = {"type": "string", "nullable": True}
     schema = spec_schema(color=color, quantity={"type": "integer"}, branded={"type": "boolean"}, other={"type": "string"})
-    return definition(schema=schema, **{"selectableFields": FIELDS, **version})
+    return make_crd(schema=schema, **{"selectableFields": FIELDS, **version})
 
 
 async def filled(api: Api) -> None:
@@ -146,7 +146,7 @@ async def test_defaults_are_selected_by(api: Api) -> None:
 async def test_publication(api: Api) -> None:
     """Both OpenAPIs name the fields on the model of the kind, and nothing where there are none."""
     await install(api, shirts())
-    await install(api, definition("gadgets"))
+    await install(api, make_crd("gadgets"))
     third = (await api.ok("GET", "/clusters/a/openapi/v3/apis/example.com/v1"))["components"]["schemas"]
     second = (await api.ok("GET", "/clusters/a/openapi/v2"))["definitions"]
     for models in (third, second):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.handlers.conftest import Api, Watch, definition, instance
+from tests.server.handlers.conftest import Api, Watch, instance, make_crd
 from tests.server.handlers.widgets import ALL_WIDGETS, CRD, MERGE, SCHEMA, WIDGETS, gone, install
 
 pytestmark = pytest.mark.anyio
@@ -202,7 +202,7 @@ async def test_while_the_definition_terminates(api: Api) -> None:
 
 async def test_versions_may_differ_in_having_it(api: Api) -> None:
     """Where a version has no `/status`, its status is data: it is written with the rest and raises the generation."""
-    crd = definition(schema=SCHEMA)
+    crd = make_crd(schema=SCHEMA)
     (first,) = crd["spec"]["versions"]
     crd["spec"]["versions"] = [first, {**first, "name": "v2", "storage": False, "subresources": {}}]
     await install(api, crd)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.handlers.conftest import Api, Watch, definition, instance
+from tests.server.handlers.conftest import Api, Watch, instance, make_crd
 from tests.server.handlers.widgets import ALL_WIDGETS, CRD, MERGE, WIDGETS, install
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +43,7 @@ def waiting(**more: Any) -> dict[str, Any]:
     }
     spec = {"type": "object", "properties": {"size": {"type": "integer", "default": 3}, "replicas": {"type": "integer", "default": 2}}}
     paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
-    return definition(
+    return make_crd(
         schema={"type": "object", "properties": {"spec": spec, "status": status}},
         subresources={"status": {}, "scale": paths},
         selectableFields=[{"jsonPath": ".status.phase"}],

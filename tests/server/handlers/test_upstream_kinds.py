@@ -13,7 +13,7 @@ from kcp_py.apis.upstream.crds import crds_named
 from kcp_py.controlplane import ControlPlane
 from tests.server.handlers.conftest import Api, options
 from tests.server.handlers.upstreamkinds import APPLY, DEPLOYMENTS, PODS, PROTOBUF, SERVICES, STRATEGIC, deployment, installed, pod
-from tests.server.handlers.widgets import DEFINITIONS, install
+from tests.server.handlers.widgets import CRDS, install
 
 pytestmark = pytest.mark.anyio
 
@@ -225,7 +225,7 @@ async def test_a_definition_that_is_being_deleted(api: Api):
     await install(api, crd, "a")
     await install(api, crd, "b")
     await api.ok("POST", PODS, {**pod(), "metadata": {"name": "one", "finalizers": ["example.com/wait"]}})
-    await api.ok("DELETE", f"/clusters/a{DEFINITIONS}/pods.core")
+    await api.ok("DELETE", f"/clusters/a{CRDS}/pods.core")
     refused = await api.fails(403, "POST", PODS, pod("two"))
     assert "create not allowed while custom resource definition is terminating" in refused["message"]
     await api.ok("POST", PODS.replace("/a/", "/b/"), pod("two"))
@@ -273,9 +273,9 @@ async def test_kinds_that_every_cluster_has(tmp_path):
             await api.ok("POST", DEPLOYMENTS, deployment())
             patched = await api.ok("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": 2}}, headers=STRATEGIC)
             assert patched["spec"]["replicas"] == 2
-            assert (await api.ok("GET", f"/clusters/a{DEFINITIONS}"))["items"] == []
+            assert (await api.ok("GET", f"/clusters/a{CRDS}"))["items"] == []
             (crd,) = crds_named(["pods"])
-            await api.fails(422, "POST", f"/clusters/a{DEFINITIONS}", crd)
+            await api.fails(422, "POST", f"/clusters/a{CRDS}", crd)
             assert len((await api.ok("GET", PODS))["items"]) == 1
 
 

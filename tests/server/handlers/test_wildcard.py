@@ -14,9 +14,9 @@ import pytest
 from kcp_py.controlplane import ControlPlane
 from kcp_py.registry.rest.conversions import WildcardConversions
 from tests.egress.https import Certificate, HttpsServer, Request, issue
-from tests.server.handlers.conftest import Api, Watch, config_map, definition, established, instance, options
+from tests.server.handlers.conftest import Api, Watch, config_map, established, instance, make_crd, options
 from tests.server.handlers.converting import converting, webhook
-from tests.server.handlers.widgets import ALL_WIDGETS, DEFINITIONS, MERGE, install, spec_schema
+from tests.server.handlers.widgets import ALL_WIDGETS, CRDS, MERGE, install, spec_schema
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +41,7 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
 
 
 def cluster_scoped(**version: Any) -> dict[str, Any]:
-    crd = definition(**version)
+    crd = make_crd(**version)
     crd["spec"]["scope"] = "Cluster"
     return crd
 
@@ -56,7 +56,7 @@ async def both_scopes(api: Api) -> None:
     """Widgets are cluster-scoped in the clusters a and c, and namespaced in b and d."""
     for cluster in "abcd":
         namespaced = cluster in "bd"
-        await install(api, definition() if namespaced else cluster_scoped(), cluster)
+        await install(api, make_crd() if namespaced else cluster_scoped(), cluster)
         place = "namespaces/default/widgets" if namespaced else "widgets"
         await api.ok("POST", f"/clusters/{cluster}/apis/example.com/v1/{place}", instance("one"))
 
@@ -106,8 +106,8 @@ async def test_a_watch_has_objects_of_both_scopes(api: Api) -> None:
 async def test_fields_that_only_some_clusters_select_by(api: Api) -> None:
     """A selector finds objects where their definition has the field, and is refused only where no definition has it."""
     schema = spec_schema(color={"type": "string"})
-    await install(api, definition(schema=schema), "a")
-    await install(api, definition(schema=schema, selectableFields=[{"jsonPath": ".spec.color"}]), "b")
+    await install(api, make_crd(schema=schema), "a")
+    await install(api, make_crd(schema=schema, selectableFields=[{"jsonPath": ".spec.color"}]), "b")
     for cluster in "ab":
         path = f"/clusters/{cluster}/apis/example.com/v1/namespaces/default/widgets"
         await api.ok("POST", path, instance("one", spec={"color": "red"}))
@@ -126,28 +126,28 @@ async def test_fields_that_only_some_clusters_select_by(api: Api) -> None:
 
 async def test_the_warnings_of_one_cluster_are_not_for_all(api: Api) -> None:
     """A deprecated version warns in its own cluster."""
-    await install(api, definition(deprecated=True, deprecationWarning="words of a tenant"), "a")
+    await install(api, make_crd(deprecated=True, deprecationWarning="words of a tenant"), "a")
     assert "words of a tenant" in (await api("GET", "/clusters/a/apis/example.com/v1/widgets")).headers["Warning"]
     assert "Warning" not in (await api("GET", ALL_WIDGETS)).headers
 
 
 async def test_definitions_in_every_state(api: Api) -> None:
     """Other kinds, definitions that are not established or are being deleted, and versions that are not served leave others alone."""
-    other = definition(schema=spec_schema(size={"type": "integer"}))
+    other = make_crd(schema=spec_schema(size={"type": "integer"}))
     other["spec"]["names"].update(kind="Other", listKind="OtherThings")
     await install(api, other, "b")
     await api.ok("POST", "/clusters/b/apis/example.com/v1/namespaces/default/widgets", {**instance("other"), "kind": "Other"})
-    await install(api, definition(), "c")
+    await install(api, make_crd(), "c")
     held = instance("held")
     held["metadata"]["finalizers"] = ["example.com/held"]
     await api.ok("POST", "/clusters/c/apis/example.com/v1/namespaces/default/widgets", held)
-    await api.ok("DELETE", f"/clusters/c{DEFINITIONS}/widgets.example.com")
-    unserved = definition(served=False)
-    await api.ok("POST", f"/clusters/a{DEFINITIONS}", unserved)
-    conflicting = definition("gadgets")
+    await api.ok("DELETE", f"/clusters/c{CRDS}/widgets.example.com")
+    unserved = make_crd(served=False)
+    await api.ok("POST", f"/clusters/a{CRDS}", unserved)
+    conflicting = make_crd("gadgets")
     conflicting["spec"]["names"].update(kind="Widget", singular="widget")
-    await install(api, definition(), "d")
-    await api.ok("POST", f"/clusters/d{DEFINITIONS}", conflicting)
+    await install(api, make_crd(), "d")
+    await api.ok("POST", f"/clusters/d{CRDS}", conflicting)
     await api.ok("POST", "/clusters/d/apis/example.com/v1/namespaces/default/widgets", instance("one"))
     listed = await api.ok("GET", ALL_WIDGETS)
     assert [(item["kind"], item["metadata"]["name"]) for item in listed["items"]] == [
@@ -180,7 +180,7 @@ async def test_objects_that_a_webhook_does_not_convert_are_left_out(api: Api, ce
     everywhere = "/clusters/*/apis/example.com/v2/widgets"
     async with HttpsServer(certificate, webhook()) as good, HttpsServer(certificate, respond) as bad:
         for cluster, server in (("a", bad), ("b", good)):
-            await api.ok("POST", f"/clusters/{cluster}{DEFINITIONS}", converting(server))
+            await api.ok("POST", f"/clusters/{cluster}{CRDS}", converting(server))
             await established(api, cluster)
             path = f"/clusters/{cluster}/apis/example.com/v1/namespaces/default/widgets"
             await api.ok("POST", path, instance("one", content={"key": cluster}))
@@ -211,7 +211,7 @@ def coloured(**properties: str) -> dict[str, Any]:
     """A definition that prints columns."""
     columns = [{"name": name, "type": kind, "jsonPath": f".spec.{name.lower()}"} for name, kind in properties.items()]
     schema = spec_schema(**{name.lower(): {"type": kind} for name, kind in properties.items()})
-    return definition(schema=schema, additionalPrinterColumns=columns)
+    return make_crd(schema=schema, additionalPrinterColumns=columns)
 
 
 def columns_of(table: dict[str, Any]) -> list[str] | None:
@@ -225,7 +225,7 @@ async def test_a_table_has_the_cluster_and_the_columns_of_all_definitions(api: A
     assert columns_of(await api.ok("GET", "/clusters/*/api/v1/configmaps", headers=TABLE)) == ["Cluster", "Name", "Data", "Age"]
     await install(api, coloured(Size="integer", Color="string"), "a")
     await install(api, coloured(Color="string", Engine="string"), "b")
-    await install(api, definition(), "c")
+    await install(api, make_crd(), "c")
     for cluster, spec in (("a", {"size": 1, "color": "red"}), ("b", {"color": "blue", "engine": "x"}), ("c", {"size": 2})):
         await api.ok("POST", f"/clusters/{cluster}/apis/example.com/v1/namespaces/default/widgets", instance("one", spec=spec))
     table = await api.ok("GET", ALL_WIDGETS, headers=TABLE)

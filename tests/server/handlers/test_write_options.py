@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from kcp_py.apimachinery.serializer.yaml.codec import encode_yaml
-from tests.server.handlers.conftest import Api, config_map, definition, instance
+from tests.server.handlers.conftest import Api, config_map, instance, make_crd
 from tests.server.handlers.widgets import WIDGETS, install
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ SCHEMA: Final = {
 async def filled(api: Api) -> Api:
     """A server with a config map and a widget."""
     scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
-    await install(api, definition(schema=SCHEMA, subresources={"status": {}, "scale": scale}))
+    await install(api, make_crd(schema=SCHEMA, subresources={"status": {}, "scale": scale}))
     await api.ok("POST", MAPS, config_map("one", {"a": "b"}))
     await api.ok("POST", WIDGETS, instance("one", spec={"replicas": 2, "size": 1}))
     return api

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.server.handlers.conftest import Api, definition, instance
+from tests.server.handlers.conftest import Api, instance, make_crd
 from tests.server.handlers.widgets import MERGE, WIDGETS, install
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ async def answered(api: Api, code: int, method: str, path: str, body: Any = None
 async def installed(api: Api) -> None:
     scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    await install(api, definition(schema=schema, subresources={"status": {}, "scale": scale}))
+    await install(api, make_crd(schema=schema, subresources={"status": {}, "scale": scale}))
 
 
 async def test_the_life_of_an_object(api: Api) -> None:

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from tests.server.handlers.conftest import Api, definition, established
+from tests.server.handlers.conftest import Api, established, make_crd
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-CRD = f"/clusters/a{DEFINITIONS}/widgets.example.com"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CRD = f"/clusters/a{CRDS}/widgets.example.com"
 WIDGETS = "/clusters/a/apis/example.com/v1/namespaces/default/widgets"
 ALL_WIDGETS = "/clusters/*/apis/example.com/v1/widgets"
 MERGE = {"Content-Type": "application/merge-patch+json"}
@@ -44,7 +44,7 @@ def spec_schema(**properties: Any) -> dict[str, Any]:
 
 async def install(api: Api, crd: Mapping[str, Any] | None = None, cluster: str = "a") -> dict[str, Any]:
     """Create a CRD and wait until it is established."""
-    created: dict[str, Any] = await api.ok("POST", f"/clusters/{cluster}{DEFINITIONS}", crd or definition(schema=SCHEMA))
+    created: dict[str, Any] = await api.ok("POST", f"/clusters/{cluster}{CRDS}", crd or make_crd(schema=SCHEMA))
     await established(api, cluster, created["metadata"]["name"])
     return created
 
@@ -65,7 +65,7 @@ async def gone(api: Api, path: str) -> None:
 
 def two_versions(storage: str = "v1") -> dict[str, Any]:
     """A CRD with v1 and v1beta1 that differ in their schemas, and no conversion."""
-    crd = definition(schema=spec_schema(size={"type": "integer"}, new={"type": "string", "default": "n"}))
+    crd = make_crd(schema=spec_schema(size={"type": "integer"}, new={"type": "string", "default": "n"}))
     (first,) = crd["spec"]["versions"]
     old = spec_schema(size={"type": "integer"}, old={"type": "string", "default": "o"})
     second = {**first, "name": "v1beta1", "schema": {"openAPIV3Schema": old}}
