@@ -41,6 +41,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "authn/oidc": [Row("building", "authn/oidc/test_operator", "a step from the configuration file to its issuers")],
     "admission": [Row("clusteraccessgrants", "authz/grants/test_authorizer", "who may write grants is seen in answers")],
+    "apimachinery": [Row("reviews", "authz/webhook/test_review", "reads the answers of webhooks")],
     "apimachinery/managedfields": [Row("entries", "apimachinery/managedfields/test_tracking", "entries are made by tracking")],
     "apimachinery/meta": [Row("decoding", "apimachinery/meta/test_objectmeta", "decodes object metadata")],
     "apimachinery/patches": [
@@ -116,8 +117,9 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "egress": [
         Row("connecting", "egress/test_caller", "connections are made by calls"),
         Row("connections", "client/test_transport", "replaced where credentials are"),
-        Row("operatorwebhook", "authz/webhook/test_authorizer", "calls of webhooks over HTTPS"),
+        Row("operatorwebhook repeating", "authz/webhook/test_authorizer", "calls of webhooks over HTTPS"),
     ],
+    "kubeconfig": [Row("webhook", "authz/webhook/test_authorizer", "opens the webhooks that are called")],
     "options": [Row("settings", "options/test_loading", "describes what is loaded")],
     "registry": [
         Row("computed custom_resources subresources", "server/handlers/test_computed", "descriptions, seen in what is served"),

@@ -1,6 +1,6 @@
 """Kubeconfigs: which server a context names, and with which credentials.
 
-Belongs here: reading the file, and what follows from it for headers and TLS. Does not belong here: requests.
+Belongs here: reading the file, and what follows from it for headers, TLS and the webhook that it names. Does not belong here: requests.
 """
 
 from kcp_py.kubeconfig.kubeconfig import (

@@ -12,8 +12,8 @@ from kcp_py.authz.configuration.validation import KUBECONFIG
 from kcp_py.authz.static import AlwaysAllow, AlwaysDeny
 from kcp_py.authz.webhook.metrics import WebhookMetrics
 from kcp_py.golang import durations
-from kcp_py.kubeconfig import KubeconfigContext, KubeconfigError
-from kcp_py.kubeconfig.credentials import Credentials
+from kcp_py.kubeconfig import KubeconfigError
+from kcp_py.kubeconfig.webhook import open_webhook
 from kcp_py.options import Options
 
 _DEFAULT_WEBHOOK: Final = "default"
@@ -56,7 +56,6 @@ class AuthorizerFactory:
         # Most servers have no webhooks, and CEL is large.
         from kcp_py.authz.webhook.authorizer import WebhookAuthorizer, WebhookSettings  # noqa: PLC0415
         from kcp_py.authz.webhook.conditions import compile_conditions  # noqa: PLC0415
-        from kcp_py.egress.operatorwebhook import OperatorWebhook  # noqa: PLC0415
 
         conditions, _ = compile_conditions(given.match_conditions, "")
         settings = WebhookSettings(
@@ -68,13 +67,9 @@ class AuthorizerFactory:
             conditions,
         )
         try:
-            context = KubeconfigContext.load(given.kube_config_file, None)
-            credentials = Credentials(context)
+            webhook = open_webhook(given.kube_config_file, given.timeout / durations.SECOND)
         except KubeconfigError as error:
             raise ConfigurationError(str(error)) from None
-        server_name = str(context.cluster.get("tls-server-name") or "")
-        url = str(context.cluster["server"])
-        webhook = OperatorWebhook(url, credentials, timeout=given.timeout / durations.SECOND, server_name=server_name)
         return WebhookAuthorizer(webhook, settings, metrics=self._metrics)
 
 

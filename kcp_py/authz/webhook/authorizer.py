@@ -1,6 +1,6 @@
 """`WebhookAuthorizer`: leaves decisions to a webhook of the operator, and keeps its answers for a time.
 
-Source: k8s.io/apiserver `plugin/pkg/authorizer/webhook/webhook.go` and `pkg/util/webhook/webhook.go` (retries).
+Source: k8s.io/apiserver `plugin/pkg/authorizer/webhook/webhook.go`.
 
 The texts of failures go to the log alone. Callers are strangers: they do not learn the addresses and the conditions of the operator.
 """
@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import orjson
 import structlog
 
 from kcp_py.aio.lru import LRU
+from kcp_py.apimachinery.reviews import InvalidAnswerError
 from kcp_py.authz.authorizer import Decision
 from kcp_py.authz.rbac.resolver import Rules
 from kcp_py.authz.webhook.conditions import MatchConditions, MatchError
 from kcp_py.authz.webhook.metrics import WebhookMetrics
-from kcp_py.authz.webhook.review import InvalidAnswerError, ReviewStatus, parse_status, review_body, review_spec
+from kcp_py.authz.webhook.review import ReviewStatus, parse_status, review_body, review_spec
 from kcp_py.egress.endpoint import CallError
-from kcp_py.egress.operatorwebhook import CallResetError, CallTimeoutError, WebhookAnswer
+from kcp_py.egress.repeating import Webhook, ask
 from kcp_py.logicalcluster import ClusterSelection, Name
 from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.request.sight import EVERY_CLUSTER
@@ -36,22 +36,10 @@ _KEPT_BYTES: Final = 16 * 1024 * 1024
 """Bound of the kept answers of one webhook with their questions."""
 _LEAST_BYTES: Final = 2048
 """What an answer counts at least, so that 8,192 are kept at most, as upstream."""
-RETRIES: Final = 4
-_FIRST_DELAY_SECONDS: Final = 0.5
-_FACTOR: Final = 1.5
-_JITTER: Final = 0.2
 _REPORT_SECONDS: Final = 10.0
 """Failures are logged at this interval."""
-_REPEATED: Final = frozenset((429, 500, 504))
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.authz")
-
-
-class Webhook(Protocol):
-    """Sends questions: an `OperatorWebhook`."""
-
-    async def post(self, body: bytes) -> WebhookAnswer: ...
-    async def aclose(self) -> None: ...
 
 
 class WebhookSettings(NamedTuple):
@@ -168,34 +156,19 @@ class WebhookAuthorizer:
             CallError: the webhook cannot be reached, or answers with an error.
             InvalidAnswerError: the answer is not a review.
         """
-        delay = _FIRST_DELAY_SECONDS
-        for retries_left in range(RETRIES, -1, -1):
-            begun = self._clock()
-            result = "error"
-            try:
-                answer = await self._webhook.post(body)
-                if 200 <= answer.status < 300:
-                    status = parse_status(answer.body, self._settings.version)
-                    result = "success"
-                    return status
-                again = answer.status in _REPEATED or answer.retry_after
-                result = "timeout" if answer.status == 504 else "error"
-                failure = CallError(f"the webhook answered with status {answer.status}")
-            except CallTimeoutError as error:
-                result, again, failure = "timeout", False, error
-            except CallResetError as error:
-                again, failure = True, error
-            except CallError as error:
-                again, failure = False, error
-            except asyncio.CancelledError:
-                result = "canceled"
-                raise
-            finally:
-                self._metrics.record(self._settings.name, result, self._clock() - begun)
-            if not again or not retries_left:
-                if not self._settings.denies_on_failure:
-                    self._metrics.record_fail_open(self._settings.name, result)
-                raise failure
-            await self._sleep(delay * random.uniform(1, 1 + _JITTER))
-            delay *= _FACTOR
-        raise AssertionError  # pragma: no cover - the last attempt returns or raises
+        name, metrics, version = self._settings.name, self._metrics, self._settings.version
+        latest = "error"
+
+        def record(result: str, seconds: float) -> None:
+            nonlocal latest
+            latest = result
+            metrics.record(name, result, seconds)
+
+        try:
+            return await ask(
+                self._webhook, body, lambda answer: parse_status(answer, version), record=record, clock=self._clock, sleep=self._sleep
+            )
+        except CallError:
+            if not self._settings.denies_on_failure:
+                metrics.record_fail_open(name, latest)
+            raise

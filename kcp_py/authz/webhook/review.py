@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from kcp_py.apimachinery.reviews import InvalidAnswerError, review_status
 from kcp_py.logicalcluster import ClusterSelection, Wildcard
 from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.request.selectors import Requirements
@@ -86,28 +87,13 @@ class ReviewStatus(NamedTuple):
     reason: str
 
 
-class InvalidAnswerError(Exception):
-    """The answer of a webhook is not a review."""
-
-
 def parse_status(body: bytes, version: str) -> ReviewStatus:
     """Read an answer.
 
     Raises:
         InvalidAnswerError: it is not a review of the version.
     """
-    try:
-        document = orjson.loads(body)
-    except ValueError:
-        raise InvalidAnswerError("the answer is not JSON") from None
-    if not isinstance(document, dict):
-        raise InvalidAnswerError("the answer is not a JSON object")
-    for field, wanted in (("kind", _KIND), ("apiVersion", f"{_GROUP}/{version}")):
-        if document.get(field, wanted) not in (wanted, ""):
-            raise InvalidAnswerError(f"the {field} of the answer is not {wanted}")
-    status = document.get("status") or {}
-    if not isinstance(status, dict):
-        raise InvalidAnswerError("the status of the answer is not an object")
+    status = review_status(body, f"{_GROUP}/{version}", _KIND)
     allowed, denied, reason = status.get("allowed") or False, status.get("denied") or False, status.get("reason") or ""
     if not (isinstance(allowed, bool) and isinstance(denied, bool) and isinstance(reason, str)):
         raise InvalidAnswerError("the status of the answer has fields of other types")

@@ -14,8 +14,9 @@ import pytest
 from kcp_py.authz.configuration.document import ConfigurationError
 from kcp_py.controlplane import ControlPlane
 from tests.authz.conftest import ALICE, MAPS, RBAC, REVIEWS, USERS, binding, let_in, role, rule
-from tests.authz.webhook.conftest import ALLOW, DENY, NO_OPINION, Hook, hook
+from tests.authz.webhook.conftest import ALLOW, DENY, NO_OPINION, hook
 from tests.egress.https import http
+from tests.egress.webhook import Hook
 from tests.server.handlers.conftest import Api, Watch, options
 
 pytestmark = pytest.mark.anyio

@@ -11,14 +11,13 @@ from kcp_py.authz import ALLOWED, Decision
 from kcp_py.authz.webhook.authorizer import MAX_KEY_BYTES, WebhookAuthorizer, WebhookSettings
 from kcp_py.authz.webhook.conditions import MatchConditions, compile_conditions
 from kcp_py.authz.webhook.metrics import WebhookMetrics
-from kcp_py.egress.operatorwebhook import OperatorWebhook
-from kcp_py.kubeconfig import KubeconfigContext
-from kcp_py.kubeconfig.credentials import Credentials
+from kcp_py.kubeconfig.webhook import open_webhook
 from kcp_py.logicalcluster import ClusterSelection, Name
 from kcp_py.request.requestinfo import RequestInfo, parse_request
 from kcp_py.request.user import UserInfo
-from tests.authz.webhook.conftest import ALLOW, DENY, NO_OPINION, Hook, reviewed
+from tests.authz.webhook.conftest import ALLOW, DENY, NO_OPINION, reviewed
 from tests.egress.https import http
+from tests.egress.webhook import Clock, Hook
 
 pytestmark = pytest.mark.anyio
 
@@ -28,25 +27,10 @@ PODS = parse_request("GET", "/api/v1/pods", {})
 FAILED = 'the authorization webhook "hook" failed'
 
 
-class Clock:
-    """Time that tests move. Sleeping takes no time of theirs."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.slept: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-
-
 def authorizer(
     hook: Hook, clock: Clock, *, version: str = "v1", deny: bool = False, timeout: float = 30.0, **more: Any
 ) -> WebhookAuthorizer:
-    context = KubeconfigContext.load(str(hook.kubeconfig(**more.pop("user", {}))), None)
-    webhook = OperatorWebhook(str(context.cluster["server"]), Credentials(context), timeout=timeout)
+    webhook = open_webhook(str(hook.kubeconfig(**more.pop("user", {}))), timeout)
     conditions: MatchConditions = more.pop("conditions", MatchConditions())
     settings = WebhookSettings("hook", version, 300.0, 30.0, deny, conditions)
     return WebhookAuthorizer(webhook, settings, metrics=more.pop("metrics", WebhookMetrics()), clock=clock, sleep=clock.sleep)

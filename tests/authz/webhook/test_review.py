@@ -5,7 +5,8 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from kcp_py.authz.webhook.review import InvalidAnswerError, ReviewStatus, parse_status, review_body, review_spec
+from kcp_py.apimachinery.reviews import InvalidAnswerError
+from kcp_py.authz.webhook.review import ReviewStatus, parse_status, review_body, review_spec
 from kcp_py.logicalcluster import WILDCARD, Name
 from kcp_py.request.requestinfo import parse_query, parse_request
 from kcp_py.request.user import UserInfo
