@@ -27,7 +27,9 @@ def review_status(body: bytes, api_version: str, kind: str) -> Mapping[str, Any]
     for field, wanted in (("kind", kind), ("apiVersion", api_version)):
         if document.get(field, wanted) not in (wanted, ""):
             raise InvalidAnswerError(f"the {field} of the answer is not {wanted}")
-    status = document.get("status") or {}
+    status = document.get("status")
+    if status is None:
+        return {}
     if not isinstance(status, dict):
         raise InvalidAnswerError("the status of the answer is not an object")
     return status

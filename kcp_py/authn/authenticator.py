@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.errors import StatusError, unauthorized
 from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.user import UserInfo
 
@@ -23,6 +23,14 @@ class Credentials(NamedTuple):
     cluster: ClusterSelection
     path: str
     """Decoded, without the prefix of the cluster."""
+
+
+class UnverifiedCredentialError(StatusError):
+    """401 for a credential that may be valid: what could vouch for it does not answer. Requests that are under way with it go on."""
+
+    def __init__(self) -> None:
+        refused = unauthorized()
+        super().__init__(refused.code, refused.reason, refused.message)
 
 
 class Authenticator(Protocol):

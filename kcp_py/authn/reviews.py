@@ -6,12 +6,15 @@ Source: kubernetes `pkg/registry/authentication`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from kcp_py.apimachinery import errors
-from kcp_py.authn.tokens import MAX_TOKEN_BYTES, Audiences, TokenAuthenticator
+from kcp_py.authn.tokens import MAX_TOKEN_BYTES, Audiences, TokenAuthenticator, TokenRefusedError
 from kcp_py.registry.rest.storage import Object, RestStorage
 from kcp_py.registry.writerequest import WriteRequest
 from kcp_py.request.user import UserInfo
+
+_INVALID: Final = "invalid bearer token"
 
 
 class SelfSubjectReviews(RestStorage):
@@ -54,9 +57,13 @@ class TokenReviews(RestStorage):
         shown = token.encode("utf-8", "replace")
         # A request could not show a longer one.
         is_possible = len(shown) <= MAX_TOKEN_BYTES
-        found = await self._tokens.authenticate_token(shown, request.context.cluster, wanted) if is_possible else None
+        reason = _INVALID
+        try:
+            found = await self._tokens.authenticate_token(shown, request.context.cluster, wanted) if is_possible else None
+        except TokenRefusedError as error:
+            found, reason = None, error.reason
         if found is None:
-            return {**obj, "status": {"user": {}, "error": "invalid bearer token"}}
+            return {**obj, "status": {"user": {}, "error": reason}}
         return {**obj, "status": {"authenticated": True, "user": user_info(found.user), "audiences": list(found.audiences)}}
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from kcp_py.apimachinery.errors import StatusError, unauthorized
-from kcp_py.authn.authenticator import Authenticator, Credentials, Headers
+from kcp_py.authn.authenticator import Authenticator, Credentials, Headers, UnverifiedCredentialError
 from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.user import UserInfo
 
@@ -23,33 +24,68 @@ class AuthenticatedToken(NamedTuple):
     """Those of the audiences in question that the token is for; never empty."""
 
 
+class TokenRefusedError(Exception):
+    """A token is not valid, for a reason that is known.
+
+    Requests with the token are answered with 401 and learn no more. The reason is for callers who may review tokens in the cluster in
+    question, so it must not be about another cluster.
+
+    Attributes:
+        reason: one line.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class TokenUnverifiedError(TokenRefusedError):
+    """What could vouch for the token does not answer. The token may be valid."""
+
+
 class TokenAuthenticator(Protocol):
     """Verifies the tokens of one kind of issuer.
 
-    Returns None for every token that it cannot vouch for: of another issuer, for other audiences, malformed, expired or revoked. Callers
-    learn no more than that, because the reason helps an attacker alone.
+    Returns None for every token that it cannot vouch for: of another issuer, for other audiences, malformed, expired or revoked.
 
     Args:
         token: without the word `Bearer`.
         cluster: where the request goes. A token that is valid in one logical cluster is not valid in another.
         audiences: the token must be for one of them. Tokens without audiences are for all of them.
+
+    Raises:
+        TokenRefusedError: instead of None, where the reason is known.
     """
 
     async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None: ...
 
 
 class TokenUnion:
-    """The answer of the first of several token authenticators that has one."""
+    """The answer of the first of several token authenticators that has one (k8s.io/apiserver `token/union`)."""
 
     def __init__(self, *authenticators: TokenAuthenticator) -> None:
         self._authenticators = authenticators
 
     async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
+        refusals: list[TokenRefusedError] = []
         for authenticator in self._authenticators:
-            authenticated = await authenticator.authenticate_token(token, cluster, audiences)
+            try:
+                authenticated = await authenticator.authenticate_token(token, cluster, audiences)
+            except TokenRefusedError as error:
+                refusals.append(error)
+                continue
             if authenticated is not None:
                 return authenticated
+        if refusals:
+            raise _aggregate(refusals)
         return None
+
+
+def _aggregate(refusals: Sequence[TokenRefusedError]) -> TokenRefusedError:
+    """One refusal with all reasons, as Go prints several errors (k8s.io/apimachinery `util/errors`)."""
+    reasons = list(dict.fromkeys(refusal.reason for refusal in refusals))
+    text = reasons[0] if len(reasons) == 1 else f"[{', '.join(reasons)}]"
+    return TokenUnverifiedError(text) if any(isinstance(refusal, TokenUnverifiedError) for refusal in refusals) else TokenRefusedError(text)
 
 
 class AudienceAgnosticTokens:
@@ -103,7 +139,12 @@ class BearerTokens:
         token = bearer_token(credentials.headers)
         if token is None:
             return None
-        authenticated = await self._tokens.authenticate_token(token, credentials.cluster, self._audiences)
+        try:
+            authenticated = await self._tokens.authenticate_token(token, credentials.cluster, self._audiences)
+        except TokenUnverifiedError:
+            raise UnverifiedCredentialError from None
+        except TokenRefusedError:
+            raise unauthorized() from None
         if authenticated is None:
             raise unauthorized()
         return authenticated.user

@@ -30,6 +30,7 @@ from kcp_py.cli.devusers import DevUser, describe_dev_users, ensure_dev_users
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.logforwarding import forward_standard_logging
 from kcp_py.cli.memory import INTERVAL, Trimmer
+from kcp_py.kubeconfig import KubeconfigError
 from kcp_py.options import Options, OptionsError
 from kcp_py.serving.certificates import CertificateError, ensure_certificates, serving_certificates
 from kcp_py.serving.connectionlimits import raise_descriptor_limit
@@ -42,6 +43,17 @@ from kcp_py.telemetry.logs import configure_logging
 
 if TYPE_CHECKING:
     from kcp_py.controlplane import ControlPlane
+
+_CONFIGURATION_ERRORS = (
+    AuthenticationError,
+    ConfigurationError,
+    KeyFileError,
+    KubeconfigError,
+    OptionsError,
+    StorageError,
+    TokenFileError,
+)
+"""Faults of the settings, of their files or of the store. The text is for the operator."""
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.cli")
 
@@ -109,7 +121,7 @@ async def _run(
             control_plane = await stack.enter_async_context(ControlPlane(options))
         except OSError as error:
             raise CommandError(_named(error, options.root_directory)) from error
-        except (AuthenticationError, ConfigurationError, KeyFileError, OptionsError, StorageError, TokenFileError) as error:
+        except _CONFIGURATION_ERRORS as error:
             raise CommandError(_one_line(error)) from error
         # What exists now lives as long as the process: the collector need not look at it again. The cycles in it are not worth a search.
         gc.freeze()

@@ -33,7 +33,7 @@ from kcp_py.controllers import ControllerFactory, LeaderElection, describe_queue
 from kcp_py.controllers.signingrequests import AuthorityFiles, SigningController
 from kcp_py.controlplane.catalog import Api, build_catalog
 from kcp_py.controlplane.identity import Identity, build_identity
-from kcp_py.controlplane.issuers import create_cluster_issuers, start_operator_issuers
+from kcp_py.controlplane.issuers import create_cluster_issuers, open_webhook_tokens, start_operator_issuers
 from kcp_py.controlplane.rootca import read_root_ca
 from kcp_py.controlplane.serviceaccounts import ServiceAccounts, build_service_accounts
 from kcp_py.egress import Caller, Networks, ServiceResolver
@@ -201,6 +201,7 @@ class ControlPlane:
             service_accounts=service_accounts,
             issuers=start_operator_issuers(options, self._stack, supervisor, self.gauges),
             cluster_issuers=create_cluster_issuers(access, fanout, options, self._stack),
+            webhook_tokens=open_webhook_tokens(options, service_accounts.audiences, self._stack),
             cluster_uid=cluster_uid,
         )
         supervisor.start("token files", lambda: _reload(token_files, identity.running))

@@ -16,7 +16,7 @@ from kcp_py.authn.oidc.clusters import ClusterIssuers
 from kcp_py.authn.oidc.operator import OperatorIssuers
 from kcp_py.authn.reviews import SelfSubjectReviews, TokenReviews
 from kcp_py.authn.tokenfile import StaticTokens
-from kcp_py.authn.tokens import AudienceAgnosticTokens, BearerTokens, HeaderTokens, TokenUnion
+from kcp_py.authn.tokens import AudienceAgnosticTokens, BearerTokens, HeaderTokens, TokenAuthenticator, TokenUnion
 from kcp_py.authz.authorizer import Authorizer, AuthorizerUnion
 from kcp_py.authz.configuration.building import AuthorizerFactory
 from kcp_py.authz.configuration.reloading import ConfiguredAuthorization
@@ -64,6 +64,7 @@ def build_identity(
     service_accounts: ServiceAccounts,
     issuers: OperatorIssuers,
     cluster_issuers: ClusterIssuers,
+    webhook_tokens: TokenAuthenticator | None,
     cluster_uid: ClusterUid,
 ) -> Identity:
     """Put authentication and authorization together.
@@ -78,6 +79,7 @@ def build_identity(
         service_accounts: verifies the tokens of service accounts.
         issuers: verify the tokens of the operator's OpenID Connect providers.
         cluster_issuers: verify the tokens of the providers of single clusters.
+        webhook_tokens: asks the operator's webhook about tokens, if there is one.
         cluster_uid: is asked about the clusters that credentials are bound to.
     """
     indexes = RBACIndexes(access, fanout, options.etcd_prefix)
@@ -93,6 +95,7 @@ def build_identity(
         AudienceAgnosticTokens(tokens, audiences),
         service_accounts.tokens,
         AudienceAgnosticTokens(TokenUnion(issuers, cluster_issuers), audiences),
+        *(() if webhook_tokens is None else (webhook_tokens,)),
     )
     further = AudienceAgnosticTokens(HeaderTokens(AuthenticatorUnion(*authenticators)), audiences)
     rests: dict[GroupResource, RestStorage] = {

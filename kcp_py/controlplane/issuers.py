@@ -1,19 +1,24 @@
-"""The issuers of tokens that the options and the clusters name, with what keeps them up to date."""
+"""What verifies the tokens of others: the issuers and the webhook that options and clusters name, with what keeps them up to date."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.authn.oidc.clusters import ClusterIssuers
 from kcp_py.authn.oidc.operator import PROVIDER_SECONDS, RELOADS, OperatorIssuers
+from kcp_py.authn.tokens import Audiences
 from kcp_py.egress import ANY_NETWORK, Caller, Networks
+from kcp_py.kubeconfig.webhook import open_webhook
 from kcp_py.options import Options
 from kcp_py.registry.store import Access
 from kcp_py.telemetry.gauges import Gauges
 from kcp_py.watchcache import Fanout
+
+if TYPE_CHECKING:
+    from kcp_py.authn.webhook.authenticator import WebhookTokens
 
 _FILE_POLL_SECONDS: Final = 3.0
 
@@ -55,3 +60,24 @@ def create_cluster_issuers(access: Access, fanout: Fanout, options: Options, sta
     issuers = ClusterIssuers(access, fanout, options.etcd_prefix, caller)
     stack.callback(issuers.close)
     return issuers
+
+
+def open_webhook_tokens(options: Options, audiences: Audiences, stack: AsyncExitStack) -> WebhookTokens | None:
+    """What asks the operator's webhook about tokens; None without one.
+
+    Raises:
+        KubeconfigError: the kubeconfig of the webhook cannot be used.
+    """
+    file = options.authentication_token_webhook_config_file
+    if file is None:
+        return None
+    from kcp_py.authn.webhook.authenticator import CALL_SECONDS, WebhookTokens  # noqa: PLC0415 - most servers have no webhook
+
+    tokens = WebhookTokens(
+        open_webhook(str(file), CALL_SECONDS),
+        options.authentication_token_webhook_version,
+        audiences=audiences,
+        kept_seconds=options.authentication_token_webhook_cache_ttl,
+    )
+    stack.push_async_callback(tokens.aclose)
+    return tokens

@@ -232,6 +232,19 @@ class Options:
         PAIRS, (), AUTHENTICATION, "Claims that tokens must have with these values: claim=value, comma separated."
     )
 
+    authentication_token_webhook_config_file: Path | None = _setting(
+        OPTIONAL_PATH,
+        None,
+        AUTHENTICATION,
+        "Kubeconfig of a webhook that is asked about bearer tokens that nothing else knows, with a TokenReview.",
+    )
+    authentication_token_webhook_version: Literal["v1", "v1beta1"] = _setting(
+        choice("v1", "v1beta1"), "v1beta1", AUTHENTICATION, "Version of the TokenReview that is sent to the webhook."
+    )
+    authentication_token_webhook_cache_ttl: float = _setting(
+        DURATION, 120.0, AUTHENTICATION, "How long answers of the webhook about tokens are kept; 0: not at all."
+    )
+
     service_account_issuer: tuple[str, ...] = _setting(
         ISSUERS,
         (),

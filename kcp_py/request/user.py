@@ -55,6 +55,11 @@ def service_account_groups(namespace: str) -> tuple[str, ...]:
     return (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}")
 
 
+def foreign_service_account(cluster: str, namespace: str, name: str) -> str:
+    """The user name of a service account in other clusters than its own (kcp `pkg/authorization/workspace_content_authorizer.go`)."""
+    return f"{FOREIGN_SERVICE_ACCOUNT_PREFIX}{cluster}:{namespace}:{name}"
+
+
 def authenticated(user: UserInfo) -> UserInfo:
     """The user with `system:authenticated` among the groups, which every caller but the anonymous one has."""
     if ALL_AUTHENTICATED in user.groups or user.name == ANONYMOUS.name:

@@ -21,7 +21,7 @@ from kcp_py.aio.cooperative import Throttle
 from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.authn.anonymous import ALL_ANONYMOUS, AnonymousAccess
-from kcp_py.authn.authenticator import Authenticator, Credentials
+from kcp_py.authn.authenticator import Authenticator, Credentials, UnverifiedCredentialError
 from kcp_py.authz.authorizer import Decision
 from kcp_py.authz.impersonation import Wanted, authorize_impersonation
 from kcp_py.logicalcluster import ClusterSelection
@@ -271,7 +271,7 @@ class LongRequests:
         try:
             user = await self._authenticator.authenticate(credentials)
         except StatusError as error:
-            if error.code in _REFUSALS:
+            if error.code in _REFUSALS and not isinstance(error, UnverifiedCredentialError):
                 return False
             raise
         if user is None:

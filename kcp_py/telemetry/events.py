@@ -47,6 +47,12 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "warning", "file error", "The changed file of --authentication-config is invalid or cannot be read. The old issuers stay valid."
         ),
         "authentication_reloaded": _event("info", "file", "The changed file of --authentication-config is in use."),
+        "authentication_webhook_failed": _event(
+            "warning",
+            "error",
+            "The webhook of `--authentication-token-webhook-config-file` gave no usable answer: tokens that only it knows are refused. "
+            "Logged every 10 s at most.",
+        ),
         "certificate_expires_soon": _event(
             "warning",
             "file not_after",

@@ -4,14 +4,16 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError, unauthorized
 from kcp_py.authn import UserInfo
-from kcp_py.authn.authenticator import Credentials
+from kcp_py.authn.authenticator import Credentials, UnverifiedCredentialError
 from kcp_py.authn.tokens import (
     MAX_TOKEN_BYTES,
     AudienceAgnosticTokens,
     AuthenticatedToken,
     BearerTokens,
     HeaderTokens,
+    TokenRefusedError,
     TokenUnion,
+    TokenUnverifiedError,
     bearer_token,
 )
 from kcp_py.logicalcluster import WILDCARD, ClusterSelection, parse_name
@@ -43,6 +45,42 @@ def bearer(token: str) -> dict[bytes, bytes]:
 async def test_the_first_issuer_that_knows_a_token_decides(token: str, user: UserInfo) -> None:
     """The user and the audiences are those of the first answer."""
     assert await UNION.authenticate_token(token.encode(), TEAM, ("x",)) == (user, ("x",))
+
+
+class Refusing:
+    """Knows why no token is valid."""
+
+    def __init__(self, reason: str, kind: type[TokenRefusedError] = TokenRefusedError) -> None:
+        self.reason, self.kind = reason, kind
+
+    async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: tuple[str, ...]) -> AuthenticatedToken | None:
+        del token, cluster, audiences
+        raise self.kind(self.reason)
+
+
+async def test_reasons_of_refusals() -> None:
+    """A refusal does not stop the search. The reasons of all authenticators are told where none knows the token, equal ones once."""
+    union = TokenUnion(Refusing("expired"), UNION, Refusing("unknown"), Refusing("expired"))
+    assert await union.authenticate_token(b"a", TEAM, ("x",)) == (ALICE, ("x",))
+    with pytest.raises(TokenRefusedError, match=r"^\[expired, unknown\]$"):
+        await union.authenticate_token(b"c", TEAM, ("x",))
+    with pytest.raises(TokenRefusedError, match=r"^expired$"):
+        await TokenUnion(UNION, Refusing("expired")).authenticate_token(b"c", TEAM, ("x",))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "error"),
+    [
+        (TokenUnion(Refusing("expired"), UNION), StatusError),
+        (TokenUnion(Refusing("the address is 10.0.0.1", TokenUnverifiedError), Refusing("expired")), UnverifiedCredentialError),
+    ],
+)
+async def test_requests_learn_no_reason(tokens: TokenUnion, error: type[StatusError]) -> None:
+    """The answer to a request is 401 without a reason. The server knows whether the token could be valid."""
+    with pytest.raises(StatusError) as caught:
+        await BearerTokens(tokens, ("server",)).authenticate(Credentials(bearer("c"), None, TEAM, "/"))
+    assert type(caught.value) is error
+    assert caught.value.to_status() == unauthorized().to_status()
 
 
 async def test_a_request_shows_its_token_where_it_goes() -> None:

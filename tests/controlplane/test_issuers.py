@@ -8,6 +8,7 @@ import pytest
 
 from kcp_py.authn.oidc.errors import AuthenticationError
 from kcp_py.controlplane import ControlPlane
+from kcp_py.kubeconfig import KubeconfigError
 from tests.authn.oidc.test_operator import serving, write
 from tests.server.handlers.conftest import options
 
@@ -35,3 +36,12 @@ async def test_an_invalid_file_prevents_the_start(tmp_path: Path) -> None:
         async with ControlPlane(options(tmp_path, authentication_config=config)):
             pass
     assert str(caught.value) == f'failed to load authentication configuration from file "{config}": empty config data'
+
+
+async def test_an_unusable_webhook_prevents_the_start(tmp_path: Path) -> None:
+    """The error has the path of the kubeconfig."""
+    file = tmp_path / "webhook.kubeconfig"
+    file.write_text("current-context: x\n")
+    with pytest.raises(KubeconfigError, match=str(file)):
+        async with ControlPlane(options(tmp_path, authentication_token_webhook_config_file=file)):
+            pass

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kcp_py.apimachinery.errors import service_unavailable, unauthorized
+from kcp_py.apimachinery.errors import StatusError, service_unavailable, unauthorized
 from kcp_py.authn.anonymous import AnonymousAccess
-from kcp_py.authn.authenticator import Credentials
+from kcp_py.authn.authenticator import Credentials, UnverifiedCredentialError
 from kcp_py.authn.certificate import ClientCertificates
 from kcp_py.authz import ALLOWED, DENIED, Decision
 from kcp_py.authz.impersonation import Wanted
@@ -35,7 +35,7 @@ class Access:
 
     def __init__(self) -> None:
         self.users: dict[bytes, UserInfo] = {b"Bearer alice": ALICE}
-        self.failing = False
+        self.failing: StatusError | None = None
         self.asked = 0
         self.slow: ClusterSelection | None = None
         self.gate, self.waiting = asyncio.Event(), asyncio.Event()
@@ -48,8 +48,8 @@ class Access:
         if credentials.cluster == self.slow:
             self.waiting.set()
             await self.gate.wait()
-        if self.failing:
-            raise service_unavailable("the provider does not answer")
+        if self.failing is not None:
+            raise self.failing
         token = credentials.headers.get(b"authorization")
         if token is None:
             return None
@@ -246,19 +246,20 @@ async def test_requests_without_credentials(*, anonymous: bool) -> None:
         assert mine.ended.is_set() is not anonymous
 
 
-async def test_an_outage_does_not_end_requests() -> None:
+@pytest.mark.parametrize("failure", [service_unavailable("the store does not answer"), UnverifiedCredentialError()])
+async def test_an_outage_does_not_end_requests(failure: StatusError) -> None:
     """Where a check fails, the next one decides."""
     access = Access()
     found = requests(access)
     mine = Admitted()
     found.add(mine, mine.ended.set, changes=0)
-    access.failing = True
+    access.failing = failure
     async with running(found.sweep):
         async with asyncio.timeout(30):
             while access.asked < 3:
                 await asyncio.sleep(0)
         assert not mine.ended.is_set()
-        access.failing = False
+        access.failing = None
         access.users.clear()
         await ended(mine)
 

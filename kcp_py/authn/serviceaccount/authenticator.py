@@ -26,7 +26,7 @@ from kcp_py.authn.tokens import MAX_TOKEN_BYTES, Audiences, AuthenticatedToken
 from kcp_py.logicalcluster import ClusterSelection, Name
 from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.store.access import translate
-from kcp_py.request.user import ALL_AUTHENTICATED, CLUSTER_NAME_EXTRA, FOREIGN_SERVICE_ACCOUNT_PREFIX, UserInfo, service_account_groups
+from kcp_py.request.user import ALL_AUTHENTICATED, CLUSTER_NAME_EXTRA, UserInfo, foreign_service_account, service_account_groups
 from kcp_py.storage.contract import StorageError
 from kcp_py.storage.keys import InvalidSegmentError
 
@@ -237,7 +237,7 @@ def _user(claims: TokenClaims) -> UserInfo:
 
 def _foreign_user(claims: TokenClaims) -> UserInfo:
     account = claims.account
-    name = f"{FOREIGN_SERVICE_ACCOUNT_PREFIX}{account.cluster}:{account.namespace}:{account.name}"
+    name = foreign_service_account(account.cluster, account.namespace, account.name)
     extra = {CLUSTER_NAME_EXTRA: (account.cluster,), **_credential(claims)}
     return UserInfo(name, account.uid, (ALL_AUTHENTICATED,), MappingProxyType(extra))
 
