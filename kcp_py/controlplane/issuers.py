@@ -6,6 +6,7 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
+from kcp_py.aio.settledfile import SettledFile
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.authn.oidc.clusters import ClusterIssuers
 from kcp_py.authn.oidc.operator import PROVIDER_SECONDS, RELOADS, OperatorIssuers
@@ -42,14 +43,16 @@ def start_operator_issuers(options: Options, stack: AsyncExitStack, supervisor: 
     issuers = OperatorIssuers(options, caller)
     stack.callback(issuers.close)
 
-    async def follow() -> None:
+    async def follow(file: SettledFile) -> None:
         while True:
+            if await asyncio.to_thread(file.look):
+                await issuers.reload_if_changed()
             await asyncio.sleep(_FILE_POLL_SECONDS)
-            await issuers.reload_if_changed()
 
     if options.authentication_config is not None:
+        file = SettledFile(options.authentication_config)
         gauges.add(RELOADS, "Reloads of the file of --authentication-config.", lambda: issuers.reloads, kind="counter", labels=("status",))
-        supervisor.start("authentication configuration", follow)
+        supervisor.start("authentication configuration", lambda: follow(file))
     return issuers
 
 

@@ -166,7 +166,7 @@ def _read(file: Path) -> Any:
         return yaml.safe_load(file.read_text("utf-8"))
     except UnicodeDecodeError:
         raise KubeconfigError(f"{file}: not UTF-8 text") from None
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise KubeconfigError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
 
 

@@ -41,6 +41,17 @@ def test_a_missing_context_is_named(tmp_path: Path) -> None:
         KubeconfigContext.load(path, "two")
 
 
+@pytest.mark.parametrize(
+    "content", [b"[" * 100_000, b"{a: " * 5_000, b"\xff\xfe", b"\t\t", b"a: 2020-99-99", b"!!python/object:os.system {}", b"x"]
+)
+def test_a_file_that_is_not_a_kubeconfig(tmp_path: Path, content: bytes) -> None:
+    """Whatever a file contains, the error names it."""
+    path = tmp_path / "config"
+    path.write_bytes(content)
+    with pytest.raises(KubeconfigError, match=r"^.*/config: "):
+        KubeconfigContext.load(str(path), None)
+
+
 def test_an_unsupported_credential_is_an_error(tmp_path: Path) -> None:
     """A request without any credential would be anonymous."""
     path = write(tmp_path / "config", {"exec": {"command": "plugin"}})

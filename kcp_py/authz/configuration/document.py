@@ -81,7 +81,7 @@ def _check_kind(document: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"{_LOADING}Object 'Kind' is missing")
     if not version:
         raise ConfigurationError(f"{_LOADING}Object 'apiVersion' is missing")
-    if kind != KIND or version not in {f"{GROUP}/{known}" for known in VERSIONS}:
+    if kind != KIND or version not in [f"{GROUP}/{known}" for known in VERSIONS]:
         raise ConfigurationError(f"{_LOADING}no kind {go_quote(str(kind))} is registered for version {go_quote(str(version))}")
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
+from kcp_py.aio.settledfile import SettledFile
 from kcp_py.authz.authorizer import AuthorizerUnion, ConfiguredAuthorizer
 from kcp_py.authz.configuration.building import AuthorizerFactory, close, configuration_of
 from kcp_py.authz.configuration.document import AuthorizerConfiguration, ConfigurationError, parse_configuration
@@ -67,10 +68,14 @@ class ConfiguredAuthorization:
         self._listeners.append(listener)
 
     async def follow(self) -> None:
-        """Replace the authorizers whenever the file has changed, for ever."""
-        while self._file is not None:
+        """Replace the authorizers whenever the file has changed and is not being written, for ever."""
+        if self._file is None:
+            return
+        file = SettledFile(self._file)
+        while True:
+            if await asyncio.to_thread(file.look):
+                await self.reload_if_changed()
             await asyncio.sleep(POLL_SECONDS)
-            await self.reload_if_changed()
 
     async def reload_if_changed(self) -> None:
         """Look at the file once. A file that cannot be used leaves the authorizers as they are; it is reported once."""

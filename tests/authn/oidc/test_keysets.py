@@ -49,7 +49,7 @@ async def test_keys_without_ids_are_tried(provider: OIDCProvider, make: Make) ->
 
 
 async def test_large_key_sets(provider: OIDCProvider, make: Make) -> None:
-    """A set of ninety keys is read beside the event loop. Each of its keys verifies tokens with its id."""
+    """A set of ninety keys is read in a thread. Each of its keys verifies tokens with its id."""
     provider.keys = {f"key-{number}": (new_key("ES256", f"key-{number}"), "ES256") for number in range(90)}
     assert len(orjson.dumps(provider.key_set())) > 8 * 1024
     key, algorithm = provider.keys["key-89"]

@@ -91,6 +91,8 @@ def test_defaults() -> None:
         ("kind: AuthorizationConfiguration", "Object 'apiVersion' is missing"),
         ("apiVersion: apiserver.config.k8s.io/v1", "Object 'Kind' is missing"),
         (HEAD.replace("/v1", "/v2"), 'no kind "AuthorizationConfiguration" is registered for version "apiserver.config.k8s.io/v2"'),
+        (HEAD.replace("apiserver.config.k8s.io/v1", "[v1]"), "no kind"),
+        (HEAD.replace("AuthorizationConfiguration", "{a: b}"), "no kind"),
         (HEAD.replace("Authorization", "Authentication"), 'no kind "AuthenticationConfiguration" is registered'),
         (HEAD + "authorizer: []", 'strict decoding error: unknown field "authorizer"'),
         (HEAD + "authorizers: [{tipe: RBAC}]", 'strict decoding error: unknown field "authorizers[0].tipe"'),
