@@ -116,6 +116,7 @@ def test_metrics_of_a_server(new_server: Callable[..., ServerProcess]) -> None:
     assert found["apiserver_storage_size_bytes"][0].value > 0
     assert found["kcp_storage_wal_bytes"][0].value >= 0
     names = {"clusterroles", "csrcleaner", "csrsigning", "definitions", "garbagecollector", "logicalclusters", "namespaces", "tokensecrets"}
+    names.add("legacy-service-account-token-cleaner")
     assert {one.labels["name"] for one in found["workqueue_depth"]} == names
     assert {one.labels["file"] for one in found["kcp_certificate_expiration_timestamp_seconds"]} == {"apiserver.crt", "ca.crt"}
     assert found["kcp_logical_clusters"][0].value >= 1

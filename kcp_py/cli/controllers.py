@@ -7,7 +7,15 @@ import click
 from kcp_py.cli.arguments import SettingsCommand, options_from, setting_flags
 from kcp_py.cli.flags import access_flags
 
-SETTINGS = ("controllers", "leader_elect", "namespace_deletion_grace", "metrics_bind_address", "log_level", "log_format")
+SETTINGS = (
+    "controllers",
+    "leader_elect",
+    "namespace_deletion_grace",
+    "legacy_service_account_token_clean_up_period",
+    "metrics_bind_address",
+    "log_level",
+    "log_format",
+)
 
 
 @click.command(

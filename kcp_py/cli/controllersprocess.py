@@ -55,7 +55,13 @@ async def _run(options: Options, transport: Transport) -> None:
         election = LeaderElection(client) if options.leader_elect != "false" else None
         supervisor.start("tap", tap.run)
         loops = start_controllers(
-            supervisor, client, tap, options.controllers, namespace_grace=options.namespace_deletion_grace, election=election
+            supervisor,
+            client,
+            tap,
+            options.controllers,
+            namespace_grace=options.namespace_deletion_grace,
+            token_period=options.legacy_service_account_token_clean_up_period,
+            election=election,
         )
         health = ControllersHealth(tap, election, loops)
         async with served_pages(options, health, loops):

@@ -15,6 +15,7 @@ from kcp_py.client import Client, Tap
 from kcp_py.controllers.clusterroles import ClusterRoleController
 from kcp_py.controllers.crds import CRDController
 from kcp_py.controllers.garbage import GarbageCollector
+from kcp_py.controllers.legacytokens import YEAR_SECONDS, LegacyTokenCleaner
 from kcp_py.controllers.logicalclusters import LogicalClusterController
 from kcp_py.controllers.namespaces import NamespaceController
 from kcp_py.controllers.runtime.controller import Controller, ControllerContext, ControllerFactory
@@ -30,6 +31,7 @@ CONTROLLERS: Final = (
     ClusterRoleController.name,
     CRDController.name,
     GarbageCollector.name,
+    LegacyTokenCleaner.name,
     LogicalClusterController.name,
     NamespaceController.name,
     SigningController.name,
@@ -78,6 +80,7 @@ def start_controllers(
     *,
     clock: Callable[[], float] = time.time,
     namespace_grace: float = 0.0,
+    token_period: float = YEAR_SECONDS,
     additional: Sequence[ControllerFactory] = (),
     election: LeaderElection | None = None,
     signer: SigningController | None = None,
@@ -91,6 +94,7 @@ def start_controllers(
         selection: see `is_enabled`.
         clock: Unix seconds, for the times in conditions and for `namespace_grace`.
         namespace_grace: seconds between the deletion of a namespace and that of its content.
+        token_period: see `LegacyTokenCleaner`.
         additional: make controllers in addition to those of the server.
         election: the controllers run only while it is won; None to run them always.
         signer: signs certificates. It runs in each process that has the key, elected or not; None where this one has none.
@@ -109,6 +113,7 @@ def start_controllers(
     controllers: list[Controller] = [
         ClusterRoleController(client.acting_as(controller_user("clusterrole-aggregation-controller"))),
         CRDController(client, tap, now=now),
+        LegacyTokenCleaner(client.acting_as(controller_user(LegacyTokenCleaner.name)), period=token_period, clock=clock),
         LogicalClusterController(client, tap, now=now),
         NamespaceController(client.acting_as(namespaces), tap.acting_as(namespaces), clock=clock, grace=namespace_grace),
         SigningRequestCleaner(client.acting_as(controller_user("certificate-controller")), clock=clock),

@@ -257,6 +257,8 @@ class ControlPlane:
             limits=RequestLimits(max_body_bytes=options.max_request_body_bytes, min_watch_seconds=int(options.min_request_timeout)),
         )
         self.client = LocalClient(self.backend)
+        supervisor.start("uses of tokens", lambda: service_accounts.record_uses(self.client))
+        self._registry.register(service_accounts.uses)
         self.tap = LocalTap(access, tables=tables, crds=catalog.crds, clusters=clusters, fanout=fanout)
         loops = start_controllers(
             supervisor,
@@ -264,6 +266,7 @@ class ControlPlane:
             self.tap,
             options.controllers,
             namespace_grace=options.namespace_deletion_grace,
+            token_period=options.legacy_service_account_token_clean_up_period,
             additional=self._controllers,
             election=LeaderElection(self.client) if is_elected(options) else None,
             signer=self._signer(),

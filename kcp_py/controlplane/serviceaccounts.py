@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.apis.core.tokensecrets import LAST_USED
 from kcp_py.authn.serviceaccount.authenticator import ServiceAccountTokens
 from kcp_py.authn.serviceaccount.claims import Account, Issuers
 from kcp_py.authn.serviceaccount.facts import ObjectFacts
 from kcp_py.authn.serviceaccount.issuer import TokenIssuer
 from kcp_py.authn.serviceaccount.keyfiles import load_keys
 from kcp_py.authn.serviceaccount.keyring import Keyring, Settings
+from kcp_py.authn.serviceaccount.legacyuses import LegacyTokenUses, TokenSecret
 from kcp_py.authn.serviceaccount.openid import OpenIDDocuments
 from kcp_py.authn.serviceaccount.tokenrequest import Limits, TokenRequests
 from kcp_py.authn.tokens import Audiences
+from kcp_py.client import Client
 from kcp_py.logicalcluster import Name
 from kcp_py.options import Options
 from kcp_py.registry.catalog.tables import ResourceTables
@@ -20,6 +24,8 @@ from kcp_py.registry.store import Access
 from kcp_py.storage.keys import internal_key
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.watchcache import Fanout
+
+_SECRETS: Final = GroupVersionResource("", "v1", "secrets")
 
 
 class ServiceAccounts(NamedTuple):
@@ -32,12 +38,22 @@ class ServiceAccounts(NamedTuple):
     tokens: ServiceAccountTokens
     requests: TokenRequests
     documents: OpenIDDocuments
+    uses: LegacyTokenUses
     audiences: Audiences
     """Of the server."""
 
     async def sign_secret(self, cluster: Name, namespace: str, name: str, uid: str, secret: str) -> str:
         """The token of a service account for a secret: see `admission.tokensecrets.Sign`."""
         return await self.issuer.legacy_token(Account(cluster, namespace, name, uid), secret)
+
+    async def record_uses(self, client: Client) -> None:
+        """Label secrets whose tokens are used, until cancelled. `client` writes as the server itself."""
+
+        async def label(secret: TokenSecret, day: str) -> None:
+            document = {"metadata": {"uid": secret.uid, "labels": {LAST_USED: day}}}
+            await client.patch(secret.cluster, _SECRETS, secret.namespace, secret.name, document=document, field_manager="kube-apiserver")
+
+        await self.uses.run(label)
 
     def connect(self, tables: ResourceTables, clusters: LogicalClusters) -> None:
         """Say what the clusters are and serve."""
@@ -71,7 +87,8 @@ def build_service_accounts(access: Access, fanout: Fanout, options: Options) -> 
     issuers = Issuers(bases)
     issuer = TokenIssuer(keyring, issuers)
     facts = ObjectFacts(access, fanout, options.etcd_prefix)
-    tokens = ServiceAccountTokens(keyring, issuers, facts, audiences=audiences, now=access.clock)
+    uses = LegacyTokenUses(access.clock)
+    tokens = ServiceAccountTokens(keyring, issuers, facts, audiences=audiences, uses=uses, now=access.clock)
     limits = Limits(int(options.service_account_max_token_expiration), options.service_account_extend_token_expiration)
     requests = TokenRequests(access, issuer, audiences=audiences, limits=limits)
-    return ServiceAccounts(keyring, issuers, issuer, facts, tokens, requests, OpenIDDocuments(keyring, issuers), audiences)
+    return ServiceAccounts(keyring, issuers, issuer, facts, tokens, requests, OpenIDDocuments(keyring, issuers), uses, audiences)

@@ -391,6 +391,13 @@ class Options:
         OPERATION,
         "How long the content of a deleted namespace remains, so that a client that deletes both finds it. Not used for deleted clusters.",
     )
+    legacy_service_account_token_clean_up_period: float = _setting(
+        above_zero(DURATION),
+        31_536_000.0,
+        OPERATION,
+        "How long the token of a secret that its service account names must not have been used before it is marked as invalid, and how "
+        "long after that the secret is deleted.",
+    )
     controllers: tuple[str, ...] = _setting(
         LIST, ("*",), OPERATION, "Controllers to run: '*' runs all that are on by default, 'foo' runs foo too, '-foo' does not run foo."
     )

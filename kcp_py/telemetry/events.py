@@ -133,6 +133,11 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         "leader_lost": _event(
             "warning", "identity", "This process could not renew the Lease of the controllers. It has stopped them, and competes again."
         ),
+        "legacy_token_use_not_recorded": _event(
+            "warning",
+            "cluster namespace name error",
+            "The day of the last use of a token could not be written to its secret. Tried again at a use after ten minutes.",
+        ),
         "library_message": _event("warning error critical", "logger message", "A message of a library at level warning or above."),
         "list_failed": _event(
             "error",

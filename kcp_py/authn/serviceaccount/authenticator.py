@@ -22,6 +22,7 @@ from kcp_py.authn.serviceaccount import claims as tokenclaims
 from kcp_py.authn.serviceaccount.claims import Issuers, TokenClaims
 from kcp_py.authn.serviceaccount.facts import Fact, ObjectFacts, Place
 from kcp_py.authn.serviceaccount.keyring import Keyring
+from kcp_py.authn.serviceaccount.legacyuses import LegacyTokenUses, TokenSecret
 from kcp_py.authn.tokens import MAX_TOKEN_BYTES, Audiences, AuthenticatedToken
 from kcp_py.logicalcluster import ClusterSelection, Name
 from kcp_py.registry.clusterstate import ClusterState, StaleStateError
@@ -38,9 +39,6 @@ _ENTRY_BYTES: Final = 2048
 """What a verified token takes, at least. So the number of tokens is bounded, too."""
 _ATTEMPTS: Final = 8
 _EXTRA: Final = "authentication.kubernetes.io/"
-
-Checked = Callable[[Name, str, str, Fact], None]
-"""Called with cluster, namespace and name of the secret of each legacy token that is used, and with the fact about it."""
 
 
 class States(Protocol):
@@ -79,7 +77,16 @@ class _Verified(NamedTuple):
 class ServiceAccountTokens:
     """A `TokenAuthenticator` of the tokens that this server, and others of its store, have issued."""
 
-    def __init__(self, keyring: Keyring, issuers: Issuers, facts: ObjectFacts, *, audiences: Audiences, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        keyring: Keyring,
+        issuers: Issuers,
+        facts: ObjectFacts,
+        *,
+        audiences: Audiences,
+        uses: LegacyTokenUses,
+        now: Callable[[], float],
+    ) -> None:
         """Prepare.
 
         Args:
@@ -87,6 +94,7 @@ class ServiceAccountTokens:
             issuers: of the clusters.
             facts: about accounts and the objects to which tokens are bound.
             audiences: of this server, for tokens that name none.
+            uses: hears of each use of the token of a secret.
             now: the present in unix seconds.
         """
         self._keyring = keyring
@@ -95,13 +103,12 @@ class ServiceAccountTokens:
         self._audiences = audiences
         self._now = now
         self._states: States | None = None
-        self._legacy_used: Checked | None = None
+        self._uses = uses
         self._verified: LRU[bytes, _Verified] = LRU(_KEPT_BYTES, weigh=lambda verified: verified.size)
 
-    def connect(self, states: States, legacy_used: Checked | None = None) -> None:
-        """Say where the states of clusters come from, and what to call when the token of a secret is used."""
+    def connect(self, states: States) -> None:
+        """Say where the states of clusters come from."""
         self._states = states
-        self._legacy_used = legacy_used
 
     def cluster_of(self, token: bytes) -> Name | None:
         """The cluster that a token claims to be of; None for tokens of others. Nothing is verified unless the token was used before."""
@@ -195,7 +202,7 @@ class ServiceAccountTokens:
         place = places["account"]
         found = facts.cached(state, place) or await facts.account(state, place)
         if claims.issuer == tokenclaims.LEGACY_ISSUER:
-            return found.uid == claims.account.uid and not found.deleted_at and await self._is_of_secret(state, verified)
+            return found.uid == claims.account.uid and not found.deleted_at and await self._is_of_secret(state, verified, found)
         if not _is_alive(found, claims.account.uid, now - LEEWAY):
             return False
         if claims.secret is not None:
@@ -207,14 +214,14 @@ class ServiceAccountTokens:
             return _is_alive(await facts.either(state, "nodes", places["node"]), claims.node.uid, now - LEEWAY)
         return True
 
-    async def _is_of_secret(self, state: ClusterState, verified: _Verified) -> bool:
-        """Whether the secret of a legacy token holds this token, and is not being deleted."""
-        account, place = verified.claims.account, verified.places["secret"]
+    async def _is_of_secret(self, state: ClusterState, verified: _Verified, account: Fact) -> bool:
+        """Whether the secret of a legacy token holds this token, is not being deleted, and is not marked as invalid."""
+        place = verified.places["secret"]
         fact = self._facts.cached(state, place) or await self._facts.stored(state, place)
         if not fact.uid or fact.deleted_at or not hmac.compare_digest(fact.token_hash, verified.digest):
             return False
-        if self._legacy_used is not None:
-            self._legacy_used(account.cluster, account.namespace, place.name, fact)
+        secret = TokenSecret(state.name, place.namespace, place.name, fact.uid)
+        self._uses.used(secret, fact.last_used, generated=place.name in account.secrets, invalid=fact.invalid)
         return not fact.invalid
 
 

@@ -16,6 +16,7 @@ import orjson
 
 from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.meta.timestamps import parse_time
+from kcp_py.apis.core.tokensecrets import INVALID_SINCE, LAST_USED
 from kcp_py.golang.base64 import decode_base64
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.clusterstate import ClusterState
@@ -29,8 +30,6 @@ from kcp_py.watchcache import Fanout, ObjectEvent
 
 _KEPT: Final = 16384
 """Objects, about 400 bytes each. Reading one again costs one read."""
-_INVALID_SINCE: Final = "kubernetes.io/legacy-token-invalid-since"
-_LAST_USED: Final = "kubernetes.io/legacy-token-last-used"
 _RESOURCES: Final = {"serviceaccounts": True, "secrets": True, "pods": True, "nodes": False}
 
 
@@ -47,6 +46,8 @@ class Fact(NamedTuple):
     """Whether the token of a secret has been marked as invalid."""
     last_used: str = ""
     """The day of the last use of the token of a secret, as its label says it."""
+    secrets: tuple[str, ...] = ()
+    """The secrets that an account names."""
 
 
 _ABSENT: Final = Fact()
@@ -215,8 +216,9 @@ def _fact_of(item: KeyValue | None) -> Fact:
             metadata["uid"],
             parse_time(deleted) if deleted else 0.0,
             hashlib.sha256(decode_base64(token)).digest() if isinstance(token, str) and obj.get("kind") == "Secret" else b"",
-            bool(labels.get(_INVALID_SINCE)),
-            labels.get(_LAST_USED, ""),
+            bool(labels.get(INVALID_SINCE)),
+            labels.get(LAST_USED, ""),
+            tuple(reference.get("name", "") for reference in obj.get("secrets") or ()),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         # Other software has stored something else: no token is valid by it.

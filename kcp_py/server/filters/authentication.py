@@ -9,6 +9,7 @@ from kcp_py.apimachinery.errors import StatusError, bad_request, unauthorized
 from kcp_py.authn.anonymous import ALL_ANONYMOUS, AnonymousAccess
 from kcp_py.authn.authenticator import Authenticator, Credentials
 from kcp_py.request.context import RequestContext
+from kcp_py.request.notes import NOTES, Notes
 from kcp_py.request.user import ANONYMOUS, UserInfo
 from kcp_py.server.exchange import PEER_CERTIFICATE, Exchange, Handler
 from kcp_py.server.websocket import WebSocket
@@ -50,10 +51,15 @@ class AuthenticationFilter:
         if exchange.has_duplicates and len(exchange.header_values(b"authorization")) > 1:
             raise unauthorized()
         credentials = Credentials(headers, exchange.state.get(PEER_CERTIFICATE), exchange.cluster, exchange.path)
-        if exchange.websocket is None:
-            user = await self._authenticator.authenticate(credentials)
-        else:
-            credentials, user = await self._authenticate_websocket(credentials, exchange.websocket)
+        annotations: dict[str, str] = {}
+        before = NOTES.set(Notes(exchange.warnings, annotations))
+        try:
+            if exchange.websocket is None:
+                user = await self._authenticator.authenticate(credentials)
+            else:
+                credentials, user = await self._authenticate_websocket(credentials, exchange.websocket)
+        finally:
+            NOTES.reset(before)
         if user is None:
             if not self._anonymous.allows(exchange.path):
                 raise unauthorized()
@@ -61,7 +67,7 @@ class AuthenticationFilter:
         exchange.credentials = credentials
         exchange.user = user
         exchange.context = RequestContext(
-            exchange.audit_id, exchange.cluster, exchange.explicit_cluster, exchange.info, user, exchange.warnings, {}
+            exchange.audit_id, exchange.cluster, exchange.explicit_cluster, exchange.info, user, exchange.warnings, annotations
         )
         await self._handler(exchange)
 
