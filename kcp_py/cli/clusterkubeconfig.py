@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import shlex
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import click
 
@@ -107,6 +108,7 @@ def kubeconfig_(
     if who.issuer:
         credential = _oidc_user(who.issuer, oidc_client_id or "", scopes)
     is_own = who == _Who("", None, "")
+    cluster = cluster if is_own else _for_others(cluster)
     label = name if is_own else f"{who.label}@{name}"
     document = kubeconfig_of(
         {**cluster, "server": url}, own if is_own else credential, cluster_name=name, user_name=access.user_name if is_own else label,
@@ -115,6 +117,18 @@ def kubeconfig_(
     _deliver(document, output=output, merge=merge, force=force)
     for line in note:
         click.echo(line, err=True)
+
+
+_OF_THE_SERVER: Final = ("certificate-authority-data", "tls-server-name", "insecure-skip-tls-verify", "disable-compression", "proxy-url")
+
+
+def _for_others(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """What a kubeconfig of the caller says of the server, for another user: the password of a proxy and notes of programs are left out."""
+    kept = {key: value for key, value in cluster.items() if key in _OF_THE_SERVER}
+    if "proxy-url" in kept:
+        parts = urlsplit(str(kept["proxy-url"]))
+        kept["proxy-url"] = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return kept
 
 
 def _who(user: str | None, account: str | None, issuer: str | None) -> _Who:
@@ -230,7 +244,7 @@ def _deliver(document: dict[str, Any], *, output: str | None, merge: str | None,
         merged = merge_into(path, document)
         click.echo(f"context {merged.context} written to {path}")
         if merged.document["current-context"] != merged.context:
-            click.echo(f"kubectl config use-context {merged.context} switches to it", err=True)
+            click.echo(f"kubectl config use-context {shlex.quote(merged.context)} switches to it", err=True)
     elif output in {None, "-"}:
         if _is_open_file(sys.stdout):
             click.echo("warning: other users can read this file, and it holds credentials; -o FILE writes a private one", err=True)

@@ -13,7 +13,7 @@ import click
 from kcp_py.apis.kcp.logicalclusters import delete_after, is_protected
 from kcp_py.cli.clusterapi import CLUSTER_ANNOTATION, cluster_name, get_cluster, list_clusters
 from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags
-from kcp_py.cli.printing import table
+from kcp_py.cli.printing import printable, table
 from kcp_py.cli.remote import RemoteServer, load_context
 
 PAGE: Final = 500
@@ -138,8 +138,8 @@ def description(item: dict[str, Any], now: dt.datetime) -> Iterator[str]:
     width = max(len(name) for name, _ in rows) + 3
     for name, values in rows:
         lines = [value for value in values if value] or ([] if conditions and name == "Conditions" else [NONE])
-        yield f"{name + ':':<{width}}{lines[0]}" if lines else f"{name}:"
-        yield from (f"{'':<{width}}{line}" for line in lines[1:])
+        yield f"{name + ':':<{width}}{printable(lines[0])}" if lines else f"{name}:"
+        yield from (f"{'':<{width}}{printable(line)}" for line in lines[1:])
     if conditions:
         columns = ("type", "status", "reason", "message")
         cells = [[str(condition.get(column, "")) for column in columns] for condition in conditions]

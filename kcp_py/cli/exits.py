@@ -6,6 +6,8 @@ from typing import IO, Any
 
 import click
 
+from kcp_py.cli.printing import printable
+
 
 class CommandError(click.ClickException):
     """The command cannot do what it was asked. The message is one line without a full stop."""
@@ -13,7 +15,7 @@ class CommandError(click.ClickException):
     exit_code = 1
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"error: {' '.join(self.message.split())}", file=file, err=file is None)
+        click.echo(f"error: {printable(' '.join(self.message.split()))}", file=file, err=file is None)
 
 
 class UsageError(CommandError):
@@ -27,4 +29,4 @@ class UsageError(CommandError):
 
     def show(self, file: IO[Any] | None = None) -> None:
         for message in self.messages:
-            click.echo(f"error: {' '.join(message.split())}", file=file, err=file is None)
+            click.echo(f"error: {printable(' '.join(message.split()))}", file=file, err=file is None)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import shlex
 import stat
 
 import pytest
 import yaml
 from cryptography import x509
+from cryptography.x509.oid import NameOID
 
 from kcp_py.apis.certificates.binding import binding_of
 from kcp_py.cli.credentialrequests import REQUESTS, client_certificate
@@ -177,6 +179,42 @@ def test_merging(command, tmp_path):
     assert [entry["name"] for entry in document["clusters"]] == ["merged"]
     assert document["current-context"] == "merged"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("user", ["o'hara", 'say "hi": {x}', "- *anchor", "../../etc/passwd", "Zoë 東京", "$(id)", "null", "# no", "a@b@c"])
+def test_odd_names_in_a_merged_file(command, tmp_path, user):
+    """Whatever a user is called, the file stays readable, with its other content, and kubectl's command can be pasted."""
+    file = tmp_path / "config"
+    other = {"name": "other", "user": {"token": "t", "own": [1]}, "note": "kept"}
+    file.write_text(yaml.safe_dump({"users": [other], "current-context": "other", "contexts": [{"name": "other", "context": {}}]}))
+    command("create", "odd", "--if-not-exists")
+    code, _, err = command("kubeconfig", "odd", "--user", user, f"--merge={file}")
+    assert code == 0, err
+    assert shlex.split(err.splitlines()[0])[:4] == ["kubectl", "config", "use-context", f"{user}@odd"]
+    document = yaml.safe_load(file.read_text())
+    assert document["users"][0] == other
+    assert document["contexts"][1] == {"name": f"{user}@odd", "context": {"cluster": "odd", "user": f"{user}@odd"}}
+    (name,) = certificate_of({"users": document["users"][1:]}).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    assert name.value == user
+    assert [*tmp_path.iterdir()] == [file]
+
+
+def test_what_a_kubeconfig_says_of_the_server_is_not_handed_on(running, tmp_path):
+    """The password of the caller's proxy and the notes of its programs stay with the caller."""
+    document = yaml.safe_load(running.read_text())
+    for entry in document["clusters"]:
+        entry["cluster"] |= {
+            "proxy-url": "http://me:secret@proxy.example:3128",
+            "extensions": [{"name": "x", "extension": {"password": "hidden"}}],
+        }
+    mine, made = tmp_path / "mine", tmp_path / "made"
+    mine.write_text(yaml.safe_dump(document))
+    assert run(["cluster", "kubeconfig", "root", "--user", "dora", "-o", str(made), "--kubeconfig", str(mine)]) == 0
+    cluster = yaml.safe_load(made.read_text())["clusters"][0]["cluster"]
+    assert sorted(cluster) == ["certificate-authority-data", "proxy-url", "server"]
+    assert cluster["proxy-url"] == "http://proxy.example:3128"
+    assert run(["cluster", "kubeconfig", "root", "-o", str(made), "--force", "--kubeconfig", str(mine)]) == 0
+    assert yaml.safe_load(made.read_text())["clusters"][0]["cluster"]["proxy-url"] == "http://me:secret@proxy.example:3128"
 
 
 def test_by_host(running, tmp_path):
