@@ -14,7 +14,7 @@ REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 INTRODUCTION = f"""\
 # Configuration
 
-<!-- Written by hack/update_configuration_reference.py from kcp_py/options/options.py; change it there. -->
+<!-- Written by hack/update_configuration_reference.py from the fields in kcp_py/options; change them there. -->
 
 Every setting of `kcp-py start` can be set in three ways. If it is set more than once, the first of these takes precedence:
 

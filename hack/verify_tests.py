@@ -120,7 +120,10 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("operatorwebhook repeating", "authz/webhook/test_authorizer", "calls of webhooks over HTTPS"),
     ],
     "kubeconfig": [Row("webhook", "authz/webhook/test_authorizer", "opens the webhooks that are called")],
-    "options": [Row("settings", "options/test_loading", "describes what is loaded")],
+    "options": [
+        Row("settings", "options/test_loading", "describes what is loaded"),
+        Row("fields", "options/test_loading", "makes the fields of the table, which are loaded"),
+    ],
     "registry": [
         Row("computed custom_resources subresources", "server/handlers/test_computed", "descriptions, seen in what is served"),
         Row("namespace_events", "server/handlers/test_namespace_objects", "events are seen by watches"),

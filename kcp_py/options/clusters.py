@@ -1,0 +1,59 @@
+"""`ClusterOptions`: the settings of logical clusters: how requests name them, and what each of them has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kcp_py.options.fields import CLUSTERS, setting
+from kcp_py.options.kinds import BOOLEAN, DURATION, HEADER, LIST, OPTIONAL_CLUSTER, choice
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """The settings of logical clusters: how requests name them, and what each of them has."""
+
+    default_cluster: str = setting(
+        OPTIONAL_CLUSTER,
+        "root",
+        CLUSTERS,
+        "Logical cluster of requests without one. Empty: they are refused, so that a client that drops the path of its URL writes nowhere.",
+    )
+    logical_clusters: Literal["implicit", "declared"] = setting(
+        choice("implicit", "declared"),
+        "implicit",
+        CLUSTERS,
+        "Whether privileged callers may use a logical cluster that does not exist yet (implicit: the first write creates it).",
+    )
+    logical_cluster_deletion_grace: float = setting(
+        DURATION,
+        0.0,
+        CLUSTERS,
+        "How long a deleted logical cluster can be undeleted before its content is deleted, unless the deletion has a gracePeriodSeconds.",
+    )
+    cluster_header: str = setting(
+        HEADER,
+        "X-Kubernetes-Cluster",
+        CLUSTERS,
+        "Request header that names the logical cluster, as an alternative to the path /clusters/NAME; empty disables it.",
+    )
+    cluster_hostnames: bool = setting(
+        BOOLEAN,
+        default=False,
+        section=CLUSTERS,
+        text="Whether each logical cluster has a host name of its own, NAME.EXTERNAL_HOSTNAME, for clients that drop the path of a URL. "
+        "The server's own serving certificate then has the name *.EXTERNAL_HOSTNAME, and the DNS has to resolve it.",
+    )
+    cluster_annotation: Literal["always", "wildcard"] = setting(
+        choice("always", "wildcard"),
+        "always",
+        CLUSTERS,
+        "Which answers name the logical cluster of each object in the annotation kcp.io/cluster: all of them, as kcp's, or only those to "
+        "wildcard requests, for clients that compare annotations.",
+    )
+    builtin_kinds: tuple[str, ...] = setting(
+        LIST,
+        (),
+        CLUSTERS,
+        "Kinds of Kubernetes that every logical cluster serves without a definition of its own: pods, deployments.apps, '*.batch', all.",
+    )

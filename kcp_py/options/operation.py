@@ -1,0 +1,60 @@
+"""`OperationOptions`: the settings of controllers, logs and metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kcp_py.options.fields import OPERATION, setting
+from kcp_py.options.kinds import DURATION, ENDPOINT, LIST, above_zero, choice
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperationOptions:
+    """The settings of controllers, logs and metrics."""
+
+    namespace_deletion_grace: float = setting(
+        DURATION,
+        5.0,
+        OPERATION,
+        "How long the content of a deleted namespace remains, so that a client that deletes both finds it. Not used for deleted clusters.",
+    )
+    legacy_service_account_token_clean_up_period: float = setting(
+        above_zero(DURATION),
+        31_536_000.0,
+        OPERATION,
+        "How long the token of a secret that its service account names must not have been used before it is marked as invalid, and how "
+        "long after that the secret is deleted.",
+    )
+    controllers: tuple[str, ...] = setting(
+        LIST, ("*",), OPERATION, "Controllers to run: '*' runs all that are on by default, 'foo' runs foo too, '-foo' does not run foo."
+    )
+    leader_elect: Literal["auto", "true", "false"] = setting(
+        choice("auto", "true", "false"),
+        "auto",
+        OPERATION,
+        "Whether the controllers run only in the one process that holds their Lease; auto: where several servers can share the storage.",
+    )
+    metrics_bind_address: str = setting(
+        ENDPOINT,
+        "",
+        OPERATION,
+        "IP address and port where kcp-py controllers serves /metrics, /livez, /readyz and /healthz as plain HTTP, without credentials; "
+        "port 0 takes a free one. Empty: nowhere. kcp-py start serves these pages with the API.",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = setting(
+        choice("debug", "info", "warning", "error"), "info", OPERATION, "Lowest severity that is logged."
+    )
+    log_format: Literal["auto", "json", "console", "text"] = setting(
+        choice("auto", "json", "console", "text"),
+        "auto",
+        OPERATION,
+        "Format of log lines; auto is console on a terminal and json elsewhere, text is an alias of console.",
+    )
+    access_log: Literal["problems", "all", "none"] = setting(
+        choice("problems", "all", "none"),
+        "problems",
+        OPERATION,
+        "Which requests are logged: those that end with status 500 and above or take a second or longer, all, or none; "
+        "--log-level debug logs all.",
+    )
