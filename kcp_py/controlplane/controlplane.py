@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import secrets
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -32,6 +31,7 @@ from kcp_py.client import LocalClient, LocalTap
 from kcp_py.controllers import ControllerFactory, LeaderElection, describe_queues, is_elected, start_controllers
 from kcp_py.controllers.signingrequests import AuthorityFiles, SigningController
 from kcp_py.controlplane.catalog import Api, build_catalog
+from kcp_py.controlplane.datastore import check_room, choose_storage, continue_token_key, start_compaction
 from kcp_py.controlplane.identity import Identity, build_identity
 from kcp_py.controlplane.issuers import create_cluster_issuers, open_webhook_tokens, start_operator_issuers
 from kcp_py.controlplane.rootca import read_root_ca
@@ -53,10 +53,7 @@ from kcp_py.server.longrequests import LongRequests
 from kcp_py.server.pages.fixed import create_fixed_pages
 from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.openid import OpenIDPages
-from kcp_py.storage.compaction import CompactionPolicy, run_compaction, run_shared_compaction
-from kcp_py.storage.contract import Compare, ConflictError, NoSpaceError, Put, Storage, StorageError, TellsRoom
-from kcp_py.storage.keys import internal_key
-from kcp_py.storage.opening import open_storage
+from kcp_py.storage.contract import Storage, StorageError, TellsRoom
 from kcp_py.telemetry.eventloop import EventLoopLag
 from kcp_py.telemetry.gauges import Gauges
 from kcp_py.telemetry.logs import AccessLog
@@ -66,7 +63,6 @@ from kcp_py.tenancy import LogicalClusters
 from kcp_py.tenancy.key_migration import migrate_keys
 from kcp_py.watchcache import Fanout, Monitor
 
-_TOKEN_KEY_BYTES = 32
 _FILES_POLL_SECONDS = 1.0
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.controlplane")
@@ -171,7 +167,7 @@ class ControlPlane:
     async def _build(self) -> None:
         options = self._options
         root = options.etcd_prefix
-        storage = await self._stack.enter_async_context(self._given_storage or _storage_of(options))
+        storage = await self._stack.enter_async_context(self._given_storage or choose_storage(options))
         await migrate_keys(storage, root)
         supervisor = await self._stack.enter_async_context(Supervisor(_report))
         fanout = Fanout(
@@ -251,7 +247,7 @@ class ControlPlane:
             wildcard=catalog.wildcard,
             clusters=clusters,
             fanout=fanout,
-            tokens=ContinueTokens(await _token_key(storage, root)),
+            tokens=ContinueTokens(await continue_token_key(storage, root)),
             implicit_clusters=options.logical_clusters == "implicit",
             metrics=RequestMetrics(self._registry),
             limits=RequestLimits(max_body_bytes=options.max_request_body_bytes, min_watch_seconds=int(options.min_request_timeout)),
@@ -273,7 +269,7 @@ class ControlPlane:
         )
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
         self._start_monitoring(supervisor, storage, clusters.prefix)
-        self._start_compaction(supervisor, storage)
+        start_compaction(options, supervisor, storage)
         self.app = self._edge(storage, identity, service_accounts)
         supervisor.start("preload", _preload)
 
@@ -282,15 +278,6 @@ class ControlPlane:
         authority = AuthorityFiles(options.ca_file, options.pki_directory / "ca.key")
         client = self.client.acting_as(controller_user("certificate-controller"))
         return SigningController(client, authority.load, longest=options.cluster_signing_duration)
-
-    def _start_compaction(self, supervisor: Supervisor, storage: Storage) -> None:
-        options = self._options
-        if options.storage != "etcd":
-            policy = CompactionPolicy(seconds=options.event_history_age, revisions=options.event_history_count)
-            supervisor.start("compaction", lambda: run_compaction(storage, policy))
-        elif options.etcd_compaction_interval:
-            key = internal_key(options.etcd_prefix, "compact-rev-key")
-            supervisor.start("compaction", lambda: run_shared_compaction(storage, key, options.etcd_compaction_interval))
 
     def _start_monitoring(self, supervisor: Supervisor, storage: Storage, clusters_prefix: str) -> None:
         options = self._options
@@ -315,7 +302,7 @@ class ControlPlane:
         checks = HealthChecks()
         checks.add("etcd", storage.check)
         if isinstance(storage, TellsRoom):
-            checks.add("storage-space", partial(_check_room, storage), endpoints=["readyz"], informative=True)
+            checks.add("storage-space", partial(check_room, storage), endpoints=["readyz"], informative=True)
         checks.add("informer-sync", self._check_feed, endpoints=["readyz"])
         checks.add("shutdown", self._check_running, endpoints=["readyz"])
         access_log = _access_log_of(options)
@@ -356,52 +343,6 @@ def _access_log_of(options: Options) -> AccessLog | None:
     if not every and (options.access_log == "none" or options.log_level == "error"):
         return None
     return AccessLog.to_stream(sys.stderr.buffer, options.log_format, every=every)
-
-
-def _storage_of(options: Options) -> Storage:
-    if options.storage == "etcd":
-        try:
-            from kcp_py.storage.etcd import EtcdOptions, EtcdStorage  # noqa: PLC0415 - its library is large
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in {"grpc", "google"}:
-                raise
-            raise StorageError(
-                "the storage etcd needs the packages grpcio and protobuf; install them with the extra etcd: pip install 'kcp-py[etcd]'"
-            ) from None
-
-        return EtcdStorage(
-            EtcdOptions(
-                endpoints=options.etcd_servers,
-                ca_file=str(options.etcd_cafile or ""),
-                cert_file=str(options.etcd_certfile or ""),
-                key_file=str(options.etcd_keyfile or ""),
-                username=options.etcd_username_file.read_text().strip() if options.etcd_username_file else "",
-                password=options.etcd_password_file.read_text().strip() if options.etcd_password_file else "",
-                prefix=options.etcd_prefix,
-            )
-        )
-    if options.storage == "sqlite":
-        return open_storage("sqlite", path=options.database_file, reserve_bytes=options.storage_reserve)
-    return open_storage(options.storage)
-
-
-async def _check_room(storage: TellsRoom) -> None:
-    """Whether objects can be created. The disk may have space for deletions only."""
-    if storage.full:
-        raise NoSpaceError("the disk is full: nothing but deletions and small changes is taken")
-
-
-async def _token_key(storage: Storage, root: str) -> bytes:
-    """The key that signs continue tokens, created once and shared by all servers of a store."""
-    key = internal_key(root, "continue-token-key")
-    while True:
-        found = await storage.get(key)
-        if found is not None:
-            return found.value
-        try:
-            await storage.transact([Compare(key, mod_revision=0)], [Put(key, secrets.token_bytes(_TOKEN_KEY_BYTES))])
-        except ConflictError:
-            continue
 
 
 async def _preload() -> None:

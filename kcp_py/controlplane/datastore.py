@@ -1,0 +1,81 @@
+"""The store of a server: which one it is, its compaction, its health, and the key that all servers of the store share."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+from kcp_py.aio.supervisor import Supervisor
+from kcp_py.options import Options
+from kcp_py.storage.compaction import CompactionPolicy, run_compaction, run_shared_compaction
+from kcp_py.storage.contract import Compare, ConflictError, NoSpaceError, Put, Storage, StorageError, TellsRoom
+from kcp_py.storage.keys import internal_key
+from kcp_py.storage.opening import open_storage
+
+_TOKEN_KEY_BYTES: Final = 32
+
+
+def choose_storage(options: Options) -> Storage:
+    """The unopened store of the options.
+
+    Raises:
+        StorageError: the libraries of etcd are not installed.
+        OSError: a file with the credentials for etcd cannot be read.
+    """
+    if options.storage == "etcd":
+        try:
+            from kcp_py.storage.etcd import EtcdOptions, EtcdStorage  # noqa: PLC0415 - its library is large
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in {"grpc", "google"}:
+                raise
+            raise StorageError(
+                "the storage etcd needs the packages grpcio and protobuf; install them with the extra etcd: pip install 'kcp-py[etcd]'"
+            ) from None
+
+        return EtcdStorage(
+            EtcdOptions(
+                endpoints=options.etcd_servers,
+                ca_file=str(options.etcd_cafile or ""),
+                cert_file=str(options.etcd_certfile or ""),
+                key_file=str(options.etcd_keyfile or ""),
+                username=options.etcd_username_file.read_text().strip() if options.etcd_username_file else "",
+                password=options.etcd_password_file.read_text().strip() if options.etcd_password_file else "",
+                prefix=options.etcd_prefix,
+            )
+        )
+    if options.storage == "sqlite":
+        return open_storage("sqlite", path=options.database_file, reserve_bytes=options.storage_reserve)
+    return open_storage(options.storage)
+
+
+async def check_room(storage: TellsRoom) -> None:
+    """Check that objects can be created.
+
+    Raises:
+        NoSpaceError: the disk has space for deletions alone.
+    """
+    if storage.full:
+        raise NoSpaceError("the disk is full: nothing but deletions and small changes is taken")
+
+
+async def continue_token_key(storage: Storage, root: str) -> bytes:
+    """The key that signs continue tokens, created once and shared by all servers of a store."""
+    key = internal_key(root, "continue-token-key")
+    while True:
+        found = await storage.get(key)
+        if found is not None:
+            return found.value
+        try:
+            await storage.transact([Compare(key, mod_revision=0)], [Put(key, secrets.token_bytes(_TOKEN_KEY_BYTES))])
+        except ConflictError:
+            continue
+
+
+def start_compaction(options: Options, supervisor: Supervisor, storage: Storage) -> None:
+    """Compact old revisions in the background. Servers of one etcd take turns, at the interval of the options; 0: never."""
+    if options.storage != "etcd":
+        policy = CompactionPolicy(seconds=options.event_history_age, revisions=options.event_history_count)
+        supervisor.start("compaction", lambda: run_compaction(storage, policy))
+    elif options.etcd_compaction_interval:
+        key = internal_key(options.etcd_prefix, "compact-rev-key")
+        supervisor.start("compaction", lambda: run_shared_compaction(storage, key, options.etcd_compaction_interval))
