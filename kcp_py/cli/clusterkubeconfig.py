@@ -123,7 +123,7 @@ _OF_THE_SERVER: Final = ("certificate-authority-data", "tls-server-name", "insec
 
 
 def _for_others(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """The server in a kubeconfig of the caller, for a kubeconfig of another user. The password of a proxy and notes of programs are left out."""
+    """The server of the caller's kubeconfig, for that of another user: without the password of a proxy and the notes of programs."""
     kept = {key: value for key, value in cluster.items() if key in _OF_THE_SERVER}
     if "proxy-url" in kept:
         parts = urlsplit(str(kept["proxy-url"]))

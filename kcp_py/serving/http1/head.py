@@ -102,3 +102,17 @@ def split_target(target: bytes) -> tuple[bytes, bytes]:
         # RFC 9112, 3.2.2: the absolute form may name a host only. No resource is at the root of one.
         raise ValueError("the request target has no path")
     return parsed.path, parsed.query or b""
+
+
+def host_of(target: bytes) -> bytes:
+    """The host of a request target in absolute form, with its port, which counts instead of the Host field (RFC 9112, 3.2.2).
+
+    Raises:
+        ValueError: it names a user, or no host.
+        httptools.HttpParserError: it is not a URL.
+    """
+    parsed = httptools.parse_url(target)
+    if parsed.userinfo is not None or not parsed.host:
+        raise ValueError("the request target does not name a host alone")
+    host = b"[%b]" % parsed.host if b":" in parsed.host else parsed.host
+    return host if parsed.port is None else b"%b:%d" % (host, parsed.port)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httptools
 
 from kcp_py.serving.http1.events import Header, Request
-from kcp_py.serving.http1.head import FRAMING_FIELDS, body_framing, split_target
+from kcp_py.serving.http1.head import FRAMING_FIELDS, body_framing, host_of, split_target
 from kcp_py.serving.http1.limits import MAX_FIELDS
 from kcp_py.serving.http1.refusals import TooManyFieldsError
 
@@ -70,6 +70,8 @@ class HeadFields:
             raise ValueError("a request to upgrade the connection has a body")
         target, self._target = self._target, b""
         raw_path, query = split_target(target)
+        if not target.startswith(b"/"):
+            headers = [*(header for header in headers if header[0] != b"host"), (b"host", host_of(target))]
         keep_alive = version != "1.0" and parser.should_keep_alive()
         expects_continue = expects_continue and length != 0
         return Request(method or parser.get_method(), raw_path, query, version, headers, length, expects_continue, keep_alive, upgrade)

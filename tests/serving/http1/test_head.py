@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kcp_py.serving.http1.head import ExpectationError, body_framing, split_target
+from kcp_py.serving.http1.head import ExpectationError, body_framing, host_of, split_target
 
 
 @given(target=st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1).map(str.encode))
@@ -97,3 +97,24 @@ def test_unknown_expectations(version):
     for value in (b"something", b"100-continued", b"x100-continue"):
         with pytest.raises(ExpectationError):
             body_framing([HOST, (b"expect", value)], version)
+
+
+@pytest.mark.parametrize(
+    ("target", "host"),
+    [
+        (b"http://a.example/x", b"a.example"),
+        (b"https://A.example:6443/x?y", b"A.example:6443"),
+        (b"http://[::1]:80/x", b"[::1]:80"),
+        (b"http://u:p@a.example/x", None),
+        (b"http://u@a.example/x", None),
+        (b"http:///x", None),
+        (b"x/y", None),
+    ],
+)
+def test_the_host_of_a_target(target, host):
+    """A target in absolute form names a host, with or without a port, and no user."""
+    if host is None:
+        with pytest.raises((ValueError, httptools.HttpParserError)):
+            host_of(target)
+    else:
+        assert host_of(target) == host

@@ -390,3 +390,14 @@ def test_reads_change_nothing(data, cuts):
             parts.play(data[at : at + cut]).run()
         at += cut
     assert merged(parts.told) == merged(whole.told)
+
+
+def test_the_host_of_an_absolute_target_counts():
+    """A proxy that reads the target and a server that reads the Host field must not mean different hosts."""
+    reader = RequestReader(LIMITS, 0.0)
+    head = b"GET http://team-a.kcp.example:6443/api HTTP/1.1\r\nHost: team-b.kcp.example\r\nX-A: b\r\n\r\n"
+    (request, *_) = reader.receive(head, 0.0)
+    assert isinstance(request, Request)
+    assert request.raw_path == b"/api"
+    assert [value for name, value in request.headers if name == b"host"] == [b"team-a.kcp.example:6443"]
+    assert (b"x-a", b"b") in request.headers
