@@ -58,3 +58,13 @@ def models() -> Mapping[str, Mapping[str, Any]]:
     for file in sorted((_FOLDER / "models").glob("*.json")):
         merged.update(orjson.loads(file.read_bytes()))
     return merged
+
+
+@cache
+def models_by_kind() -> Mapping[tuple[str, str, str], str]:
+    """(group, version, kind) -> the name of its model in `models()`."""
+    return {
+        (one["group"], one["version"], one["kind"]): name
+        for name, schema in models().items()
+        for one in schema.get("x-kubernetes-group-version-kind", ())
+    }

@@ -21,8 +21,10 @@ import orjson
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.aio.lru import LRU
 from kcp_py.aio.offload import Inline, offload
+from kcp_py.bootstrap.kinds import models_by_kind
 from kcp_py.registry.discovery import Document, etag_of, etag_of_digest, group_order, version_order
 from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.subresources import Subresource
 from kcp_py.schema.publish.fragments import (
     Fragment,
     document_v2,
@@ -32,14 +34,14 @@ from kcp_py.schema.publish.fragments import (
     protobuf_document,
     protobuf_fragment,
 )
-from kcp_py.schema.publish.kinds import PublishedKind
+from kcp_py.schema.publish.kinds import PublishedKind, PublishedSubresource, model_name
 
 _JSON_PATCH: Final = "application/json-patch+json"
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 _APPLY_PATCH: Final = "application/apply-patch+yaml"
 
-_FORM: Final = b"5"
+_FORM: Final = b"6"
 """Part of every hash: to be raised whenever the same resource is published in another form."""
 
 
@@ -119,7 +121,7 @@ class FragmentCache:
     def _digest(self, resource: ServedResource) -> _Entry:
         kind = self._published(resource)
         head = orjson.dumps([kind.group, kind.version, kind.kind, kind.list_kind, kind.plural, kind.namespaced, list(kind.verbs)])
-        rest = orjson.dumps([kind.has_status, kind.has_scale, list(kind.selectable_fields), list(kind.patch_types), kind.upstream_model])
+        rest = orjson.dumps([kind.subresources, list(kind.selectable_fields), list(kind.patch_types), kind.upstream_model], default=list)
         document = orjson.dumps(kind.document)
         return _Entry(hashlib.sha512(b"\n".join((_FORM, head, rest, document))).digest(), len(document), bool(kind.upstream_model))
 
@@ -136,8 +138,7 @@ class FragmentCache:
             plural=resource.resource,
             namespaced=resource.namespaced,
             verbs=resource.verbs,
-            has_status=resource.has_status,
-            has_scale="scale" in resource.subresources,
+            subresources=tuple(_published(resource, subresource) for subresource in resource.subresources.values()),
             selectable_fields=() if resource.typed else tuple(resource.field_labels),
             patch_types=patch_types,
             document=resource.document,
@@ -214,6 +215,19 @@ class OpenAPIDocuments:
             joined = b"".join(self._cache.entry(resource).digest for resource in self._groups[key])
             known = self._digests[key] = hashlib.sha512(joined).digest()
         return known
+
+
+def _published(resource: ServedResource, subresource: Subresource) -> PublishedSubresource:
+    """A view of a stored object has those verbs that the object has, too: a kind that is going away cannot be changed."""
+    kind, verbs = subresource.kind, subresource.verbs
+    if subresource.rest is None:
+        verbs = tuple(verb for verb in verbs if verb in resource.verbs)
+    if kind is None:
+        return PublishedSubresource(subresource.name, verbs)
+    model = models_by_kind().get(kind) or model_name(*kind)
+    # Upstream marks the Scale of a custom resource with the kind of the resource (apiextensions-apiserver `builder.go`).
+    own = subresource.rest is None and not resource.upstream_model
+    return PublishedSubresource(subresource.name, verbs, model, None if own else kind._asdict())
 
 
 def _joined(fragments: Sequence[Fragment], version: int, *, protobuf: bool) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ from kcp_py.bootstrap.upstream_kinds import upstream_models
 from kcp_py.schema.publish.defaults import with_published_defaults
 from kcp_py.schema.publish.kinds import META, PublishedKind
 from kcp_py.schema.publish.messages import field, field_head, model_message, path_message
-from kcp_py.schema.publish.operations import DELETE_OPTIONS, PATCH, SCALE, STATUS, Operation, Parameter, PathItem, path_items
+from kcp_py.schema.publish.operations import DELETE_OPTIONS, PATCH, STATUS, Operation, Parameter, PathItem, path_items
 from kcp_py.schema.publish.schemas import full_schema, list_schema, plain_schema, reduced_schema
 
 _V2_PREFIX: Final = "#/definitions/"
@@ -53,7 +53,7 @@ class Fragment(NamedTuple):
 def fragment_v3(kind: PublishedKind) -> Fragment:
     """The part of a v3 document about a resource."""
     paths = {item.path: _member(item.path, _path_item_v3(kind, item)) for item in path_items(kind)}
-    models = dict(_builtin_models(_referred(kind), v2=False))
+    models = {**dict(_builtin_models(_referred(kind), v2=False)), **_subresource_models(kind)}
     if not kind.upstream_model:
         models[kind.model] = _member(kind.model, full_schema(kind))
         models[kind.list_model] = _member(kind.list_model, list_schema(kind, REFERENCE_PREFIX))
@@ -63,7 +63,7 @@ def fragment_v3(kind: PublishedKind) -> Fragment:
 def fragment_v2(kind: PublishedKind) -> Fragment:
     """The part of the v2 document about a resource."""
     paths = {item.path: _member(item.path, _path_item_v2(kind, item)) for item in path_items(kind)}
-    models = dict(_builtin_models(_referred(kind), v2=True))
+    models = {**dict(_builtin_models(_referred(kind), v2=True)), **_subresource_models(kind)}
     if not kind.upstream_model:
         models[kind.model] = _member(kind.model, reduced_schema(kind))
         models[kind.list_model] = _member(kind.list_model, list_schema(kind, _V2_PREFIX))
@@ -98,12 +98,20 @@ def _value(name: str, member: bytes) -> Any:
 def _referred(kind: PublishedKind) -> Iterator[str]:
     """The built-in models that the operations on a resource refer to."""
     yield from _SHARED
-    if kind.has_scale:
-        yield SCALE
+    yield from (subresource.model for subresource in kind.subresources if subresource.model in models())
     if kind.upstream_model:
         yield kind.upstream_model
         if "list" in kind.verbs:
             yield kind.upstream_model + "List"
+
+
+def _subresource_models(kind: PublishedKind) -> dict[str, bytes]:
+    """Models of kinds that subresources served by code have, and of which nothing but the name is known."""
+    found = {}
+    for one in kind.subresources:
+        if one.model and one.model not in models():
+            found[one.model] = _member(one.model, {"type": "object", "x-kubernetes-group-version-kind": [one.group_version_kind]})
+    return found
 
 
 def _weighed(paths: Mapping[str, bytes], models: Mapping[str, bytes], own: Sequence[str]) -> Fragment:
@@ -111,7 +119,8 @@ def _weighed(paths: Mapping[str, bytes], models: Mapping[str, bytes], own: Seque
 
 
 def _own(kind: PublishedKind) -> tuple[str, ...]:
-    return () if kind.upstream_model else (kind.model, kind.list_model)
+    own = () if kind.upstream_model else (kind.model, kind.list_model)
+    return (*own, *_subresource_models(kind))
 
 
 def _info() -> dict[str, str]:
@@ -269,7 +278,7 @@ def _operation_v3(kind: PublishedKind, operation: Operation) -> dict[str, Any]:
         result["requestBody"] = request
     result["responses"] = {code: {**response, "description": _DESCRIPTIONS[code]} for code in operation.codes} | _UNAUTHORIZED
     result["x-kubernetes-action"] = operation.action
-    result["x-kubernetes-group-version-kind"] = kind.group_version_kind
+    result["x-kubernetes-group-version-kind"] = operation.group_version_kind or kind.group_version_kind
     return result
 
 
@@ -307,7 +316,7 @@ def _operation_v2(kind: PublishedKind, operation: Operation) -> dict[str, Any]:
         "parameters": parameters,
         "responses": {code: {"description": _DESCRIPTIONS[code], **answer} for code in operation.codes} | _UNAUTHORIZED,
         "x-kubernetes-action": operation.action,
-        "x-kubernetes-group-version-kind": kind.group_version_kind,
+        "x-kubernetes-group-version-kind": operation.group_version_kind or kind.group_version_kind,
     }
 
 

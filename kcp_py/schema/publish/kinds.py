@@ -15,6 +15,18 @@ META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _WORD: Final = re.compile(r"[^A-Za-z0-9]+", re.ASCII)
 
 
+class PublishedSubresource(NamedTuple):
+    """One subresource of a resource."""
+
+    name: str
+    """The last segment of the path."""
+    verbs: Sequence[str]
+    model: str = ""
+    """The name of the model of bodies and answers; empty for that of the resource."""
+    group_version_kind: Mapping[str, str] | None = None
+    """The value of `x-kubernetes-group-version-kind` of its operations; None for that of the resource."""
+
+
 class PublishedKind(NamedTuple):
     """One resource in one version."""
 
@@ -25,14 +37,13 @@ class PublishedKind(NamedTuple):
     plural: str
     namespaced: bool
     verbs: Sequence[str]
-    has_status: bool
     patch_types: Sequence[str]
     """Media types of PATCH."""
     document: Mapping[str, Any]
     """The schema: of a CRD's version, or of a built-in kind with references to other models."""
     upstream_model: str = ""
     """The name that a typed kind's model has in Kubernetes, such as `io.k8s.api.core.v1.Pod`; empty for kinds of CRDs."""
-    has_scale: bool = False
+    subresources: Sequence[PublishedSubresource] = ()
     selectable_fields: Sequence[str] = ()
     """The fields of a custom kind that field selectors can name, besides those of metadata."""
 

@@ -7,10 +7,10 @@ left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kcp_py.schema.publish.kinds import META, PublishedKind
+from kcp_py.schema.publish.kinds import META, PublishedKind, PublishedSubresource
 
 
 class Parameter(NamedTuple):
@@ -62,7 +62,6 @@ _DELETE_COLLECTION: Final = (
 DELETE_OPTIONS: Final = META + "DeleteOptions"
 PATCH: Final = META + "Patch"
 STATUS: Final = META + "Status"
-SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"
 
 
 class Operation(NamedTuple):
@@ -82,6 +81,8 @@ class Operation(NamedTuple):
     """The model that is sent."""
     body_types: Sequence[str] = ()
     watchable: bool = False
+    group_version_kind: Mapping[str, str] | None = None
+    """`x-kubernetes-group-version-kind`; None for that of the resource."""
 
 
 class PathItem(NamedTuple):
@@ -102,10 +103,8 @@ def path_items(kind: PublishedKind) -> Iterator[PathItem]:
     collection = f"{scope}/{kind.plural}"
     yield from _item(collection, common, _on_collection(kind))
     yield from _item(f"{collection}/{{name}}", (_NAME, *common), _on_object(kind))
-    if kind.has_status:
-        yield from _item(f"{collection}/{{name}}/status", (_NAME, *common), _on_status(kind))
-    if kind.has_scale:
-        yield from _item(f"{collection}/{{name}}/scale", (_NAME, *common), _on_scale(kind))
+    for subresource in kind.subresources:
+        yield from _item(f"{collection}/{{name}}/{subresource.name}", (_NAME, *common), _on_subresource(kind, subresource))
     if kind.namespaced and "list" in kind.verbs:
         every = Operation(
             "get",
@@ -178,23 +177,27 @@ def _on_object(kind: PublishedKind) -> Iterator[Operation]:
             DELETE_OPTIONS,
             BODY_TYPES,
         )
-    yield from _reads_and_updates(kind, f"{infix}{name}", f"the specified {kind.kind}", kind.model)
+    yield from _reads_and_updates(kind.verbs, f"{infix}{name}", f"the specified {kind.kind}", kind.model, kind.patch_types)
 
 
-def _on_status(kind: PublishedKind) -> Iterator[Operation]:
-    suffix = f"{kind.operation_infix}{_scoped_name(kind)}Status"
-    yield from _reads_and_updates(kind, suffix, f"status of the specified {kind.kind}", kind.model)
+def _on_subresource(kind: PublishedKind, subresource: PublishedSubresource) -> Iterator[Operation]:
+    name, model = subresource.name, subresource.model or kind.model
+    suffix = f"{kind.operation_infix}{_scoped_name(kind)}{name[:1].upper()}{name[1:]}"
+    found = list(_reads_and_updates(subresource.verbs, suffix, f"{name} of the specified {kind.kind}", model, kind.patch_types))
+    if "delete" in subresource.verbs:
+        text = f"delete {name} of a {kind.kind}"
+        found.append(Operation("delete", "delete", f"delete{suffix}", text, _DELETE, ("200", "202"), STATUS, DELETE_OPTIONS, BODY_TYPES))
+    if "create" in subresource.verbs:
+        text = f"create {name} of a {kind.kind}"
+        found.append(Operation("post", "post", f"create{suffix}", text, _WRITE, ("200", "201", "202"), model, model, BODY_TYPES))
+    for operation in found:
+        yield operation._replace(group_version_kind=subresource.group_version_kind)
 
 
-def _on_scale(kind: PublishedKind) -> Iterator[Operation]:
-    suffix = f"{kind.operation_infix}{_scoped_name(kind)}Scale"
-    yield from _reads_and_updates(kind, suffix, f"scale of the specified {kind.kind}", SCALE)
-
-
-def _reads_and_updates(kind: PublishedKind, suffix: str, what: str, model: str) -> Iterator[Operation]:
-    if "get" in kind.verbs:
+def _reads_and_updates(verbs: Sequence[str], suffix: str, what: str, model: str, patch_types: Sequence[str]) -> Iterator[Operation]:
+    if "get" in verbs:
         yield Operation("get", "get", f"read{suffix}", f"read {what}", (), ("200",), model)
-    if "patch" in kind.verbs:
+    if "patch" in verbs:
         yield Operation(
             "patch",
             "patch",
@@ -204,9 +207,9 @@ def _reads_and_updates(kind: PublishedKind, suffix: str, what: str, model: str) 
             ("200", "201"),
             model,
             PATCH,
-            kind.patch_types,
+            patch_types,
         )
-    if "update" in kind.verbs:
+    if "update" in verbs:
         yield Operation(
             "put",
             "put",

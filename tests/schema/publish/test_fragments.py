@@ -12,9 +12,10 @@ from kcp_py.bootstrap.descriptions import MISSING
 from kcp_py.bootstrap.kinds import builtin_kinds, models
 from kcp_py.registry.resource import ALL_VERBS
 from kcp_py.schema.publish.fragments import PART_BYTES, document_v2, document_v3, fragment_v2, fragment_v3, protobuf_document
-from kcp_py.schema.publish.kinds import PublishedKind
+from kcp_py.schema.publish.kinds import PublishedKind, PublishedSubresource
 
 PATCHES = ("application/json-patch+json", "application/merge-patch+json")
+STATUS = PublishedSubresource("status", ("get", "patch", "update"))
 WIDGET = PublishedKind(
     group="example.com",
     version="v1",
@@ -23,7 +24,7 @@ WIDGET = PublishedKind(
     plural="widgets",
     namespaced=True,
     verbs=ALL_VERBS,
-    has_status=True,
+    subresources=(STATUS,),
     patch_types=PATCHES,
     document={"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}},
 )
@@ -36,7 +37,7 @@ BUILTIN = [
         plural=kind.plural,
         namespaced=kind.namespaced,
         verbs=kind.verbs,
-        has_status="status" in kind.subresources,
+        subresources=tuple(PublishedSubresource(name, verbs) for name, verbs in kind.subresources.items()),
         patch_types=PATCHES,
         document=models()[kind.model],
         upstream_model=kind.model,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kcp_py.registry.resource import ALL_VERBS
-from kcp_py.schema.publish.kinds import PublishedKind
+from kcp_py.schema.publish.kinds import PublishedKind, PublishedSubresource
 from kcp_py.schema.publish.operations import Operation, path_items
 
+STATUS = PublishedSubresource("status", ("get", "patch", "update"))
 WIDGET = PublishedKind(
     group="example.com",
     version="v1",
@@ -16,7 +17,7 @@ WIDGET = PublishedKind(
     plural="widgets",
     namespaced=True,
     verbs=ALL_VERBS,
-    has_status=True,
+    subresources=(STATUS,),
     patch_types=("application/apply-patch+yaml", "application/merge-patch+json"),
     document={},
 )
@@ -50,7 +51,7 @@ def test_paths_of_namespaced_kinds():
 
 def test_paths_of_cluster_scoped_core_kinds():
     """The core group is below /api, and a kind without namespaces has one collection."""
-    kind = WIDGET._replace(group="", namespaced=False, has_status=False)
+    kind = WIDGET._replace(group="", namespaced=False, subresources=())
     assert {path for path, _ in operations(kind)} == {"/api/v1/widgets", "/api/v1/widgets/{name}"}
 
 
@@ -76,5 +77,28 @@ def test_writes_take_dry_run_field_manager_and_field_validation():
 
 def test_only_served_verbs_are_published():
     """A kind that is going away offers what can still be done with it."""
-    kind: Any = WIDGET._replace(verbs=("delete", "deletecollection", "get", "list", "watch"))
+    left = (STATUS._replace(verbs=("get",)), STATUS._replace(name="gone", verbs=()))
+    kind: Any = WIDGET._replace(verbs=("delete", "deletecollection", "get", "list", "watch"), subresources=left)
+    assert not any(path.endswith("/gone") for path, _ in operations(kind))
     assert {operation.action for operation in operations(kind).values()} == {"delete", "deletecollection", "get", "list"}
+
+
+def test_subresources_have_operations_of_their_own():
+    """Named after the kind and the subresource, as upstream names those of pods and service accounts; with the model of their bodies."""
+    kinds = {"group": "policy", "kind": "Eviction", "version": "v1"}
+    subresources = (
+        PublishedSubresource("eviction", ("create",), "io.k8s.api.policy.v1.Eviction", kinds),
+        PublishedSubresource("port", ("delete", "get")),
+    )
+    found = operations(WIDGET._replace(verbs=(), subresources=subresources))
+    root = "/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"
+    assert {key: operation.operation_id for key, operation in found.items()} == {
+        (f"{root}/eviction", "post"): "createExampleComV1NamespacedWidgetEviction",
+        (f"{root}/port", "get"): "readExampleComV1NamespacedWidgetPort",
+        (f"{root}/port", "delete"): "deleteExampleComV1NamespacedWidgetPort",
+    }
+    evicted = found[f"{root}/eviction", "post"]
+    assert (evicted.answer, evicted.body, evicted.group_version_kind) == (evicted.body, "io.k8s.api.policy.v1.Eviction", kinds)
+    assert parameters(evicted) == ["dryRun", "fieldManager", "fieldValidation"]
+    assert found[f"{root}/port", "get"].answer == WIDGET.model
+    assert found[f"{root}/port", "get"].group_version_kind is None

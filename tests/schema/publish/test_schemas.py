@@ -22,7 +22,6 @@ def shirt(document: dict[str, Any], **changes: Any) -> PublishedKind:
         plural="shirts",
         namespaced=True,
         verbs=("get", "list"),
-        has_status=False,
         patch_types=("application/merge-patch+json",),
         document=document,
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from email.utils import formatdate, parsedate_to_datetime
+from typing import Any
 
 import pytest
 
-from tests.server.handlers.conftest import Api
+from tests.server.handlers.conftest import Api, established, make_crd
 
 pytestmark = pytest.mark.anyio
 V2 = "/clusters/a/openapi/v2"
@@ -100,3 +101,42 @@ async def test_protobuf_is_compressed_like_json(api: Api) -> None:
     packed = await api("GET", V2, headers={"Accept": ASKED_2, "Accept-Encoding": "gzip"})
     assert packed.headers["content-encoding"] == "gzip"
     assert packed.content == plain.content
+
+
+METHODS = {
+    "get": "get",
+    "list": "get",
+    "create": "post",
+    "update": "put",
+    "patch": "patch",
+    "delete": "delete",
+    "deletecollection": "delete",
+}
+SUBRESOURCES: dict[str, Any] = {"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}}
+
+
+async def test_everything_in_discovery_is_published(api: Api) -> None:
+    """Each verb of each resource and subresource has its operation in both documents, with the kind that discovery names.
+
+    Watches are lists with a parameter, and the Scale of a custom resource is marked with the kind of the resource, as upstream has them.
+    """
+    await api.ok("POST", "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions", make_crd(subresources=SUBRESOURCES))
+    await established(api, "a")
+    v2 = (await api.ok("GET", V2))["paths"]
+    groups = (await api.ok("GET", "/clusters/a/apis"))["groups"]
+    seen = set()
+    for root in ["api/v1", *(f"apis/{version['groupVersion']}" for group in groups for version in group["versions"])]:
+        v3 = (await api.ok("GET", f"/clusters/a/openapi/v3/{root}"))["paths"]
+        for entry in (await api.ok("GET", f"/clusters/a/{root}"))["resources"]:
+            plural, _, subresource = entry["name"].partition("/")
+            collection = f"/{root}{'/namespaces/{namespace}' if entry['namespaced'] else ''}/{plural}"
+            for verb in set(entry["verbs"]) - {"watch"}:
+                on_collection = verb in {"list", "create", "deletecollection"} and not subresource
+                path = collection if on_collection else "/".join(filter(None, (collection, "{name}", subresource)))
+                for document in (v2, v3):
+                    operation = document.get(path, {}).get(METHODS[verb])
+                    assert operation is not None, (path, verb)
+                    kind = "Widget" if entry["name"] == "widgets/scale" else entry["kind"]
+                    assert operation["x-kubernetes-group-version-kind"]["kind"] == kind, (path, verb)
+            seen.add(entry["name"])
+    assert seen >= {"serviceaccounts/token", "certificatesigningrequests/approval", "namespaces/finalize", "widgets/scale", "tokenreviews"}
