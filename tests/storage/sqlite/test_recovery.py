@@ -92,6 +92,8 @@ async def main():
     chance = random.Random(how)
     number = 0
     for life in range(3):
+        # A store whose file and log both failed to sync refuses writes until it is opened again.
+        recorder.sync_fails = lambda name: False
         async with SQLiteStorage(path, checkpoint_bytes=150_000) as storage:
             async def write():
                 nonlocal number
