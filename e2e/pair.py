@@ -6,7 +6,6 @@ import asyncio
 import importlib.util
 import itertools
 import os
-import socket
 import subprocess
 import threading
 from collections import Counter
@@ -19,6 +18,7 @@ from typing import Any
 from e2e.conftest import ServerProcess
 from e2e.informer import CONNECTION_ERRORS, TIMEOUT, Key, Session, configmap, key_of, revision_of
 from kcp_py.testing.tcp_proxy import TcpProxy
+from tests.ports import reserve_port
 
 PATH = "/clusters/pair/api/v1/namespaces/default/configmaps"
 OBJECTS = 30
@@ -37,19 +37,13 @@ def etcd_binary() -> str:
     return str(Path(spec.origin).with_name("etcdbin") / "etcd")
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 class Etcd:
     """An etcd of one's own, which can be stopped and started again with its data and its port."""
 
     def __init__(self, directory: Path) -> None:
-        self.port = free_port()
+        self.port = reserve_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._peer = f"http://127.0.0.1:{free_port()}"
+        self._peer = f"http://127.0.0.1:{reserve_port()}"
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from e2e.pair import free_port
+from tests.ports import reserve_port
 
 SERVER = Path(__file__).with_name("server_of_moons.py")
 EUROPA = '{"apiVersion": "example.com/v1", "kind": "Moon", "metadata": {"name": "europa"}, "spec": {"color": "white"}}'
@@ -21,7 +21,7 @@ Kubectl = Callable[..., "subprocess.Popen[str]"]
 @pytest.fixture
 def start(kubectl_binary: str, tmp_path: Path) -> Iterator[Kubectl]:
     """Starts kubectl on a logical cluster of the server."""
-    port = free_port()
+    port = reserve_port()
     with subprocess.Popen([sys.executable, str(SERVER), str(port)], cwd=tmp_path) as server:
         transport = httpx.HTTPTransport(retries=200)
         with httpx.Client(transport=transport, timeout=60) as client:

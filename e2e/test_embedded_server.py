@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from e2e.pair import free_port
+from tests.ports import reserve_port
 
 SAMPLE = Path(__file__).parents[1] / "config/samples/embedded_server.py"
 
@@ -20,7 +20,7 @@ Kubectl = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def kubectl(kubectl_binary: str, tmp_path: Path) -> Iterator[Kubectl]:
     """kubectl on one logical cluster of the sample."""
-    port = free_port()
+    port = reserve_port()
     with subprocess.Popen([sys.executable, str(SAMPLE), str(port)], cwd=tmp_path) as server:
         transport = httpx.HTTPTransport(retries=200)
         with httpx.Client(transport=transport, timeout=60) as client:

@@ -19,6 +19,7 @@ from kcp_py.client.transport import Transport
 from kcp_py.controllers import LeaderElection, start_controllers
 from kcp_py.kubeconfig import KubeconfigContext
 from kcp_py.options import Options
+from tests.ports import reserve_port
 
 PATHS = ("/livez", "/healthz", "/readyz", "/metrics", "/clusters/a/api", "/x")
 
@@ -27,10 +28,7 @@ pytestmark = pytest.mark.anyio
 
 def unreachable() -> Transport:
     """A transport to a port on which nothing listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    return Transport(KubeconfigContext(Path("config"), {"server": f"http://127.0.0.1:{port}"}, {}, "u"))
+    return Transport(KubeconfigContext(Path("config"), {"server": f"http://127.0.0.1:{reserve_port()}"}, {}, "u"))
 
 
 @pytest.mark.parametrize(("elected", "leads"), [(True, 0.0), (False, 1.0)], ids=["elected", "not elected"])

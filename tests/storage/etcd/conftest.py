@@ -7,9 +7,9 @@ import datetime as dt
 import ipaddress
 import os
 import signal
-import socket
 import subprocess
 import tempfile
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack
@@ -26,15 +26,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from kcp_py.storage.contract import StorageError
 from kcp_py.storage.etcd import EtcdOptions, EtcdStorage, messages
 from kcp_py.testing.tcp_proxy import TcpProxy
+from tests.ports import reserve_port
 from tests.storage.etcd.binaries import BUILDS, default_folder, folder_of
 
-_ATTEMPTS = 600
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+_START_SECONDS = 120
 
 
 class EtcdServer:
@@ -44,8 +39,8 @@ class EtcdServer:
         self.directory = directory
         self.programs = programs or default_folder()
         """Where `etcd`, `etcdctl` and others are."""
-        self.port = free_port()
-        self.peer_url = f"http://127.0.0.1:{free_port()}"
+        self.port = reserve_port()
+        self.peer_url = f"http://127.0.0.1:{reserve_port()}"
         self.members = [self]
         """The members of the cluster that it forms."""
         self._scheme = scheme
@@ -86,7 +81,8 @@ class EtcdServer:
         """Until it answers."""
         options = EtcdOptions((self.url,), connect_timeout=0.2, **more)  # type: ignore[arg-type]
         async with EtcdStorage(options) as storage:
-            for _ in range(_ATTEMPTS):
+            until = time.monotonic() + _START_SECONDS
+            while time.monotonic() < until:
                 assert self._process is not None
                 assert self._process.poll() is None, (self.directory / "etcd.log").read_text()
                 try:
