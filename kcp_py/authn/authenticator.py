@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from kcp_py.apimachinery.errors import StatusError, unauthorized
@@ -19,10 +19,21 @@ class Credentials(NamedTuple):
     headers: Headers
     peer_certificate_der: bytes | None
     """The client certificate, which TLS has verified. It may be valid in one cluster alone, see `apis.certificates.binding`. Empty bytes
-    stand for one whose authority is not accepted any more."""
+    stand for one whose authority is not accepted for users, or not any more."""
     cluster: ClusterSelection
     path: str
     """Decoded, without the prefix of the cluster."""
+    proxy_certificate_der: bytes | None = None
+    """The client certificate, if its authority is one of front proxies."""
+    repeated: Sequence[tuple[bytes, bytes]] = ()
+    """All headers in their order, if one is repeated and a front proxy has sent them. Otherwise `headers` has all."""
+
+    def values_of(self, header: bytes) -> Sequence[bytes]:
+        """Every value of a header of a front proxy."""
+        if self.repeated:
+            return [value for name, value in self.repeated if name == header]
+        value = self.headers.get(header)
+        return () if value is None else (value,)
 
 
 class UnverifiedCredentialError(StatusError):

@@ -80,8 +80,8 @@ def _read(der: bytes) -> _Certificate:
     try:
         certificate = x509.load_der_x509_certificate(der)
         binding = binding_of(certificate)
-        names = _texts(certificate, NameOID.COMMON_NAME)
-        groups = _texts(certificate, NameOID.ORGANIZATION_NAME)
+        names = subject_texts(certificate, NameOID.COMMON_NAME)
+        groups = subject_texts(certificate, NameOID.ORGANIZATION_NAME)
         uid = _uid(certificate)
     except (ValueError, x509.InvalidVersion):
         raise unauthorized() from None
@@ -110,6 +110,7 @@ def _uid(certificate: x509.Certificate) -> str:
     return values[0]
 
 
-def _texts(certificate: x509.Certificate, oid: x509.ObjectIdentifier) -> list[str]:
+def subject_texts(certificate: x509.Certificate, oid: x509.ObjectIdentifier) -> list[str]:
+    """The values of an attribute of the subject, in order."""
     values = [attribute.value for attribute in certificate.subject.get_attributes_for_oid(oid)]
     return [value if isinstance(value, str) else value.decode("latin-1") for value in values]

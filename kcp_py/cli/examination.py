@@ -93,7 +93,7 @@ def certificates(options: Options) -> Iterator[Finding]:
     own = [options.ca_file, options.pki_directory / "admin.crt"]
     if options.tls_cert_file is None:
         own.append(options.serving_cert_file)
-    for path in dict.fromkeys([*own, options.serving_cert_file, *options.client_ca_files]):
+    for path in dict.fromkeys([*own, options.serving_cert_file, *options.client_ca_files, *options.proxy_ca_files]):
         if path in own and not path.exists():
             yield _note(f"{path} does not exist; kcp-py start makes it")
             continue

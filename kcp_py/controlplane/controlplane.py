@@ -312,6 +312,7 @@ class ControlPlane:
             authenticator=identity.authenticator,
             authorizer=identity.authorizer,
             running=identity.running,
+            proxy_headers=identity.proxy_headers,
             metrics=self.backend.metrics,
             access_log=access_log,
             anonymous=identity.anonymous,

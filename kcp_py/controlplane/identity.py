@@ -14,6 +14,7 @@ from kcp_py.authn.authenticator import Authenticator, AuthenticatorUnion
 from kcp_py.authn.certificate import ClientCertificates, ClusterUid
 from kcp_py.authn.oidc.clusters import ClusterIssuers
 from kcp_py.authn.oidc.operator import OperatorIssuers
+from kcp_py.authn.requestheader import ProxyHeaders, RequestHeaders
 from kcp_py.authn.reviews import SelfSubjectReviews, TokenReviews
 from kcp_py.authn.tokenfile import StaticTokens
 from kcp_py.authn.tokens import AudienceAgnosticTokens, BearerTokens, HeaderTokens, TokenAuthenticator, TokenUnion
@@ -49,6 +50,8 @@ class Identity(NamedTuple):
     running: LongRequests
     """Watches, whose callers are checked again while they run."""
     anonymous: AnonymousAccess
+    proxy_headers: ProxyHeaders | None
+    """Headers in which front proxies name users; None where no proxy is trusted."""
     rests: Mapping[GroupResource, RestStorage]
     """What serves the reviews of users and of access, and the subresource that issues tokens."""
 
@@ -107,16 +110,30 @@ def build_identity(
         authorization.RULES_REVIEWS: SelfRulesReviews(ConfiguredRules(authorizer)),
         core.TOKENS: service_accounts.requests,
     }
-    authenticator = AuthenticatorUnion(*authenticators, ClientCertificates(cluster_uid), BearerTokens(bearers, audiences))
+    proxy_headers = _proxy_headers(options)
+    proxies = () if proxy_headers is None else (RequestHeaders(proxy_headers, options.requestheader_allowed_names),)
+    authenticator = AuthenticatorUnion(*authenticators, *proxies, ClientCertificates(cluster_uid), BearerTokens(bearers, audiences))
     running = LongRequests(
         authenticator,
         authorizer,
         anonymous=issuers.anonymous,
         reads_header=reads_any if authenticators else reads_authorization,
+        proxy_headers=proxy_headers,
     )
     indexes.listen(running.changed)
     service_accounts.facts.listen(running.changed)
     grant_index.listen(running.changed)
     fanout.listen_gaps(running.changed)
     configured.listen(running.changed)
-    return Identity(authenticator, authorizer, configured, webhook_metrics, indexes, running, issuers.anonymous, rests)
+    return Identity(authenticator, authorizer, configured, webhook_metrics, indexes, running, issuers.anonymous, proxy_headers, rests)
+
+
+def _proxy_headers(options: Options) -> ProxyHeaders | None:
+    if options.requestheader_client_ca_file is None:
+        return None
+    return ProxyHeaders.of(
+        options.requestheader_username_headers,
+        options.requestheader_uid_headers,
+        options.requestheader_group_headers,
+        options.requestheader_extra_headers_prefix,
+    )

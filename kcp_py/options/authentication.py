@@ -10,6 +10,7 @@ from kcp_py.options.fields import AUTHENTICATION, setting
 from kcp_py.options.kinds import (
     BOOLEAN,
     DURATION,
+    HEADERS,
     ISSUERS,
     LIST,
     OPTIONAL_BOOLEAN,
@@ -32,6 +33,30 @@ class AuthenticationOptions:
         None,
         AUTHENTICATION,
         "Further authorities (PEM) whose client certificates are accepted: the common name is the user, organizations are groups.",
+    )
+    requestheader_client_ca_file: Path | None = setting(
+        OPTIONAL_PATH,
+        None,
+        AUTHENTICATION,
+        "Authorities (PEM) of front proxies, which name the users of their requests in headers.",
+    )
+    requestheader_allowed_names: tuple[str, ...] = setting(
+        LIST,
+        (),
+        AUTHENTICATION,
+        "Common names of the certificates of front proxies. Default: any certificate of --requestheader-client-ca-file.",
+    )
+    requestheader_username_headers: tuple[str, ...] = setting(
+        HEADERS, ("X-Remote-User",), AUTHENTICATION, "Headers of front proxies with the user name; the first one with a value counts."
+    )
+    requestheader_uid_headers: tuple[str, ...] = setting(
+        HEADERS, ("X-Remote-Uid",), AUTHENTICATION, "Headers of front proxies with the uid; the first one with a value counts."
+    )
+    requestheader_group_headers: tuple[str, ...] = setting(
+        HEADERS, ("X-Remote-Group",), AUTHENTICATION, "Headers of front proxies with groups, one in each value."
+    )
+    requestheader_extra_headers_prefix: tuple[str, ...] = setting(
+        HEADERS, ("X-Remote-Extra-",), AUTHENTICATION, "What headers of front proxies with extra fields begin with; the key follows."
     )
     token_auth_file: Path | None = setting(
         OPTIONAL_PATH, None, AUTHENTICATION, 'CSV file of further bearer tokens that are accepted: token,user,uid,"group1,group2".'

@@ -172,6 +172,10 @@ def _parse_header(text: str) -> str:
     return text
 
 
+def _parse_headers(text: str) -> tuple[str, ...]:
+    return tuple(map(_parse_header, _parse_list(text)))
+
+
 def _parse_list(text: str) -> tuple[str, ...]:
     return tuple(item for item in (part.strip() for part in text.split(",")) if item)
 
@@ -280,6 +284,7 @@ ENDPOINT: Final = Kind("ADDRESS:PORT", _parse_endpoint, str, _STRING)
 HOST: Final = Kind("HOST", _parse_host, str, _STRING)
 OPTIONAL_CLUSTER: Final = Kind("NAME", _parse_optional_cluster, str, _STRING)
 HEADER: Final = Kind("HEADER", _parse_header, str, _STRING)
+HEADERS: Final = Kind("HEADER,…", _parse_headers, ",".join, _STRINGS)
 LIST: Final = Kind("NAME,…", _parse_list, ",".join, _STRINGS)
 AUTHORIZERS: Final = Kind("NAME,…", _parse_authorizers, ",".join, _STRINGS)
 URLS: Final = Kind("URL,…", _parse_urls, ",".join, _STRINGS)

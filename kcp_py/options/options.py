@@ -63,6 +63,11 @@ class Options(
         return (self.ca_file,) if self.client_ca_file is None else (self.ca_file, self.client_ca_file)
 
     @property
+    def proxy_ca_files(self) -> tuple[Path, ...]:
+        """Every bundle of authorities whose front proxies are accepted."""
+        return () if self.requestheader_client_ca_file is None else (self.requestheader_client_ca_file,)
+
+    @property
     def admin_token_file(self) -> Path:
         """The token file that the server creates for its administrator, in the form of `token_auth_file`."""
         return self.root_directory / "admin-tokens.csv"

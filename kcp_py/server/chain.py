@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kcp_py.authn.anonymous import ALL_ANONYMOUS, AnonymousAccess
 from kcp_py.authn.authenticator import Authenticator
+from kcp_py.authn.requestheader import ProxyHeaders
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.logicalcluster import ROOT, Name
 from kcp_py.request.clusterhost import ClusterHosts
@@ -57,6 +58,8 @@ class ChainSettings:
     request_timeout: float = 60.0
     fairness: Fairness = field(default_factory=InFlight)
     bodies: BodyBudget = field(default_factory=BodyBudget)
+    proxy_headers: ProxyHeaders | None = None
+    """Headers in which front proxies name users; None where no proxy is trusted."""
     running: LongRequests | None = None
     """Checks the callers of watches again while they run; None where there are no watches."""
     further: Sequence[Filter] = ()
@@ -83,6 +86,7 @@ def filters(settings: ChainSettings) -> tuple[Filter, ...]:
             authenticator=settings.authenticator,
             anonymous=settings.anonymous,
             security_headers=(settings.cluster_header,) if settings.cluster_header else (),
+            proxy_headers=settings.proxy_headers,
         ),
         partial(ConcurrencyFilter, fairness=settings.fairness),
         partial(ImpersonationFilter, authorizer=settings.authorizer),

@@ -24,6 +24,7 @@ from kcp_py.server.warnings import warning_headers
 from kcp_py.server.websocket import WebSocket
 
 PEER_CERTIFICATE: Final = "peer_certificate"
+PROXY_CERTIFICATE: Final = "proxy_certificate"
 """Where `scope["state"]` holds the client's verified certificate (DER bytes), put there by the server's protocol class."""
 SERVER_NAME: Final = "server_name"
 """Where `scope["state"]` holds the host name of the TLS handshake; absent or None where the client sent none."""

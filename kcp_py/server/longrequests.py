@@ -22,6 +22,7 @@ from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.authn.anonymous import ALL_ANONYMOUS, AnonymousAccess
 from kcp_py.authn.authenticator import Authenticator, Credentials, UnverifiedCredentialError
+from kcp_py.authn.requestheader import ProxyHeaders
 from kcp_py.authz.authorizer import Decision
 from kcp_py.authz.impersonation import Wanted, authorize_impersonation
 from kcp_py.logicalcluster import ClusterSelection
@@ -116,6 +117,7 @@ class LongRequests:
         *,
         anonymous: AnonymousAccess = ALL_ANONYMOUS,
         reads_header: Callable[[bytes], bool] = reads_authorization,
+        proxy_headers: ProxyHeaders | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
@@ -126,9 +128,11 @@ class LongRequests:
             authorizer: that of the authorization filter.
             anonymous: which requests without credentials are those of `system:anonymous`.
             reads_header: whether authenticators read a header, by its name in lower case. Others are not kept while a request runs.
+            proxy_headers: those that are read in requests of front proxies.
             clock: seconds.
             sleep: waits for seconds; replaced in tests.
         """
+        self._proxy_headers = proxy_headers
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._anonymous = anonymous
@@ -307,6 +311,8 @@ class LongRequests:
 
     def reduced(self, credentials: Credentials) -> Credentials:
         """Credentials with the headers alone that authenticators read."""
+        if credentials.proxy_certificate_der is not None and self._proxy_headers is not None:
+            return self._reduced_of_proxy(credentials, self._proxy_headers)
         reads = self._reads_header
         kept = {name: value for name, value in credentials.headers.items() if reads(name)}
         if not kept:
@@ -314,6 +320,13 @@ class LongRequests:
         if len(kept) == 1 and (token := kept.get(b"authorization")) is not None:
             return credentials._replace(headers=self._headers.setdefault(token, kept))
         return credentials._replace(headers=kept)
+
+    def _reduced_of_proxy(self, credentials: Credentials, names: ProxyHeaders) -> Credentials:
+        def reads(name: bytes) -> bool:
+            return self._reads_header(name) or names.reads(name)
+
+        kept = {name: value for name, value in credentials.headers.items() if reads(name)}
+        return credentials._replace(headers=kept, repeated=tuple(header for header in credentials.repeated if reads(header[0])))
 
     def shared(self, info: RequestInfo) -> RequestInfo:
         """The equal info of another request, if there is one. Long ones are not kept for that."""

@@ -88,7 +88,7 @@ def serving_certificates(options: Options) -> list[tuple[Path, x509.Certificate]
     Files that cannot be read are left out: the server does not start with them.
     """
     found: list[tuple[Path, x509.Certificate]] = []
-    for path in dict.fromkeys((options.serving_cert_file, *options.client_ca_files)):
+    for path in dict.fromkeys((options.serving_cert_file, *options.client_ca_files, *options.proxy_ca_files)):
         with contextlib.suppress(CertificateError, OSError):
             found += [(path, certificate) for certificate in load_certificates(path)]
     return found

@@ -1,4 +1,4 @@
-"""`ServerTLS`: an `SSLContext` that knows its successor, and `PeerCertificate`: whether a client's authority is still accepted.
+"""`ServerTLS`: an `SSLContext` that knows its successor, and `PeerCertificate`: for what a client's authority is accepted now.
 
 OpenSSL verifies a client certificate once, in the handshake. kube-apiserver verifies it again for each request, against the authorities of
 that moment. Here the authority that ended the verified chain is compared with those of the newest context, when that is replaced.
@@ -25,11 +25,13 @@ class ServerTLS(ssl.SSLContext):
     """The TLS settings of a server at one time.
 
     Attributes:
-        authorities: those that client certificates are verified by, see `authority_of`.
+        authorities: those that certificates of users are verified by, see `authority_of`.
+        proxy_authorities: those that certificates of front proxies are verified by.
         versions: which settings are in use now.
     """
 
     authorities: frozenset[bytes] = frozenset()
+    proxy_authorities: frozenset[bytes] = frozenset()
     versions: Versions
 
 
@@ -54,30 +56,54 @@ class Versions:
         """Use other settings from the next handshake on."""
         newest.versions = self
         before, self.newest = self.newest, newest
-        if newest.authorities != before.authorities:
+        if (newest.authorities, newest.proxy_authorities) != (before.authorities, before.proxy_authorities):
             for listener in self._listeners:
                 listener()
 
 
 class PeerCertificate:
-    """The client certificate of one connection."""
+    """The client certificate of one connection. The handshake verifies it by all authorities; for what it counts depends on its own one."""
 
-    __slots__ = ("_authorities", "_der", "_tls", "_value")
+    __slots__ = ("_client", "_der", "_proxy", "_settings", "_tls", "_was_client", "_was_proxy")
 
     def __init__(self, tls: ssl.SSLObject, der: bytes) -> None:
         """Keep a certificate that has been verified with the settings of the connection."""
         self._tls = tls
-        self._der = self._value = der
+        self._der = self._client = der
+        self._proxy: bytes | None = None
+        self._was_client, self._was_proxy = True, False
         context = tls.context
-        self._authorities = context.authorities if isinstance(context, ServerTLS) else None
+        self._settings = context if isinstance(context, ServerTLS) else None
+        if self._settings is not None and self._settings.proxy_authorities:
+            self._was_client = False
+            self._judge(self._settings)
 
     def current(self) -> bytes:
-        """The certificate in DER, or `REVOKED` since its authority is not accepted any more."""
-        context = self._tls.context
-        if isinstance(context, ServerTLS) and (accepted := context.versions.newest.authorities) is not self._authorities:
-            self._authorities = accepted
-            self._value = self._der if not accepted.isdisjoint(verified_authorities(self._tls)) else REVOKED
-        return self._value
+        """The certificate in DER as one of a user, or `REVOKED` where its authority is not accepted for users, or not any more."""
+        self._refresh()
+        return self._client
+
+    def proxy(self) -> bytes | None:
+        """The certificate in DER as one of a front proxy; None where its authority is not accepted for front proxies."""
+        self._refresh()
+        return self._proxy
+
+    def is_revoked(self) -> bool:
+        """Whether the authority is not accepted any more for something that it was accepted for."""
+        self._refresh()
+        return (self._was_client and self._client is REVOKED) or (self._was_proxy and self._proxy is None)
+
+    def _refresh(self) -> None:
+        if self._settings is not None and (newest := self._settings.versions.newest) is not self._settings:
+            self._judge(newest)
+
+    def _judge(self, settings: ServerTLS) -> None:
+        self._settings = settings
+        authorities = verified_authorities(self._tls)
+        self._client = REVOKED if settings.authorities.isdisjoint(authorities) else self._der
+        self._proxy = None if settings.proxy_authorities.isdisjoint(authorities) else self._der
+        self._was_client |= self._client is not REVOKED
+        self._was_proxy |= self._proxy is not None
 
 
 def authority_of(certificate: x509.Certificate) -> bytes:

@@ -2,8 +2,9 @@
 
 Every request's `scope["state"]` has:
 
-* `peer_certificate`: `bytes | None`, the client certificate in DER, already verified against the accepted authorities; empty since its
-  authority is not accepted any more;
+* `peer_certificate`: `bytes | None`, the client certificate in DER, already verified against the accepted authorities; empty where its
+  authority is not accepted for users, or not any more;
+* `proxy_certificate`: `bytes | None`, the client certificate, if its authority is accepted for front proxies; absent without a certificate;
 * `server_name`: `str`, the host name that the client sent in the TLS handshake; absent where it sent none;
 * `on_disconnect`: `Callable[[Callable[[], None]], Callable[[], None]]`. Registers a function that is called once when the client leaves
   (soon, where it already has), and returns a function that takes the registration back. With it a watch needs no task that waits in
@@ -20,7 +21,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kcp_py.serving.addresses import local_address, remote_address
-from kcp_py.serving.clientauthorities import REVOKED, PeerCertificate
+from kcp_py.serving.clientauthorities import PeerCertificate
 from kcp_py.serving.connectionlimits import ConnectionSlot
 from kcp_py.serving.context import ServerContext
 from kcp_py.serving.cycle import Cycle
@@ -170,7 +171,7 @@ class Connection(asyncio.Protocol):
         Returns:
             Whether the certificate is revoked. The next request of an idle connection is answered.
         """
-        revoked = self._peer is not None and self._peer.current() is REVOKED
+        revoked = self._peer is not None and self._peer.is_revoked()
         if revoked and self._cycle is not None and self._cycle.response.started and not self._cycle.response.complete:
             self.transport.abort()
         return revoked
@@ -289,6 +290,7 @@ class Connection(asyncio.Protocol):
             self._parsing.head_complete(self)
         if self._peer is not None:
             self._app_state["peer_certificate"] = self._peer.current()
+            self._app_state["proxy_certificate"] = self._peer.proxy()
         scope = http_scope(request, self._app_state, self._scheme, server=self._server, client=self._client)
         if request.upgrade and offers_watch_socket(request):
             self._switch_to_websocket(scope)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +44,12 @@ class ReloadingContext:
     @property
     def files(self) -> Sequence[Path]:
         """Every file that the context is made of."""
-        return (self._options.serving_cert_file, self._options.serving_key_file, *self._options.client_ca_files)
+        return (
+            self._options.serving_cert_file,
+            self._options.serving_key_file,
+            *self._options.client_ca_files,
+            *self._options.proxy_ca_files,
+        )
 
     def reload_if_changed(self) -> bool:
         """Build a new context where a file differs from when it was last tried.
@@ -99,14 +104,28 @@ def _build(options: Options) -> ServerTLS:
     except (ssl.SSLError, ValueError) as error:
         reason = getattr(error, "reason", None) or str(error)
         raise CertificateError(f"{certificate}: cannot be served with the key {key} ({reason})") from None
-    for path in options.client_ca_files:
+    context.authorities = _accept(context, options.client_ca_files)
+    context.proxy_authorities = _accept(context, options.proxy_ca_files)
+    if not options.requestheader_allowed_names and not context.authorities.isdisjoint(context.proxy_authorities):
+        # Of kubernetes `pkg/kubeapiserver/options/authentication.go`, where the authority of the server is not in a file of its own.
+        raise CertificateError(
+            "--requestheader-client-ca-file and --client-ca-file contain overlapping certificates; --requestheader-allowed-names must be "
+            "specified to ensure regular client certificates cannot set authenticating proxy headers for arbitrary users"
+        )
+    return context
+
+
+def _accept(context: ssl.SSLContext, paths: Iterable[Path]) -> frozenset[bytes]:
+    """Verify client certificates by the authorities of files, too. Returns these authorities."""
+    found: frozenset[bytes] = frozenset()
+    for path in paths:
         _must_read(path)
         try:
             context.load_verify_locations(path)
         except ssl.SSLError as error:
             raise CertificateError(f"{path}: no PEM certificate authority ({error.reason})") from None
-    context.authorities = authorities_of(certificate for path in options.client_ca_files for certificate in load_certificates(path))
-    return context
+        found |= authorities_of(load_certificates(path))
+    return found
 
 
 def _must_read(path: Path) -> None:

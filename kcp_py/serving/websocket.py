@@ -20,7 +20,7 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
-from kcp_py.serving.clientauthorities import REVOKED, PeerCertificate
+from kcp_py.serving.clientauthorities import PeerCertificate
 from kcp_py.serving.connectionlimits import ConnectionSlot
 from kcp_py.serving.context import ServerContext
 from kcp_py.serving.flow import LazyEvent
@@ -141,7 +141,7 @@ class WatchSocket(asyncio.Protocol):
 
     def end_if_revoked(self) -> bool:
         """End the connection when the authority of the client's certificate is not accepted any more. Returns whether that is so."""
-        revoked = self._peer is not None and self._peer.current() is REVOKED
+        revoked = self._peer is not None and self._peer.is_revoked()
         if revoked:
             self.transport.abort()
         return revoked

@@ -120,6 +120,12 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "Events of the store may have been missed. Caches are dropped, and all watches end; their clients resume from history.",
         ),
         "feed_started": _event("debug", "revision", "The changes of the store are followed from this revision on."),
+        "front_proxy_refused": _event(
+            "debug",
+            "error",
+            "A request with the certificate of a front proxy cannot be made as the user that its headers name: the certificate has another "
+            "name, or the user is one of another logical cluster.",
+        ),
         "health_check_failed": _event("warning", "check error", "A health check began to fail. Logged once until it passes again."),
         "health_check_recovered": _event("info", "check", "A health check that failed passes again."),
         "key_not_migrated": _event(

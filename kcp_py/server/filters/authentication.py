@@ -8,10 +8,11 @@ from typing import Final
 from kcp_py.apimachinery.errors import StatusError, bad_request, unauthorized
 from kcp_py.authn.anonymous import ALL_ANONYMOUS, AnonymousAccess
 from kcp_py.authn.authenticator import Authenticator, Credentials
+from kcp_py.authn.requestheader import ProxyHeaders
 from kcp_py.request.context import RequestContext
 from kcp_py.request.notes import NOTES, Notes
 from kcp_py.request.user import ANONYMOUS, UserInfo
-from kcp_py.server.exchange import PEER_CERTIFICATE, Exchange, Handler
+from kcp_py.server.exchange import PEER_CERTIFICATE, PROXY_CERTIFICATE, Exchange, Handler
 from kcp_py.server.websocket import WebSocket
 
 _HARMLESS_CONNECTION: Final = frozenset((b"keep-alive", b"Keep-Alive", b"close", b"Close"))
@@ -20,7 +21,7 @@ _SECURITY_PREFIXES: Final = (b"impersonate-", b"x-remote-", b"x-forwarded-")
 
 
 class AuthenticationFilter:
-    """Sets `user` and `context` of the exchange. `X-Remote-*` headers are ignored: no proxy is trusted to authenticate."""
+    """Sets `user` and `context` of the exchange. Headers that name users have a meaning in requests of front proxies alone."""
 
     def __init__(
         self,
@@ -29,6 +30,7 @@ class AuthenticationFilter:
         authenticator: Authenticator,
         anonymous: AnonymousAccess = ALL_ANONYMOUS,
         security_headers: Iterable[str] = (),
+        proxy_headers: ProxyHeaders | None = None,
     ) -> None:
         """Wrap `handler`.
 
@@ -37,11 +39,13 @@ class AuthenticationFilter:
             authenticator: knows the credentials.
             anonymous: which requests without credentials go on as `system:anonymous`; others are 401.
             security_headers: further headers that `Connection:` must not name.
+            proxy_headers: those of front proxies; None where no proxy is trusted.
         """
         self._handler = handler
         self._authenticator = authenticator
         self._anonymous = anonymous
         self._security_headers = _SECURITY_HEADERS.union(name.lower().encode() for name in security_headers)
+        self._proxy_headers = proxy_headers
 
     async def __call__(self, exchange: Exchange) -> None:
         headers = exchange.headers
@@ -51,6 +55,8 @@ class AuthenticationFilter:
         if exchange.has_duplicates and len(exchange.header_values(b"authorization")) > 1:
             raise unauthorized()
         credentials = Credentials(headers, exchange.state.get(PEER_CERTIFICATE), exchange.cluster, exchange.path)
+        if self._proxy_headers is not None and (proxy := exchange.state.get(PROXY_CERTIFICATE)) is not None:
+            credentials = _of_proxy(credentials, proxy, exchange, self._proxy_headers)
         annotations: dict[str, str] = {}
         before = NOTES.set(Notes(exchange.warnings, annotations))
         try:
@@ -64,6 +70,8 @@ class AuthenticationFilter:
             if not self._anonymous.allows(exchange.path):
                 raise unauthorized()
             user = ANONYMOUS
+        if credentials.proxy_certificate_der is not None and self._proxy_headers is not None:
+            _remove_headers(exchange, self._proxy_headers)
         exchange.credentials = credentials
         exchange.user = user
         exchange.context = RequestContext(
@@ -80,7 +88,7 @@ class AuthenticationFilter:
         except StatusError as error:
             user, failure = None, error
         if user is None and token is not None:
-            subprotocol = credentials._replace(headers={b"authorization": b"Bearer " + token}, peer_certificate_der=None)
+            subprotocol = Credentials({b"authorization": b"Bearer " + token}, None, credentials.cluster, credentials.path)
             user = await self._authenticator.authenticate(subprotocol)
             if user is None:
                 raise unauthorized()
@@ -94,5 +102,29 @@ class AuthenticationFilter:
         for value in exchange.header_values(b"connection"):
             for token in value.lower().split(b","):
                 name = token.strip()
-                if name in self._security_headers or name.startswith(_SECURITY_PREFIXES):
+                if (
+                    name in self._security_headers
+                    or name.startswith(_SECURITY_PREFIXES)
+                    or (self._proxy_headers is not None and self._proxy_headers.reads(name))
+                ):
                     raise bad_request("the Connection header must not name a header that decides about identity")
+
+
+def _of_proxy(credentials: Credentials, certificate: bytes, exchange: Exchange, names: ProxyHeaders) -> Credentials:
+    """The credentials of a request of a front proxy.
+
+    Raises:
+        StatusError: 400 for a repeated name or uid. A proxy that adds its header to that of a client would let the client choose.
+    """
+    if not exchange.has_duplicates:
+        return credentials._replace(proxy_certificate_der=certificate)
+    for name in (*names.users, *names.uids):
+        if len(exchange.header_values(name)) > 1:
+            raise bad_request(f"the header {name.decode()} must not be repeated")
+    return credentials._replace(proxy_certificate_der=certificate, repeated=exchange.scope["headers"])
+
+
+def _remove_headers(exchange: Exchange, names: ProxyHeaders) -> None:
+    """Nothing further in sees the headers of a front proxy: what they say is done."""
+    exchange.headers = {name: value for name, value in exchange.headers.items() if not names.reads(name)}
+    exchange.scope["headers"] = [header for header in exchange.scope["headers"] if not names.reads(header[0])]

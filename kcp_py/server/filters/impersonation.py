@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from typing import Final
-from urllib.parse import unquote_to_bytes
 
 from kcp_py.apimachinery.errors import bad_request
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.impersonation import Wanted, authorize_impersonation
 from kcp_py.golang.quoting import go_quote
+from kcp_py.request.headertexts import extra_key, header_text
 from kcp_py.server.exchange import Exchange, Handler
 
 _PREFIX: Final = b"impersonate-"
@@ -65,7 +65,7 @@ def _wanted(exchange: Exchange) -> Wanted:
     extra: dict[str, list[str]] = {}
     for header in exchange.headers:
         if header.startswith(_EXTRA):
-            key = _unescaped(header.removeprefix(_EXTRA))
+            key = extra_key(header.removeprefix(_EXTRA))
             extra.setdefault(key, []).extend(_texts(exchange, header))
         elif header.startswith(_PREFIX) and header not in {_USER, _GROUP, _UID}:
             raise bad_request(f"unknown impersonation header {go_quote(header.decode('latin-1'))}")
@@ -74,15 +74,7 @@ def _wanted(exchange: Exchange) -> Wanted:
 
 
 def _texts(exchange: Exchange, header: bytes) -> list[str]:
-    return [value.decode("utf-8", "replace") for value in exchange.header_values(header)]
-
-
-def _unescaped(key: bytes) -> str:
-    """An extra key. Header names can have percent-encoded characters; malformed ones stay as they are."""
-    escapes = key.split(b"%")[1:]
-    if any(len(escape) < 2 or not escape[:2].isalnum() or escape[:2].strip(b"0123456789abcdefABCDEF") for escape in escapes):
-        return key.decode("latin-1")
-    return unquote_to_bytes(key).decode("utf-8", "replace")
+    return [header_text(value) for value in exchange.header_values(header)]
 
 
 def _printed(wanted: Wanted) -> str:

@@ -5,7 +5,9 @@ from functools import partial
 import pytest
 
 from kcp_py.authn.anonymous import AnonymousAccess
+from kcp_py.authn.requestheader import ProxyHeaders
 from kcp_py.logicalcluster import ROOT
+from kcp_py.request.user import UserInfo
 from kcp_py.server.chain import compose
 from kcp_py.server.filters.authentication import AuthenticationFilter
 from kcp_py.server.filters.cluster import ClusterFilter
@@ -108,3 +110,71 @@ async def test_front_proxy_headers_are_ignored(ask, probe, chain, name):
     await ask(chain(), "/api", headers=[ALICE, (name, "system:masters")])
     assert probe.last.user.name == "alice"
     assert "system:masters" not in probe.last.user.groups
+
+
+HEADERS = ProxyHeaders.of(["X-Remote-User"], ["X-Remote-Uid"], ["X-Team"], ["X-Remote-Extra-", "X-More-"])
+
+
+class Proxied:
+    """Shows the credentials of a request of a front proxy."""
+
+    def __init__(self):
+        self.seen = []
+
+    async def authenticate(self, credentials):
+        self.seen.append(credentials)
+        return UserInfo("alice")
+
+
+def proxied(probe, authenticator):
+    filters = (
+        ErrorsFilter,
+        partial(ClusterFilter, default_cluster=ROOT),
+        RequestInfoFilter,
+        partial(AuthenticationFilter, authenticator=authenticator, proxy_headers=HEADERS),
+    )
+    return compose(filters, probe)
+
+
+async def test_headers_of_a_front_proxy(ask, probe):
+    """The authenticator sees all values, and what follows sees neither these headers nor their repetitions."""
+    sent = [("x-remote-user", "alice"), ("x-team", "a"), ("x-team", "b"), ("x-more-key", "v"), ("accept", "*/*")]
+    proxies = Proxied()
+    assert (await ask(proxied(probe, proxies), "/api", headers=sent, state={"proxy_certificate": b"der"})).status == 200
+    (credentials,) = proxies.seen
+    assert credentials.proxy_certificate_der == b"der"
+    assert credentials.values_of(b"x-team") == [b"a", b"b"]
+    assert credentials.values_of(b"x-remote-user") == [b"alice"]
+    assert probe.last.headers == {b"accept": b"*/*"}
+    assert probe.last.scope["headers"] == [(b"accept", b"*/*")]
+
+
+@pytest.mark.parametrize("header", ["X-Remote-User", "x-remote-uid"])
+@pytest.mark.parametrize("values", [("alice", "mallory"), ("alice", "alice"), ("", "alice")])
+async def test_a_repeated_name(ask, probe, header, values):
+    """A proxy that added its header to that of its client would let the client choose: the request is 400."""
+    sent = [("x-remote-user", "alice")] if header == "x-remote-uid" else []
+    proxies = Proxied()
+    answer = await ask(
+        proxied(probe, proxies), "/api", headers=[*sent, *((header, value) for value in values)], state={"proxy_certificate": b"der"}
+    )
+    assert (answer.status, answer.json()["message"]) == (400, f"the header {header.lower()} must not be repeated")
+    assert not proxies.seen
+
+
+async def test_the_same_headers_without_a_front_proxy(ask, probe):
+    """They have no meaning: they are not shown as credentials, and may be repeated."""
+    proxies = Proxied()
+    sent = [("x-remote-user", "alice"), ("x-remote-user", "bob")]
+    for state in ({}, {"proxy_certificate": None}):
+        assert (await ask(proxied(probe, proxies), "/api", headers=sent, state=state)).status == 200
+        assert proxies.seen[-1].proxy_certificate_der is None
+        assert proxies.seen[-1].repeated == ()
+
+
+@pytest.mark.parametrize("named", ["X-Team", "x-more-key", "X-Remote-User", "x-remote-extra-scopes", "close, x-team"])
+async def test_connection_must_not_name_headers_of_front_proxies(ask, probe, named):
+    """A proxy in between would remove them, and with them a group or a restriction of the user."""
+    answer = await ask(proxied(probe, Proxied()), "/api", headers=[("connection", named)])
+    assert answer.status == 400
+    assert not probe.seen
