@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ pytest.importorskip("kopf", reason="kopf is not installed")
 
 SAMPLES = Path(__file__).parents[1] / "config" / "samples"
 STATE = "shop.example.com/state"
+MERGE = {"Content-Type": "application/merge-patch+json"}
 CHECKED = "shop.example.com/checked-in"
 EXERCISED = (
     "one operator for all clusters on /clusters/* (kcp_py.contrib.kopf): create with retry, update, finalizer, timer, events, later CRDs"
@@ -70,11 +73,18 @@ def state_of(item: dict[str, Any]) -> str:
 
 @pytest.fixture
 def operator(server: ServerProcess, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`kopf run` with the documented sample, on the administrator's kubeconfig."""
+    """The operator on the administrator's kubeconfig."""
+    with running_operator(server.kubeconfig, tmp_path / "operator.log") as process:
+        yield process
+
+
+@contextmanager
+def running_operator(kubeconfig: Path, log_file: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`kopf run` with the documented sample."""
     command = [sys.executable, "-W", "ignore", "-m", "kopf", "run", "--all-namespaces", str(SAMPLES / "multicluster_operator.py")]
     root = Path(__file__).parents[1]
-    with (tmp_path / "operator.log").open("w") as log:
-        environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig), "PYTHONPATH": str(root)}
+    with log_file.open("w") as log:
+        environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "PYTHONPATH": str(root)}
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=root, env=environment)
     timer = threading.Timer(2 * TIMEOUT, process.kill)
     timer.start()
@@ -95,8 +105,7 @@ def test_one_operator_handles_every_cluster(server: ServerProcess, operator: sub
         created = until(server, cluster, lambda _, item: state_of(item) == "created" and CHECKED in item["metadata"]["annotations"])
         assert created["metadata"]["annotations"][CHECKED] == cluster
         assert created["metadata"]["finalizers"] == ["shop.example.com/operator"]
-    merge = {"Content-Type": "application/merge-patch+json"}
-    assert server.request("PATCH", f"{databases(one)}/orders", {"spec": {"size": 6}}, headers=merge).code == 200
+    change_size(server, one, 6)
     until(server, one, lambda _, item: state_of(item) == f"updated in {one}")
     untouched = server.request("GET", f"{databases(other)}/orders").json
     assert (state_of(untouched), untouched["spec"]["engine"]) == ("created", "postgres")
@@ -115,6 +124,78 @@ def test_one_operator_handles_every_cluster(server: ServerProcess, operator: sub
     assert server.request("GET", f"{databases(one)}/orders").code == 200
     operator.send_signal(signal.SIGTERM)
     assert operator.wait(60) == 0
+
+
+GRANTED = "one operator with a token of a service account that is replaced, and a ClusterAccessGrant, which it follows"
+
+
+@pytest.mark.compatibility("kopf, all clusters", version("kopf"), GRANTED)
+def test_an_operator_with_a_grant(server: ServerProcess, tmp_path: Path) -> None:
+    """With the token of a service account and the documented grant the operator handles the granted clusters, and no other one."""
+    one, other, hidden = clusters = [f"granted-{letter}" for letter in "abc"]
+    for cluster in clusters:
+        install(server, cluster, {"size": 5})
+    accounts = "/clusters/root/api/v1/namespaces/operators/serviceaccounts"
+    assert server.request("POST", "/clusters/root/api/v1/namespaces", {"metadata": {"name": "operators"}}).code == 201
+    assert server.request("POST", accounts, {"metadata": {"name": "database-operator"}}).code == 201
+    grants = "/clusters/root/apis/access.kcp-py.dev/v1alpha1/clusteraccessgrants"
+    assert server.request("POST", grants, sample("database-operator-grant.yaml")).code == 201
+    kubeconfig = tmp_path / "operator.kubeconfig"
+    write_credentials(server, kubeconfig, "first")
+    with running_operator(kubeconfig, tmp_path / "operator.log") as process:
+        # At first it may find no definition of databases: it follows the definitions of the granted clusters.
+        for cluster in (one, other):
+            set_managed(server, cluster, "managed")
+        for cluster in (one, other):
+            until(server, cluster, lambda _, item: state_of(item) == "created" and CHECKED in item["metadata"]["annotations"])
+        with Watch(server, f"/clusters/{one}/api/v1/namespaces/default/events?watch=1&timeoutSeconds={TIMEOUT}") as watch:
+            assert any(event["object"]["reason"] == "Created" for event in watch)
+
+        # The first token ends; the operator reads the second one.
+        write_credentials(server, kubeconfig, "second")
+        assert server.request("DELETE", "/clusters/root/api/v1/namespaces/operators/secrets/first").code == 200
+        change_size(server, one, 6)
+        until(server, one, lambda _, item: state_of(item) == f"updated in {one}")
+
+        set_managed(server, other, None)
+        set_managed(server, hidden, "managed")
+        until(server, hidden, lambda _, item: state_of(item) == "created" and CHECKED in item["metadata"]["annotations"])
+        change_size(server, other, 7)
+        change_size(server, hidden, 7)
+        until(server, hidden, lambda _, item: state_of(item) == f"updated in {hidden}")
+        assert state_of(server.request("GET", f"{databases(other)}/orders").json) == "created"
+        assert process.poll() is None
+
+
+def set_managed(server: ServerProcess, cluster: str, value: str | None) -> None:
+    """Set or remove the label by which the documented grant selects clusters."""
+    path = f"/clusters/{cluster}/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
+    patch = {"metadata": {"labels": {"access.kcp-py.dev/databases": value}}}
+    assert server.request("PATCH", path, patch, headers=MERGE).code == 200
+
+
+def change_size(server: ServerProcess, cluster: str, size: int) -> None:
+    assert server.request("PATCH", f"{databases(cluster)}/orders", {"spec": {"size": size}}, headers=MERGE).code == 200
+
+
+def write_credentials(server: ServerProcess, kubeconfig: Path, secret: str) -> None:
+    """A kubeconfig with a token of the operator's account that ends with a new secret."""
+    namespace = "/clusters/root/api/v1/namespaces/operators"
+    assert server.request("POST", f"{namespace}/secrets", {"metadata": {"name": secret}}).code == 201
+    bound = {"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": "Secret", "name": secret}}}
+    answer = server.request("POST", f"{namespace}/serviceaccounts/database-operator/token", bound)
+    assert answer.code == 201, answer.body
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"certificate-authority": str(server.ca_file), "server": server.url}}],
+        "users": [{"name": "u", "user": {"token": answer.json["status"]["token"]}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    }
+    replacement = kubeconfig.with_suffix(".new")
+    replacement.write_text(json.dumps(document))
+    replacement.replace(kubeconfig)
 
 
 @pytest.mark.compatibility("kubernetes (Python)", version("kubernetes"), "a controller for all clusters")
