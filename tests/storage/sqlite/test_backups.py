@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from contextlib import aclosing
 from pathlib import Path
 
@@ -14,27 +12,29 @@ from kcp_py.storage.contract import CompactedError, Delete, FutureRevisionError,
 from kcp_py.storage.sqlite import CorruptDatabaseError, LockedDatabaseError, SQLiteStorage, integrity_check
 from kcp_py.storage.sqlite.backups import LARGEST_REVISION, back_up, restore
 from kcp_py.testing.dying import DIE_AT
+from tests.forks import forked
 from tests.storage.sqlite.test_database import beside
 from tests.storage.sqlite.test_migration import make_format_1
 
 pytestmark = pytest.mark.anyio
 
 _RESTORED = f"""
-import sys
 {DIE_AT}
 from kcp_py.storage.sqlite.backups import restore
-die_at(int(sys.argv[3]), ("backups.py", "rewriting.py"))
-restore(sys.argv[1], sys.argv[2])
+def main(copy, path, line):
+    die_at(line, ("backups.py", "rewriting.py"))
+    restore(copy, path)
 """
 _LEFT = """
-import asyncio, os, signal, sys
+import asyncio, os, signal
 from kcp_py.storage.contract import Put
 from kcp_py.storage.sqlite import SQLiteStorage
-async def main():
-    async with SQLiteStorage(sys.argv[1]) as storage:
+async def leave(path):
+    async with SQLiteStorage(path) as storage:
         await storage.transact([], [Put("/old", b"old")])
         os.kill(os.getpid(), signal.SIGKILL)
-asyncio.run(main())
+def main(path):
+    asyncio.run(leave(path))
 """
 
 
@@ -148,28 +148,30 @@ async def test_killed_at_every_step(tmp_path: Path) -> None:
         await storage.transact([], [Put("/new", b"new")])
         back_up(tmp_path / "source.db", copy)
     step = 0
-    while True:
-        folder = tmp_path / str(step)
-        folder.mkdir()
-        path = folder / "store.db"
-        subprocess.run([sys.executable, "-c", _LEFT, str(path)], check=False)
-        done = subprocess.run([sys.executable, "-c", _RESTORED, str(copy), str(path), str(step)], check=False)
-        try:
-            keys = await _keys(path)
-        except CorruptDatabaseError:
-            # Its log is moved away already, and the server refuses to drop the content of the log.
+    with forked(_LEFT) as leave, forked(_RESTORED) as restore_until:
+        while True:
+            folder = tmp_path / str(step)
+            folder.mkdir()
+            path = folder / "store.db"
+            assert leave(str(path)) == -signal.SIGKILL
+            code = restore_until(str(copy), str(path), step)
+            try:
+                keys = await _keys(path)
+            except CorruptDatabaseError:
+                # Its log is moved away already, and the server refuses to drop the content of the log.
+                restore(copy, path)
+                keys = await _keys(path)
+            assert keys in (["/old"], ["/new"]), f"killed at line {step}"
+            if code == 0:
+                assert keys == ["/new"]
+                break
+            assert code == -signal.SIGKILL
             restore(copy, path)
-            keys = await _keys(path)
-        assert keys in (["/old"], ["/new"]), f"killed at line {step}"
-        if done.returncode == 0:
-            assert keys == ["/new"]
-            break
-        assert done.returncode == -signal.SIGKILL
-        restore(copy, path)
-        assert await _keys(path) == ["/new"]
-        kept = [entry for entry in folder.glob("*.replaced-*Z*") if entry.suffix != ".lock" and not entry.name.endswith(("-wal", "-shm"))]
-        assert kept
-        assert any([await _keys(entry) == ["/old"] for entry in kept]), f"killed at line {step}"
-        step += 4
+            assert await _keys(path) == ["/new"]
+            replaced = folder.glob("*.replaced-*Z*")
+            kept = [entry for entry in replaced if entry.suffix != ".lock" and not entry.name.endswith(("-wal", "-shm"))]
+            assert kept
+            assert any([await _keys(entry) == ["/old"] for entry in kept]), f"killed at line {step}"
+            step += 4
     assert step > 40
     assert not beside(path, ".restored").exists()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Any
@@ -15,18 +13,20 @@ import pytest
 from kcp_py.storage.sqlite import SQLiteStorage, integrity_check
 from kcp_py.storage.sqlite.schema import CREATE, FORMAT, ORDINAL_BITS
 from kcp_py.testing.dying import DIE_AT
+from tests.forks import forked
 
 pytestmark = pytest.mark.anyio
 
 _OPENED = f"""
-import asyncio, sys
+import asyncio
 {DIE_AT}
 from kcp_py.storage.sqlite import SQLiteStorage
-async def main():
-    die_at(int(sys.argv[2]), ("database.py", "rewriting.py"))
-    async with SQLiteStorage(sys.argv[1]):
+async def open_until(path, line):
+    die_at(line, ("database.py", "rewriting.py"))
+    async with SQLiteStorage(path):
         pass
-asyncio.run(main())
+def main(path, line):
+    asyncio.run(open_until(path, line))
 """
 
 
@@ -110,17 +110,18 @@ async def test_killed_at_every_step(tmp_path: Path) -> None:
     make_format_1(reference, count=4, killed=True)
     wanted = await _content(reference)
     step = 0
-    while True:
-        folder = tmp_path / str(step)
-        folder.mkdir()
-        path = folder / "store.db"
-        make_format_1(path, count=4, killed=True)
-        done = subprocess.run([sys.executable, "-c", _OPENED, str(path), str(step)], check=False)
-        assert await _content(path) == wanted, f"killed at line {step}"
-        assert integrity_check(path) == []
-        assert _format(path) == (FORMAT, 8)
-        if done.returncode == 0:
-            break
-        assert done.returncode == -signal.SIGKILL
-        step += 4
+    with forked(_OPENED) as open_until:
+        while True:
+            folder = tmp_path / str(step)
+            folder.mkdir()
+            path = folder / "store.db"
+            make_format_1(path, count=4, killed=True)
+            code = open_until(str(path), step)
+            assert await _content(path) == wanted, f"killed at line {step}"
+            assert integrity_check(path) == []
+            assert _format(path) == (FORMAT, 8)
+            if code == 0:
+                break
+            assert code == -signal.SIGKILL
+            step += 4
     assert step > 40
