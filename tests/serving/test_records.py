@@ -10,7 +10,9 @@ import pytest
 from kcp_py.serving.connection import Connection
 from kcp_py.serving.http1.limits import DRAIN_BYTES
 from kcp_py.serving.records import RECORD_BYTES
-from tests.serving.tls_clients import BODY, CHUNK, EVENT_LOOPS, PIECE, SECONDS, Counted, answers, exchange, post, serving_clients
+from tests.serving.tls_clients import BODY, CHUNK, EVENT_LOOPS, PIECE, SECONDS, Counted, answers, exchange, patient, post, serving_clients
+
+__all__ = ["patient"]
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", EVENT_LOOPS)]
 
@@ -28,6 +30,7 @@ async def served(certified, serving, client_context):
         yield found
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize(
     ("parts", "most"),
     [
@@ -46,7 +49,7 @@ async def served(certified, serving, client_context):
 async def test_a_body_that_is_not_wanted_is_not_decrypted(served, parts, most):
     """Of a large body of a request that is refused for its head, little is decrypted, and a client that sends all of it has its answer."""
     _, connect = served
-    answer = await asyncio.to_thread(exchange, connect, *parts)
+    answer = await asyncio.to_thread(exchange, connect, *parts, last=b"no")
     assert answer.startswith(b"HTTP/1.1 403 ")
     assert answer.endswith(b"no")
     assert answer.count(b"HTTP/1.1 ") == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 import weakref
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kcp_py.serving.http1 import closing
 from kcp_py.serving.tls import ReloadingContext
 
 BODY = b"0123456789abcdef" * 160_000
@@ -92,8 +94,8 @@ def post(path, *fields):
     return b"".join([b"POST " + path + b" HTTP/1.1\r\nhost: x\r\n", *(field + b"\r\n" for field in fields), b"\r\n"])
 
 
-def exchange(connect, *parts):
-    """Send everything, whether the server answers or not, and then read all answers."""
+def exchange(connect, *parts, last=None):
+    """Send everything, whether the server answers or not, and then read all answers; `last` as for `answers`."""
     with connect() as connection:
         # The server may end the connection before the last part.
         with contextlib.suppress(ConnectionError, ssl.SSLError):
@@ -101,12 +103,28 @@ def exchange(connect, *parts):
                 view = memoryview(part)
                 for start in range(0, len(view), PIECE):
                     connection.sendall(view[start : start + PIECE])
-        return answers(connection)
+        return answers(connection, last=last)
 
 
-def answers(connection):
+def answers(connection, *, last=None):
+    """All that comes until the server ends the connection.
+
+    Args:
+        connection: of a client.
+        last: the end of the last answer. There the client ends its side, for which a server waits that has not read all of a request.
+    """
     found = b""
     with contextlib.suppress(ConnectionError, ssl.SSLError):
         while part := connection.recv(PIECE):
             found += part
+            if last is not None and found.endswith(last):
+                # Below TLS, which goes on to read.
+                with socket.socket(fileno=os.dup(connection.fileno())) as lower:
+                    lower.shutdown(socket.SHUT_WR)
     return found
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """A server that reads the rest of a refused request for as long as its client sends, however slow that is."""
+    monkeypatch.setattr(closing, "DISCARD_SECONDS", 3600.0)
