@@ -122,6 +122,8 @@ def build_identity(
     )
     indexes.listen(running.changed)
     service_accounts.facts.listen(running.changed)
+    issuers.listen(running.changed)
+    cluster_issuers.listen(running.changed)
     grant_index.listen(running.changed)
     fanout.listen_gaps(running.changed)
     configured.listen(running.changed)

@@ -16,14 +16,21 @@ from starlette.types import Message, Scope
 from kcp_py.client.tap import ObjectFilter
 from kcp_py.client.tapwire import filter_text
 from kcp_py.controlplane import ControlPlane
+from tests.authn.oidc.conftest import certificate, document, provider
+from tests.authn.oidc.provider import OIDCProvider
+from tests.authn.oidc.test_clusters import PATH, configuration
+from tests.authn.oidc.test_operator import write
 from tests.authz.conftest import ALICE, BOB, MAPS, RBAC, binding, let_in, role, rule
 from tests.authz.grants.conftest import GRANTS, grant
 from tests.server.handlers.conftest import Api, Watch, config_map, options
+
+__all__ = ["certificate", "provider"]
 
 pytestmark = pytest.mark.anyio
 
 USERS = 'alice,alice,a1,"dev"\nbob,bob,b1\nmaster,max,m1,"system:masters"\n'
 MASTER = "Bearer master"
+CONFIGURATIONS = f"/clusters/team-a/{PATH}"
 
 
 @pytest.fixture
@@ -34,10 +41,16 @@ def users(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def api(tmp_path: Path, users: Path) -> AsyncIterator[Api]:
-    """Alice and Bob may watch config maps of a cluster."""
+def settings() -> dict[str, Any]:
+    """Further settings of the server."""
+    return {}
+
+
+@pytest.fixture
+async def api(tmp_path: Path, users: Path, settings: dict[str, Any]) -> AsyncIterator[Api]:
+    """Alice and Bob may watch config maps of a cluster. Tenants may name providers on this machine."""
     async with (
-        ControlPlane(options(tmp_path, token_auth_file=users)) as control_plane,
+        ControlPlane(options(tmp_path, token_auth_file=users, webhook_networks=("127.0.0.0/8",), **settings)) as control_plane,
         httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client,
     ):
         api = Api(client, control_plane)
@@ -114,6 +127,49 @@ async def test_a_token_that_is_removed(api: Api, users: Path, token: str, path: 
             while (await stream._messages.get()).get("more_body", False):
                 pass
         await api.fails(401, "GET", MAPS, token=token)
+
+
+@pytest.mark.parametrize("removed", [True, False], ids=["removed", "for another audience"])
+async def test_an_issuer_of_a_cluster(api: Api, provider: OIDCProvider, *, removed: bool) -> None:
+    """The watches of its users end soon after the change that takes their tokens away, and those of others go on."""
+    trusted = document(provider)
+    await api.ok("POST", CONFIGURATIONS, configuration(trusted))
+    token = f"Bearer {provider.token()}"
+    async with watch(api, token) as mine, watch(api, BOB) as other:
+        assert (mine.started["status"], other.started["status"]) == (200, 200)
+        if removed:
+            await api.ok("DELETE", f"{CONFIGURATIONS}/sso")
+        else:
+            trusted["issuer"]["audiences"] = ["other"]
+            await api.ok("PUT", f"{CONFIGURATIONS}/sso", configuration(trusted))
+        await end_of(mine)
+        await api.fails(401, "GET", MAPS, token=token)
+        await api.ok("POST", MAPS, config_map("one"))
+        assert await other.brief() == ("ADDED", "one")
+
+
+class TestIssuersOfTheOperator:
+    """The file of `--authentication-config` changes while the server runs."""
+
+    @pytest.fixture
+    def file(self, tmp_path: Path, provider: OIDCProvider) -> Path:
+        return write(tmp_path / "authentication.json", document(provider))
+
+    @pytest.fixture
+    def settings(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+        monkeypatch.setattr("kcp_py.controlplane.issuers._FILE_POLL_SECONDS", 0.02)
+        return {"authentication_config": file}
+
+    async def test_an_issuer_that_is_removed(self, api: Api, provider: OIDCProvider, file: Path) -> None:
+        """The watches of its users end soon after the file is read, and those of others go on."""
+        token = f"Bearer {provider.token()}"
+        async with watch(api, token) as mine, watch(api, BOB) as other:
+            assert (mine.started["status"], other.started["status"]) == (200, 200)
+            await asyncio.to_thread(write, file)
+            await end_of(mine)
+            await api.fails(401, "GET", MAPS, token=token)
+            await api.ok("POST", MAPS, config_map("one"))
+            assert await other.brief() == ("ADDED", "one")
 
 
 async def test_a_group_that_is_left(api: Api, users: Path) -> None:

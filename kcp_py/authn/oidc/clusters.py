@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -72,6 +72,7 @@ class ClusterIssuers:
         self._writing: Counter[str] = Counter()
         self._lock = asyncio.Lock()
         self._tokens: LRU[Name, JWTTokens] = LRU(_CLUSTERS)
+        self._listeners: list[Callable[[Name], None]] = []
         access.observe(self._keys.prefix, self)
         fanout.listen(self._keys.prefix, self._event)
         fanout.listen_gaps(self._forget_all)
@@ -98,6 +99,13 @@ class ClusterIssuers:
             self._tokens.set(cluster, tokens)
         return await tokens.authenticate_token(token, cluster, audiences)
 
+    def listen(self, listener: Callable[[Name], None]) -> None:
+        """Call a function with the cluster of each change of issuers, by any server. It must not block and must not raise.
+
+        Changes can be missed where the fan-out reports a gap (`Fanout.listen_gaps`).
+        """
+        self._listeners.append(listener)
+
     def close(self) -> None:
         """Forget tokens and keys, and end all fetches."""
         for cluster in [cluster for cluster, _ in self._tokens.items()]:
@@ -121,8 +129,13 @@ class ClusterIssuers:
         self._mark(keys)
 
     def _event(self, event: ObjectEvent) -> None:
-        if self._following:
-            self._changed.setdefault(Name(event.route.cluster), {})[event.route.name] = object()
+        if not self._following:
+            # No token of such an issuer has been verified.
+            return
+        cluster = Name(event.route.cluster)
+        self._changed.setdefault(cluster, {})[event.route.name] = object()
+        for listener in self._listeners:
+            listener(cluster)
 
     def _mark(self, keys: Sequence[str]) -> None:
         for key in keys:

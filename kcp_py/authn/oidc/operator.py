@@ -63,6 +63,7 @@ class OperatorIssuers:
         self._error = ""
         self._anonymous: Any = None
         self._algorithms: Sequence[str] = ()
+        self._listeners: list[Callable[[], None]] = []
         self.reloads: dict[tuple[str, ...], float] = {("success",): 0, ("failure",): 0}
         if self._path is not None:
             self._data = self._path.read_bytes()
@@ -77,6 +78,10 @@ class OperatorIssuers:
     async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
         """See `TokenAuthenticator`."""
         return None if self._tokens is None else await self._tokens.authenticate_token(token, cluster, audiences)
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call a function after each change of the issuers. It must not block and must not raise."""
+        self._listeners.append(listener)
 
     def close(self) -> None:
         """End all fetches of keys."""
@@ -105,6 +110,8 @@ class OperatorIssuers:
         self._error = ""
         self.reloads["success",] += 1
         _log.info("authentication_reloaded", file=str(self._path))
+        for listener in self._listeners:
+            listener()
 
     def _reloaded(self, path: Path, data: bytes) -> JWTTokens | None:
         document = _decoded(path, data)
