@@ -39,7 +39,10 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("newkeys", "authn/serviceaccount/test_keys", "a new key signs and verifies"),
         Row("openid", "server/pages/test_openid", "the documents are seen in answers"),
     ],
-    "authn/oidc": [Row("building", "authn/oidc/test_operator", "a step from the configuration file to its issuers")],
+    "authn/oidc": [
+        Row("building", "authn/oidc/test_operator", "a step from the configuration file to its issuers"),
+        Row("verification", "authn/oidc/test_tokens", "times, audiences and signatures of tokens"),
+    ],
     "admission": [Row("clusteraccessgrants", "authz/grants/test_authorizer", "who may write grants is seen in answers")],
     "apimachinery": [Row("reviews", "authz/webhook/test_review", "reads the answers of webhooks")],
     "apimachinery/managedfields": [Row("entries", "apimachinery/managedfields/test_tracking", "entries are made by tracking")],

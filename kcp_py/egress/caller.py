@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from kcp_py._version import __version__
@@ -68,34 +68,34 @@ class Caller:
         Raises:
             CallError: the connection or its TLS failed, or the answer was late or too large.
         """
-        return await self._call(endpoint, f"{endpoint.url}?timeout={self._timeout:g}s", body, max_bytes)
+        return await self._call(endpoint, f"{endpoint.url}?timeout={self._timeout:g}s", _Request(max_bytes, body))
 
-    async def get(self, endpoint: Endpoint, *, max_bytes: int) -> Answer:
+    async def get(self, endpoint: Endpoint, *, max_bytes: int, bearer: str = "") -> Answer:
         """Read a document.
 
         Args:
             endpoint: the server.
             max_bytes: the maximum size of the document.
+            bearer: a token that the server wants, in ASCII; empty for none.
 
         Raises:
             CallError: the connection or its TLS failed, or the answer was late or too large.
         """
-        return await self._call(endpoint, endpoint.url, None, max_bytes)
+        return await self._call(endpoint, endpoint.url, _Request(max_bytes, bearer=bearer))
 
-    async def _call(self, endpoint: Endpoint, url: str, body: bytes | None, max_bytes: int) -> Answer:
-        """Send a request: POST with a body, GET without one."""
+    async def _call(self, endpoint: Endpoint, url: str, request: _Request) -> Answer:
         if not url.isascii() or not url.startswith("https://"):
             raise CallError("net/http: invalid URL")
-        method = "Get" if body is None else "Post"
+        method = "Get" if request.body is None else "Post"
         try:
             async with asyncio.timeout(self._timeout), self._calls:
-                return await self._send(endpoint, url, body, max_bytes)
+                return await self._send(endpoint, url, request)
         except TimeoutError:
             raise CallError(f'{method} "{url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)') from None
         except CallError as error:
             raise CallError(f'{method} "{url}": {error}') from None
 
-    async def _send(self, endpoint: Endpoint, url: str, body: bytes | None, max_bytes: int) -> Answer:
+    async def _send(self, endpoint: Endpoint, url: str, request: _Request) -> Answer:
         import httpcore  # noqa: PLC0415 - most servers make no calls, and the import takes tens of milliseconds
 
         try:
@@ -104,10 +104,10 @@ class Caller:
             raise CallError("net/http: invalid URL") from None
         try:
             try:
-                return await _exchange(pool.connections, url, body, max_bytes)
+                return await _exchange(pool.connections, url, request)
             except (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError):
                 # The endpoint may have closed a persistent connection during the request. Go's transport retries in this case, too.
-                return await _exchange(pool.connections, url, body, max_bytes)
+                return await _exchange(pool.connections, url, request)
         except (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError):
             raise CallError("EOF") from None
         except httpcore.ConnectError as error:
@@ -188,6 +188,15 @@ class Caller:
         return await asyncio.shield(task)
 
 
+class _Request(NamedTuple):
+    """POST with a body, GET without one."""
+
+    max_bytes: int
+    """The maximum size of the body of the answer."""
+    body: bytes | None = None
+    bearer: str = ""
+
+
 class _Pool:
     """Persistent connections, and the number of calls that use them."""
 
@@ -204,8 +213,10 @@ _HEADERS: Final = (
 )
 
 
-async def _exchange(connections: httpcore.AsyncConnectionPool, url: str, body: bytes | None, max_bytes: int) -> Answer:
-    method, headers = "GET", [*_HEADERS]
+async def _exchange(connections: httpcore.AsyncConnectionPool, url: str, request: _Request) -> Answer:
+    method, headers, body, max_bytes = "GET", [*_HEADERS], request.body, request.max_bytes
+    if request.bearer:
+        headers.append((b"Authorization", b"Bearer " + request.bearer.encode("ascii")))
     if body is not None:
         method = "POST"
         headers += [(b"Content-Type", b"application/json"), (b"Content-Length", str(len(body)).encode())]

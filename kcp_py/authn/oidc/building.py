@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from kcp_py.apimachinery.fielderrors import FieldError, aggregate, not_supported
+from kcp_py.apis.jwt.authenticators import ClaimValue, JWTAuthenticator
 from kcp_py.apis.jwt.validation import validate_configuration
+from kcp_py.authn.oidc.distributed import ClaimResolver
 from kcp_py.authn.oidc.errors import AuthenticationError
-from kcp_py.authn.oidc.keysets import Provider
+from kcp_py.authn.oidc.keysets import WAIT_SECONDS, Getter, Provider
 from kcp_py.authn.oidc.signatures import ALGORITHMS
 from kcp_py.authn.oidc.tokens import Issuer, JWTTokens
 from kcp_py.egress import Caller
@@ -40,5 +43,37 @@ def build_tokens(
     unknown = [not_supported("oidc-signing-algs", algorithm, ALGORITHMS) for algorithm in algorithms if algorithm not in ALGORITHMS]
     if every := [*more, *problems, *unknown]:
         raise AuthenticationError(f"invalid authentication configuration: {aggregate(every)}")
-    issuers = [Issuer(authenticator, Provider(authenticator, caller)) for authenticator in found]
-    return JWTTokens(issuers, algorithms=algorithms or ALGORITHMS, now=now)
+    accepted = algorithms or ALGORITHMS
+    issuers = [issuer_of(authenticator, caller, algorithms=accepted, now=now) for authenticator in found]
+    return JWTTokens(issuers, algorithms=accepted, now=now)
+
+
+def issuer_of(
+    authenticator: JWTAuthenticator,
+    caller: Getter,
+    *,
+    cluster: str = "",
+    algorithms: Collection[str] = ALGORITHMS,
+    wait: float = WAIT_SECONDS,
+    now: Callable[[], float] = time.time,
+    clock: Callable[[], float] = time.monotonic,
+) -> Issuer:
+    """An issuer with what fetches its keys, and its distributed claims where groups are a claim.
+
+    Args:
+        authenticator: the rules of the issuer.
+        caller: fetches documents.
+        cluster: the cluster that trusts the issuer, for logs; empty for an issuer of the operator.
+        algorithms: the signature algorithms that are accepted.
+        wait: seconds that a request waits for a fetch.
+        now: seconds since the epoch.
+        clock: seconds of a monotonic clock.
+    """
+    provider = Provider(authenticator, caller, cluster=cluster, wait=wait, clock=clock)
+    groups = authenticator.groups
+    if not isinstance(groups, ClaimValue):
+        return Issuer(authenticator, provider)
+    resolver = ClaimResolver(
+        authenticator, provider, caller, claim=groups.claim, cluster=cluster, algorithms=algorithms, wait=wait, now=now
+    )
+    return Issuer(authenticator, provider, resolver)

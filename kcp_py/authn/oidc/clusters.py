@@ -205,7 +205,7 @@ class ClusterIssuers:
     def _built(self, cluster: Name) -> JWTTokens:
         # Imported at the first token for a cluster with issuers.
         from kcp_py.apis.jwt.validation import validate_authenticators  # noqa: PLC0415
-        from kcp_py.authn.oidc.keysets import Provider  # noqa: PLC0415
+        from kcp_py.authn.oidc.building import issuer_of  # noqa: PLC0415
         from kcp_py.authn.oidc.tokens import Issuer, JWTTokens  # noqa: PLC0415
 
         issuers: dict[str, Issuer] = {}
@@ -218,7 +218,7 @@ class ClusterIssuers:
                 continue
             for one in found:
                 if len(issuers) < MOST_ISSUERS and one.issuer not in issuers:
-                    issuers[one.issuer] = Issuer(one, Provider(one, caller, cluster=cluster))
+                    issuers[one.issuer] = issuer_of(one, caller, cluster=cluster)
 
         def confine(user: UserInfo) -> UserInfo | None:
             return confined(user, cluster)
@@ -245,10 +245,10 @@ class _LimitedCaller:
         self._caller = caller
         self._fetches = asyncio.Semaphore(_FETCHES)
 
-    async def get(self, endpoint: Endpoint, *, max_bytes: int) -> Answer:
+    async def get(self, endpoint: Endpoint, *, max_bytes: int, bearer: str = "") -> Answer:
         """See `Caller.get`."""
         async with self._fetches:
-            return await self._caller.get(endpoint, max_bytes=max_bytes)
+            return await self._caller.get(endpoint, max_bytes=max_bytes, bearer=bearer)
 
 
 def _documents(value: bytes) -> list[dict[str, Any]]:

@@ -40,7 +40,7 @@ class ProviderError(Exception):
 class Getter(Protocol):
     """Fetches documents: a `Caller`, or one with further limits."""
 
-    async def get(self, endpoint: Endpoint, *, max_bytes: int) -> Answer: ...
+    async def get(self, endpoint: Endpoint, *, max_bytes: int, bearer: str = "") -> Answer: ...
 
 
 class KeySet:

@@ -8,22 +8,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import structlog
 
 from kcp_py.aio.lru import LRU
 from kcp_py.apis.jwt.authenticators import JWTAuthenticator
 from kcp_py.authn.oidc.claims import EXPRESSION_BUDGET, ClaimError, user_of
+from kcp_py.authn.oidc.distributed import ClaimResolver, UnresolvedClaimsError
 from kcp_py.authn.oidc.keysets import KeySet, Provider
-from kcp_py.authn.oidc.signatures import ALGORITHMS, Token, is_signed, read_token
-from kcp_py.authn.tokens import Audiences, AuthenticatedToken
+from kcp_py.authn.oidc.signatures import ALGORITHMS, read_token
+from kcp_py.authn.oidc.verification import valid_until, verifying_keys
+from kcp_py.authn.tokens import Audiences, AuthenticatedToken, TokenUnverifiedError
 from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.user import UserInfo, authenticated
 
 _KEPT_TOKENS: Final = 4096
-_SKEW_SECONDS: Final = 300.0
-"""How far `nbf` may be ahead, as in go-oidc."""
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.authn")
 
@@ -33,6 +33,8 @@ class Issuer(NamedTuple):
 
     authenticator: JWTAuthenticator
     provider: Provider
+    resolver: ClaimResolver | None = None
+    """Reads groups that are not in the tokens."""
 
 
 class _Verified(NamedTuple):
@@ -40,6 +42,8 @@ class _Verified(NamedTuple):
 
     user: UserInfo
     not_after: float
+    fresh_until: float
+    """When it is to be verified again, because it has distributed claims."""
     provider: Provider
     keys: KeySet
 
@@ -88,66 +92,50 @@ class JWTTokens:
         known = self._verified.get(digest)
         if known is not None and known.provider.current is known.keys:
             known.provider.refresh_if_old()
-            if self._now() <= known.not_after:
+            now = self._now()
+            if now > known.not_after:
+                return None
+            if now <= known.fresh_until:
                 return AuthenticatedToken(known.user, audiences)
-            return None
-        verified = await self._verify(token)
+        verified = await self._verify(token, digest)
         if verified is None:
             return None
         self._verified.set(digest, verified)
         return AuthenticatedToken(verified.user, audiences)
 
     def close(self) -> None:
-        """End all fetches of keys."""
+        """End all fetches."""
         for issuer in self._issuers.values():
             issuer.provider.close()
+            if issuer.resolver is not None:
+                issuer.resolver.close()
 
-    async def _verify(self, compact: bytes) -> _Verified | None:
+    async def _verify(self, compact: bytes, digest: bytes) -> _Verified | None:
         token = read_token(compact)
         if token is None or token.algorithm not in self._algorithms:
             return None
         issuer = self._issuers.get(token.issuer)
         if issuer is None:
             return None
-        authenticator, provider = issuer
-        not_after = _end(token, authenticator, self._now())
-        if not_after is None:
+        authenticator, provider, resolver = issuer
+        not_after = fresh_until = valid_until(token, authenticator.audiences, self._now())
+        if not_after is None or fresh_until is None:
             return None
-        keys = await provider.keys()
-        if keys is not None and not is_signed(token, keys.keys):
-            # The provider may have new keys.
-            keys = await provider.newer_than(keys)
-            if keys is not None and not is_signed(token, keys.keys):
-                keys = None
+        keys = await verifying_keys(token, provider)
         if keys is None:
             return None
+        claims = token.claims
         try:
-            user = self._confine(user_of(authenticator, token.claims, budget=self._budget))
+            if resolver is not None and (resolved := await resolver.resolve(claims, digest)) is not None:
+                claims, fresh_until = resolved
+            user = self._confine(user_of(authenticator, claims, budget=self._budget))
+        except UnresolvedClaimsError as error:
+            _log.debug("token_refused", issuer=authenticator.issuer, error=str(error))
+            raise TokenUnverifiedError("distributed claims cannot be read") from None
         except ClaimError as error:
             _log.debug("token_refused", issuer=authenticator.issuer, error=str(error))
             return None
         if user is None:
             _log.debug("token_refused", issuer=authenticator.issuer, error="the name, a group or an extra field is reserved")
             return None
-        return _Verified(authenticated(user), not_after, provider, keys)
-
-
-def _end(token: Token, authenticator: JWTAuthenticator, now: float) -> float | None:
-    """Until when the token is valid; None if it is not valid now or not for an audience of the issuer."""
-    claims = token.claims
-    audience = claims.get("aud")
-    if not authenticator.audiences.intersection(_texts(audience)):
-        return None
-    end, start = _seconds(claims.get("exp")), _seconds(claims.get("nbf", 0))
-    if end is None or start is None or end < now or now + _SKEW_SECONDS < start:
-        return None
-    return end
-
-
-def _texts(value: Any) -> list[str]:
-    values = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-    return [one for one in values if isinstance(one, str)]
-
-
-def _seconds(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        return _Verified(authenticated(user), not_after, fresh_until, provider, keys)

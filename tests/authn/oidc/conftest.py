@@ -11,8 +11,8 @@ import pytest
 
 from kcp_py.apis.jwt.authenticators import JWTAuthenticator
 from kcp_py.apis.jwt.validation import validate_configuration
-from kcp_py.authn.oidc.keysets import Provider
-from kcp_py.authn.oidc.tokens import Issuer, JWTTokens
+from kcp_py.authn.oidc.building import issuer_of
+from kcp_py.authn.oidc.tokens import JWTTokens
 from kcp_py.egress import ANY_NETWORK, Caller
 from kcp_py.logicalcluster import Name
 from kcp_py.request.user import UserInfo
@@ -59,8 +59,9 @@ class Tokens:
     def __init__(self, caller: Caller, *documents: Mapping[str, Any], **more: Any) -> None:
         self.elapsed = 0.0
         self.time = time.time()
-        self.providers = [Provider(one, caller, wait=60, clock=lambda: self.elapsed) for one in compiled(*documents)]
-        issuers = [Issuer(one, own) for one, own in zip(compiled(*documents), self.providers, strict=True)]
+        clocks: Any = {"now": lambda: self.time, "clock": lambda: self.elapsed}
+        issuers = [issuer_of(one, caller, wait=60, **clocks) for one in compiled(*documents)]
+        self.providers = [issuer.provider for issuer in issuers]
         self.tokens = JWTTokens(issuers, now=lambda: self.time, **more)
 
     async def user(self, token: str | bytes) -> UserInfo | None:

@@ -49,6 +49,7 @@ class OIDCProvider:
         documents: path -> the whole answer, instead of the usual one. An empty answer closes the connection.
         held: requests wait while it is not set.
         requests: the paths that were asked for.
+        authorizations: path -> the Authorization header of the last request; empty without one.
     """
 
     def __init__(self, certificate: Certificate, *, path: str = "", port: int = 0) -> None:
@@ -58,6 +59,7 @@ class OIDCProvider:
         self.held = asyncio.Event()
         self.held.set()
         self.requests: list[str] = []
+        self.authorizations: dict[str, str] = {}
         self.port = port
         self._path = path
         self._server: asyncio.Server | None = None
@@ -136,6 +138,7 @@ class OIDCProvider:
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
                 path = head[0].split(" ")[1]
                 self.requests.append(path)
+                self.authorizations[path] = headers.get("authorization", "")
                 await self.held.wait()
                 answer = self._answer(path, body)
                 if not answer:
