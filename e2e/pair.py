@@ -69,8 +69,20 @@ class Etcd:
             self._process = None
 
     def compact(self, revision: int) -> None:
-        command = [str(Path(etcd_binary()).with_name("etcdctl")), "--endpoints", self.url, "compact", str(revision)]
-        subprocess.run(command, check=True, capture_output=True, timeout=60, env={**os.environ, "ETCDCTL_API": "3"})
+        self._control("compact", str(revision))
+
+    def get(self, key: str) -> str:
+        """The value of a key."""
+        return self._control("get", "--print-value-only", key)
+
+    def put(self, key: str, value: str) -> None:
+        """Replace the value of a key."""
+        self._control("put", key, value)
+
+    def _control(self, *arguments: str) -> str:
+        command = [str(Path(etcd_binary()).with_name("etcdctl")), "--endpoints", self.url, *arguments]
+        environment = {**os.environ, "ETCDCTL_API": "3"}
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60, env=environment).stdout
 
 
 @contextmanager

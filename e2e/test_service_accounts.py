@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from e2e.conftest import COMMAND_SECONDS, Answer, Kubectl, ServerProcess, kubectl_binaries
+from e2e.conftest import COMMAND_SECONDS, Kubectl, ServerProcess, kubectl_binaries
 from e2e.pair import Etcd
 
 WHOAMI = "apis/authentication.k8s.io/v1/selfsubjectreviews"
+KEYS = "/registry/.kcp-py/service-account-keys"
 ISSUER = "https://kcp.example"
 
 
@@ -63,17 +65,28 @@ def test_a_token_lives_as_long_as_its_account(server: ServerProcess, kubectl: Ca
 
 
 @pytest.fixture
-def pair(tmp_path: Path, new_server: Callable[..., ServerProcess]) -> Iterator[tuple[ServerProcess, ServerProcess]]:
-    """Two servers on one etcd, with one issuer."""
-    etcd = Etcd(tmp_path).start()
-    arguments = ("--storage", "etcd", "--etcd-servers", etcd.url, "--service-account-issuer", ISSUER)
-    yield new_server(*arguments).start(), new_server(*arguments).start()
-    etcd.kill()
+def etcd(tmp_path: Path) -> Iterator[Etcd]:
+    """An etcd for the servers of a test."""
+    made = Etcd(tmp_path).start()
+    yield made
+    made.kill()
 
 
-def test_two_servers_share_their_keys(pair: tuple[ServerProcess, ServerProcess]) -> None:
+@pytest.fixture
+def on_etcd(etcd: Etcd, new_server: Callable[..., ServerProcess]) -> Callable[..., ServerProcess]:
+    """Starts servers on this etcd, with one issuer."""
+
+    def start(*arguments: str, root: Path | None = None) -> ServerProcess:
+        return new_server(
+            "--storage", "etcd", "--etcd-servers", etcd.url, "--service-account-issuer", ISSUER, *arguments, root=root
+        ).start()
+
+    return start
+
+
+def test_two_servers_share_their_keys(on_etcd: Callable[..., ServerProcess]) -> None:
     """A token of one is valid at the other, both publish the same keys, and the deletion of the account reaches both."""
-    first, second = pair
+    pair = first, second = on_etcd(), on_etcd()
     core = "/clusters/pair/api/v1/namespaces/default"
     assert first.request("POST", f"{core}/serviceaccounts", {"metadata": {"name": "builder"}}).code == 201
     keys = [one.request("GET", "/clusters/pair/openid/v1/jwks").json["keys"] for one in pair]
@@ -84,12 +97,50 @@ def test_two_servers_share_their_keys(pair: tuple[ServerProcess, ServerProcess])
     assert first.request("POST", f"/clusters/pair/{WHOAMI}", {}, token=token).code == 201
     assert second.request("DELETE", f"{core}/serviceaccounts/builder").code == 200
     assert second.request("POST", f"/clusters/pair/{WHOAMI}", {}, token=token).code == 401
-    assert until_refused(lambda: first.request("POST", f"/clusters/pair/{WHOAMI}", {}, token=token)).code == 401
+    until(lambda: first.request("POST", f"/clusters/pair/{WHOAMI}", {}, token=token).code == 401)
 
 
-def until_refused(ask: Callable[[], Answer]) -> Answer:
-    """The answer once the other server has heard of the deletion."""
+def test_rotated_keys(etcd: Etcd, on_etcd: Callable[..., ServerProcess]) -> None:
+    """A server publishes a key of another algorithm, later both servers sign with it, and tokens of the first key stay valid at both."""
+    first, second = on_etcd(), on_etcd()
+    account = "/clusters/pair/api/v1/namespaces/default/serviceaccounts"
+    assert first.request("POST", account, {"metadata": {"name": "builder"}}).code == 201
+
+    def issue(server: ServerProcess) -> str:
+        token: str = server.request("POST", f"{account}/builder/token", {}).json["status"]["token"]
+        return token
+
+    def keys_of(server: ServerProcess) -> list[str]:
+        return [key["alg"] for key in server.request("GET", "/clusters/pair/openid/v1/jwks").json["keys"]]
+
+    tokens = [issue(first), issue(second)]
+    second.stop()
+    second = on_etcd("--service-account-signing-algorithm", "RS256", root=second.root)
+    for server in (first, second):
+        until(lambda server=server: keys_of(server) == ["ES256", "RS256"])
+    tokens += [issue(first), issue(second)]
+    assert [algorithm_of(token) for token in tokens] == ["ES256"] * 4
+    # The next key begins to sign hours later: as if they had passed.
+    record = json.loads(etcd.get(KEYS))
+    record["keys"][1]["signs_from"] = 0
+    etcd.put(KEYS, json.dumps(record))
+    for server in (first, second):
+        until(lambda server=server: algorithm_of(issue(server)) == "RS256")
+        tokens.append(issue(server))
+    for server in (first, second):
+        for token in tokens:
+            assert server.request("POST", f"/clusters/pair/{WHOAMI}", {}, token=token).code == 201
+
+
+def algorithm_of(token: str) -> str:
+    """The algorithm of a JWT."""
+    header = token.split(".", maxsplit=1)[0]
+    found: str = json.loads(base64.urlsafe_b64decode(header + "=" * (-len(header) % 4)))["alg"]
+    return found
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Ask until it holds."""
     end = time.monotonic() + COMMAND_SECONDS
-    while (answer := ask()).code != 401 and time.monotonic() < end:
-        pass
-    return answer
+    while not holds():
+        assert time.monotonic() < end, "it does not become true"
