@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,6 +121,12 @@ spec:
       restartPolicy: Never
       containers: [{name: migrate, image: busybox}]
 """
+WIDE_ROLE = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: {{ .Release.Name }}}
+rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]
+"""
 VALUES: dict[str, Any] = {"color": "red", "crew": 2, "more": {}, "replicas": 1, "tag": "1.27"}
 
 
@@ -129,16 +138,19 @@ class Helm:
     server: ServerProcess
     cluster: str
     home: Path
+    kubeconfig: Path | None = None
+    """Of a user; None for the administrator."""
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        access = ("--kube-apiserver", f"{self.server.url}/clusters/{self.cluster}", "--kube-ca-file", str(self.server.ca_file))
+        access = ["--kube-apiserver", f"{self.server.url}/clusters/{self.cluster}", "--kube-ca-file", str(self.server.ca_file)]
+        access += ["--kube-token", self.server.token]
         homes = {f"HELM_{kind}_HOME": str(self.home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
         return subprocess.Popen(
-            [str(self.binary), *arguments, *access, "--kube-token", self.server.token],
+            [str(self.binary), *arguments, *([] if self.kubeconfig else access)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, **homes, "KUBECONFIG": os.devnull},
+            env={**os.environ, **homes, "KUBECONFIG": str(self.kubeconfig or os.devnull)},
         )
 
     def run(self, *arguments: str, fails: bool = False) -> str:
@@ -315,3 +327,40 @@ def test_job_as_hook(helm: Callable[[str], Helm], chart: Callable[..., str]) -> 
         assert "STATUS: deployed" in said
         assert any(event["type"] == "DELETED" for event in watch)
     assert shop.config_map("shop-settings")["data"] == {"color": "red"}
+
+
+def kcp_py(server: ServerProcess, *arguments: str) -> None:
+    """A command of the administrator about a logical cluster."""
+    command = [sys.executable, "-m", "kcp_py", "cluster", *arguments, "--kubeconfig", str(server.kubeconfig)]
+    subprocess.run(command, check=True, capture_output=True, timeout=COMMAND_SECONDS)
+
+
+@each_helm("install, upgrade, list and uninstall by a user who administers one namespace; refusals elsewhere")
+def test_releases_of_a_namespaced_user(helm: Callable[[str], Helm], chart: Callable[..., str], tmp_path: Path) -> None:
+    """The administrator of a namespace installs a release with a role and hooks there, and nothing in others or beyond its permissions."""
+    admin = helm("team")
+    server, cluster = admin.server, admin.cluster
+    for namespace in ("shop", "other"):
+        assert server.request("POST", f"/clusters/{cluster}/api/v1/namespaces", {"metadata": {"name": namespace}}).code == 201
+    kubeconfig = tmp_path / "alice.kubeconfig"
+    kcp_py(server, "grant", cluster, "--user", "alice", "--role", "admin", "--namespace", "shop")
+    kcp_py(server, "kubeconfig", cluster, "--user", "alice", "--namespace", "shop", "-o", str(kubeconfig))
+    alice = dataclasses.replace(admin, kubeconfig=kubeconfig)
+    path = chart("shop", TEMPLATES)
+    assert alice.json("install", "shop", path, "--wait")["info"]["status"] == "deployed"
+    assert alice.json("upgrade", "shop", path, "--set", "color=green", "--wait")["version"] == 2
+    assert alice.get("/api/v1/namespaces/shop/configmaps/shop-settings")["data"] == {"color": "green"}
+    assert alice.get("/api/v1/namespaces/shop/configmaps/shop-hook")["data"] == {"revision": "2"}
+    assert [(entry["name"], entry["namespace"]) for entry in alice.json("list")] == [("shop", "shop")]
+
+    refused = alice.run("install", "shop", path, "--namespace", "other", fails=True)
+    assert re.search(r'User "alice" cannot \w+ resource "\w+" in API group "" in the namespace "other"', refused), refused
+    assert 'User "alice" cannot list resource "secrets"' in alice.run("list", "-A", fails=True)
+    wide = chart("wide", {"role.yaml": WIDE_ROLE})
+    assert "is attempting to grant RBAC permissions not currently held" in alice.run("install", "wide", wide, fails=True)
+    crds = chart("crds", {}, DEFINITION)
+    assert re.search('"alice" cannot (create|patch) resource "customresourcedefinitions"', alice.run("install", "crds", crds, fails=True))
+    assert alice.get("/api/v1/namespaces/other/secrets")["items"] == []
+
+    assert "uninstalled" in alice.run("uninstall", "shop", "--wait")
+    assert alice.get("/api/v1/namespaces/shop/configmaps/shop-settings") == 404
